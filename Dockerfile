@@ -36,6 +36,7 @@ COPY tools/torch_index.py tools/needs.py tools/locked.py tools/
 # recordings of voices need. All but torch, whose builds have one version and many indexes, are
 # what the lock says by hash. The command line, which may know both stages, has the pair's program.
 COPY libs/ttscommon/pyproject.toml libs/ttscommon/
+COPY libs/ttsfamilies/pyproject.toml libs/ttsfamilies/
 COPY services/gateway/pyproject.toml services/gateway/
 COPY services/talker/pyproject.toml services/talker/
 COPY services/vocoder/pyproject.toml services/vocoder/
@@ -45,8 +46,8 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     set -eu; \
     case ${SERVICE} in \
       gateway) packages="services/gateway[voices,mark]";; \
-      pair) packages="services/gateway[voices,mark,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
-      *) packages="services/${SERVICE}[checkpoints]";; \
+      pair) packages="libs/ttsfamilies services/gateway[voices,mark,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
+      *) packages="libs/ttsfamilies services/${SERVICE}[checkpoints]";; \
     esac; \
     echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
     /build/bin/python tools/needs.py libs/ttscommon ${packages} > needs.txt; \

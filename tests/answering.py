@@ -11,10 +11,11 @@ import httpx
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import glm_voice, step_audio2
 from tests.pipeline.test_checkpoints import models
 from tests.unit.ttscommon.sound.test_recordings import wav
-from ttscommon.engine.families.glm_voice import FAMILY as GLM
+from ttsfamilies.glm_voice import synthetic as glm_voice
+from ttsfamilies.glm_voice.facts import FAMILY as GLM
+from ttsfamilies.step_audio2 import synthetic as step_audio2
 
 VOICES: Final[Mapping[str, str]] = {"glm": "glm-4-voice", "step": "anna"}
 """Of each family the one that it speaks with."""

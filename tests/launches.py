@@ -118,7 +118,7 @@ def counted(kernels: Mapping[str, Bytes] | None = None) -> Iterator[Launches]:
     """Count what is computed inside with tensors of META, by the kernels of a device."""
     from triton.runtime.interpreter import InterpretedFunction
 
-    from talker.kernels import attention
+    from ttsfamilies.base.kernels import attention
 
     counting = Launches(kernels or {})
 

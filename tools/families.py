@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ttscommon.engine.families import FAMILIES, FamilyFacts
+from ttsfamilies.known import FAMILIES, FamilyFacts
 
 _ROOT: Final = Path(__file__).parent.parent
-_TALKERS: Final = _ROOT / "services/talker/talker/models"
-_CODECS: Final = _ROOT / "services/vocoder/vocoder/codecs"
-_FACTS: Final = _ROOT / "libs/ttscommon/ttscommon/engine/families"
+_TALKERS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies"
+_CODECS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies/base/codec"
+_FACTS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies"
 _NO_CODE: Final = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENCODING, tokenize.ENDMARKER),

@@ -23,6 +23,7 @@ from tools.needs import needs
 ROOT: Final = Path(__file__).resolve().parents[1]
 SERVE: Final = (
     "libs/ttscommon",
+    "libs/ttsfamilies",
     "services/gateway[opus]",
     "services/talker",
     "services/vocoder",

@@ -13,7 +13,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 OWN: Final = "antiphon-"
-_FOLDERS: Final = {"antiphon-ttscommon": "libs/ttscommon", "antiphon-gateway": "services/gateway"}
+_FOLDERS: Final = {
+    "antiphon-families": "libs/ttsfamilies",
+    "antiphon-gateway": "services/gateway",
+    "antiphon-ttscommon": "libs/ttscommon",
+}
 
 
 def needs(packages: Iterable[str], root: Path = ROOT) -> list[str]:

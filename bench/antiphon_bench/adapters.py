@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 
 from talker.engine.engine import Engine
-from talker.family.adapters import Adaptable
-from talker.family.base import Family
 from talker.loading import read_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -25,6 +23,8 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.talker.adapters import Adaptable
+from ttsfamilies.base.talker.base import Family
 
 COUNTS: Final = (0, 1, 4, 8)
 _TEXT: Final = "The kettle has just boiled, so come in and sit down."

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from antiphon_bench import gallery, programs, scenarios, tables
+from antiphon_bench.checkpoint import checkpoint
 from antiphon_bench.config import Protocol, RunConfig, SweepConfig, TextSet
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.selftest import self_test as run_self_test
 from antiphon_bench.sweep import sweep as run_sweep
-from antiphon_bench.synthetic.command import checkpoint
 from antiphon_bench.texts import sentences
 
 app = typer.Typer(

@@ -19,13 +19,13 @@ import msgspec
 from antiphon_bench.texts import SHORT
 from talker.engine.engine import Engine
 from talker.engine.widths import Gains, Widths
-from talker.family.base import Family
 from talker.loading import load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.talker.base import Family
 
 _BLOCKS_PER_STREAM: Final = 32
 

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from antiphon_bench.synthetic.tacotron2 import GENERATORS, PUBLISHED, write_checkpoint
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.tacotron2.codec import Overlap, OverlappingCodec, TacotronCodec
-from vocoder.codecs.tacotron2.net import load_vocoder
+from ttsfamilies.base.codec.base import Samples, Work
+from ttsfamilies.tacotron2.codec.codec import Overlap, OverlappingCodec, TacotronCodec
+from ttsfamilies.tacotron2.codec.net import load_vocoder
+from ttsfamilies.tacotron2.synthetic import GENERATORS, PUBLISHED, write_checkpoint
 
 _CHUNK: Final = 32
 _SMOOTH: Final = np.full(9, 1 / 3)

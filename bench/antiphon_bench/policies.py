@@ -31,9 +31,9 @@ from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.scheduler import PolicyName, StepLimits
 from talker.engine.stream import ChunkReady
-from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER, Curve
 from ttscommon.sound.playback import PlaybackAccount
-from vocoder.codecs.fake import Curve as VocoderCurve
+from ttsfamilies.fake.codec import Curve as VocoderCurve
+from ttsfamilies.fake.talker import FRAME_RATE_HZ, FRAMES_PER_CHARACTER, Curve
 
 COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
 

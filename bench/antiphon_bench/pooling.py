@@ -27,23 +27,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from antiphon_bench.stats import percentile
-from antiphon_bench.synthetic.tacotron2 import PUBLISHED, write_checkpoint
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.engine import Engine as TalkerEngine
 from talker.engine.stream import ChunkReady
-from talker.family.chunker import ChunkSizes
-from talker.models.piper.phones import characters
-from talker.models.tacotron2.family import Tacotron2
-from talker.models.tacotron2.net import load_net
 from ttscommon.engine.device.device import device_of
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.codecs.base import Codec
-from vocoder.codecs.tacotron2.codec import Overlap, OverlappingCodec, TacotronCodec
-from vocoder.codecs.tacotron2.net import load_vocoder
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.piper.phones import characters
+from ttsfamilies.tacotron2.codec.codec import Overlap, OverlappingCodec, TacotronCodec
+from ttsfamilies.tacotron2.codec.net import load_vocoder
+from ttsfamilies.tacotron2.family import Tacotron2
+from ttsfamilies.tacotron2.net import load_net
+from ttsfamilies.tacotron2.synthetic import PUBLISHED, write_checkpoint
 from vocoder.engine.engine import Engine as VocoderEngine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio

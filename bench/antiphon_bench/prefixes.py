@@ -19,7 +19,6 @@ import numpy as np
 from antiphon_bench.texts import SHORT
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.family.base import Family
 from talker.loading import read_family
 from talker.settings import TalkerSettings
 from ttscommon.engine.runtime import Failed
@@ -27,6 +26,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.base import Family
 
 _WORDS: Final = ("I", "agree", "that", "my", "voice", "is", "copied", "and", "may", "be", "kept")
 _SPOKEN_FRAMES: Final = 4

@@ -24,19 +24,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from structlog.testing import capture_logs
 
-from antiphon_bench.synthetic import (
-    chatterbox,
-    cosyvoice,
-    csm,
-    higgs_audio,
-    kyutai_tts,
-    orpheus,
-    pocket_tts,
-    zonos,
-)
-from antiphon_bench.synthetic.qwen3_tts import write as qwen3_tts
 from talker.engine.engine import Engine
-from talker.family.base import Family
 from talker.loading import read_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -44,6 +32,16 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.chatterbox import synthetic as chatterbox
+from ttsfamilies.cosyvoice import synthetic as cosyvoice
+from ttsfamilies.csm import synthetic as csm
+from ttsfamilies.higgs_audio import synthetic as higgs_audio
+from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
+from ttsfamilies.orpheus import synthetic as orpheus
+from ttsfamilies.pocket_tts import synthetic as pocket_tts
+from ttsfamilies.qwen3_tts.synthetic import write as qwen3_tts
+from ttsfamilies.zonos import synthetic as zonos
 
 TEXT: Final = "It is the end of the world, and one is singing to the user: how odd that is to say!"
 _BLOCKS: Final = 4096

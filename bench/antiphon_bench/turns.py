@@ -18,12 +18,12 @@ from antiphon_bench.stats import percentile
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
-from talker.family.runner import Results, Row
-from talker.models.fake import CODEBOOKS, Curve, FakeModel, Manner
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.fake.talker import CODEBOOKS, Curve, FakeModel, Manner
 
 _POSITIONS: Final = 1024
 _BLOCKS: Final = _POSITIONS // 16  # of a stream that fills its share of the cache

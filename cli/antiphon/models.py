@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Table
 
 from antiphon.client import ServedModel
-from ttscommon.engine.families import FAMILIES, FamilyFacts
+from ttsfamilies.known import FAMILIES, FamilyFacts
 
 KNOWN: Final = ("family", "codec", "Hz", "frames/s", "accepts", "licence: code", "weights")
 SERVED: Final = ("model", "family", "Hz", "accepts")

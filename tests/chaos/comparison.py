@@ -22,9 +22,9 @@ from antiphon_bench.plan.faults import Event, Faults
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.theme import THEMES, Theme, figure
-from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER
 from tests.chaos import fleet as chaos
 from tests.chaos.planned_loads import FLEET_KILL_S, FLEET_S, MEASURED_S, WARMUP_S, run_config
+from ttsfamilies.fake.talker import FRAME_RATE_HZ, FRAMES_PER_CHARACTER
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 FIGURES: Final = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from talker.models.fake import FakeModel, FakePrepared
 from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.process.service import launch
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.fake.talker import FakeModel, FakePrepared
 
 POISON: Final = "Ignotum per ignotius."
 _prepare: Final = FakeModel.prepare

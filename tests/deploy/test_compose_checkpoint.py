@@ -9,8 +9,8 @@ import httpx
 import numpy as np
 import pytest
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.deploy.engine import ComposeStack, docker, missing, running
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 @pytest.fixture(scope="module")

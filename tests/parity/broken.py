@@ -17,32 +17,32 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
-from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatterbox
-from antiphon_bench.synthetic.cosyvoice import write_family as write_cosyvoice
-from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
-from antiphon_bench.synthetic.dac import write_codec as write_dac
-from antiphon_bench.synthetic.fish_s2 import write_checkpoint as write_fish
-from antiphon_bench.synthetic.glm_voice import write_checkpoint as write_glm
-from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
-from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
-from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
-from antiphon_bench.synthetic.kyutai_tts import config as kyutai_config
-from antiphon_bench.synthetic.kyutai_tts import write_checkpoint as write_kyutai
-from antiphon_bench.synthetic.mimi import add_decoder
-from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
-from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
-from antiphon_bench.synthetic.qwen3_omni import write_checkpoint as write_omni
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
-from antiphon_bench.synthetic.snac import write_codec
-from antiphon_bench.synthetic.step_audio2 import write_checkpoint as write_step
-from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
-from antiphon_bench.synthetic.voxcpm2 import write_checkpoint as write_voxcpm
-from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
-from talker.models import load as load_talker
-from talker.models.cosyvoice.config import BACKBONE as COSY_BACKBONE
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import dump_json
-from vocoder.codecs import load as load_codec
+from ttsfamilies.chatterbox.synthetic import write_checkpoint as write_chatterbox
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.cosyvoice.config import BACKBONE as COSY_BACKBONE
+from ttsfamilies.cosyvoice.synthetic import write_family as write_cosyvoice
+from ttsfamilies.csm.mimi.synthetic import add_decoder
+from ttsfamilies.csm.synthetic import write_checkpoint as write_csm
+from ttsfamilies.fish_s2.synthetic import write_checkpoint as write_fish
+from ttsfamilies.glm_voice.synthetic import write_checkpoint as write_glm
+from ttsfamilies.higgs_audio.synthetic import write_checkpoint as write_higgs
+from ttsfamilies.higgs_audio.synthetic import write_codec as write_higgs_codec
+from ttsfamilies.kokoro.synthetic import write_checkpoint as write_kokoro
+from ttsfamilies.kyutai_tts.synthetic import config as kyutai_config
+from ttsfamilies.kyutai_tts.synthetic import write_checkpoint as write_kyutai
+from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.orpheus.synthetic import write_checkpoint as write_orpheus
+from ttsfamilies.pocket_tts.synthetic import write_checkpoint as write_pocket
+from ttsfamilies.qwen3_omni.synthetic import write_checkpoint as write_omni
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint as write_qwen3
+from ttsfamilies.step_audio2.synthetic import write_checkpoint as write_step
+from ttsfamilies.tacotron2.synthetic import write_checkpoint as write_tacotron2
+from ttsfamilies.talkers import load as load_talker
+from ttsfamilies.voxcpm2.synthetic import write_checkpoint as write_voxcpm
+from ttsfamilies.zonos.dac.synthetic import write_codec as write_dac
+from ttsfamilies.zonos.synthetic import write_checkpoint as write_zonos
 
 TENSORS: Final = "model.safetensors"
 

@@ -12,7 +12,7 @@ from tests.parity.subject import CodecSubject
 from tests.turning import turn
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import cut
-from vocoder.codecs.base import Codec, Work
+from ttsfamilies.base.codec.base import Codec, Work
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.material import GOLDENS
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 Arrays = dict[str, np.ndarray]
 

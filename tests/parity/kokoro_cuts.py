@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic.kokoro import write_checkpoint
 from antiphon_bench.texts import LONG, MEDIUM
-from talker.models import load
-from talker.models.kokoro.family import Kokoro
-from talker.models.kokoro.phones import spoken
-from talker.text.breaths import Breaths
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.text.breaths import Breaths
+from ttsfamilies.kokoro.family import Kokoro
+from ttsfamilies.kokoro.phones import spoken
+from ttsfamilies.kokoro.synthetic import write_checkpoint
+from ttsfamilies.talkers import load
 
 _NEAR: Final = 8
 

@@ -19,12 +19,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from antiphon_bench.synthetic.kokoro import write_checkpoint
 from talker.engine.engine import Engine as Talker
 from talker.engine.stream import ChunkReady
-from talker.models import load as load_talker
-from talker.models.kokoro.family import Kokoro
-from talker.models.kokoro.phones import spoken
 from tests.parity.reference import kokoro as reference
 from ttscommon.engine.conversion import convert
 from ttscommon.engine.runtime import Finished
@@ -32,8 +28,12 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.kokoro.family import Kokoro
+from ttsfamilies.kokoro.phones import spoken
+from ttsfamilies.kokoro.synthetic import write_checkpoint
+from ttsfamilies.talkers import load as load_talker
 from vocoder.engine.engine import Engine as Vocoder
 from vocoder.engine.stream import DecodedAudio
 

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from antiphon_bench.synthetic import s3_flow
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity import s3_cases, step_flow_cases
 from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.codecs import CODECS
 from tests.parity.families import FAMILIES
 from tests.parity.material import GOLDENS
+from ttsfamilies.cosyvoice.s3_flow import synthetic as s3_flow
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 ADAPTERS: Final = "adapters"
 REFERENCE: Final = Path(__file__).parent / "reference"

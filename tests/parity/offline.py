@@ -13,17 +13,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from talker.models.qwen3_tts.config import GenerationConfig
-from talker.models.qwen3_tts.config_files import load_generation_config
-from talker.models.qwen3_tts.frame import (
+from tests.parity.cases import Case
+from tests.parity.material import CODEBOOKS, frames, gumbel
+from ttscommon.engine.nn import dense_attention
+from ttsfamilies.base.lm.depth import CodeDraw
+from ttsfamilies.base.sampling import Rules
+from ttsfamilies.base.sampling.limits import keep_mass, keep_top
+from ttsfamilies.qwen3_tts.config import GenerationConfig
+from ttsfamilies.qwen3_tts.config_files import load_generation_config
+from ttsfamilies.qwen3_tts.frame import (
     Frame,
     decode,
     embed_positions,
     make_frame,
     new_history,
 )
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.prompt import (
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.prompt import (
     InContext,
     Layout,
     Positions,
@@ -31,15 +37,9 @@ from talker.models.qwen3_tts.prompt import (
     layout,
     prompt,
 )
-from talker.models.qwen3_tts.sampling import Prohibitions
-from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from talker.models.qwen3_tts.weights import load_talker
-from talker.models.shared.depth import CodeDraw
-from talker.sampling import Rules
-from talker.sampling.limits import keep_mass, keep_top
-from tests.parity.cases import Case
-from tests.parity.material import CODEBOOKS, frames, gumbel
-from ttscommon.engine.nn import dense_attention
+from ttsfamilies.qwen3_tts.sampling import Prohibitions
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.weights import load_talker
 
 Codes = npt.NDArray[np.int16]
 

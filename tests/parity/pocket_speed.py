@@ -24,19 +24,19 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from antiphon_bench.synthetic.pocket_tts import write_checkpoint
 from antiphon_bench.texts import LONG, MEDIUM, SHORT
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady
-from talker.family.chunker import ChunkSizes
-from talker.models.pocket_tts.family import PocketTts
-from ttscommon.engine.pocket_tts import published
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import concatenate, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Codec, Work
+from ttsfamilies.base.codec.base import Codec, Work
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.sizes import published
+from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 
 REFERENCE: Final = "build/goldens/pocket_tts/bin/python"
 BATCHES: Final = (1, 4, 8)

@@ -15,7 +15,6 @@ import numpy as np
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.family.base import Prepared
 from tests.parity.subject import C, Subject
 from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
@@ -23,6 +22,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.pieces import Piece, Text
 from ttscommon.wire.rows import FloatRows
+from ttsfamilies.base.talker.base import Prepared
 
 SLOTS: Final = 16
 # Of late text, in characters a step.

@@ -22,15 +22,15 @@ from typing import Final
 import numpy as np
 import torch
 
-from antiphon_bench.synthetic.s3_flow import write_codec
 from tests.parity import s3_cases as cases
 from tests.parity.make_goldens import environment
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.loading import CodecOptions
-from vocoder.codecs.s3_flow.codec import S3Flow
-from vocoder.codecs.s3_flow.weights import Networks, load_networks
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
+from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import Event
 

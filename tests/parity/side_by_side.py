@@ -42,13 +42,13 @@ from antiphon_bench.peers import (
     text_of,
 )
 from antiphon_bench.plots import first_sounds
-from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
-from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.theme import LIGHT
-from talker.models.kokoro.phones import spoken, ways_of
-from talker.text.frontend import EnglishFrontend
 from ttscommon.engine.conversion import convert
-from ttscommon.engine.pocket_tts import published
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.kokoro.phones import spoken, ways_of
+from ttsfamilies.kokoro.synthetic import write_checkpoint as write_kokoro
+from ttsfamilies.pocket_tts.sizes import published
+from ttsfamilies.pocket_tts.synthetic import write_checkpoint as write_pocket
 
 _RATE: Final = 24_000
 _PIPERS_RATE: Final = 22_050

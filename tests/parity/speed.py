@@ -22,13 +22,13 @@ from typing import Any, Final
 import torch
 
 from talker.engine.engine import Engine
-from talker.models import load
-from talker.runners.model import TalkerModel
 from talker.synthesis import synthesise
 from tests.parity.families import FAMILIES
 from tests.parity.subject import Subject
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.talkers import load
 
 BUILD: Final = Path("build/goldens")
 

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.runners.model import TalkerModel
-from talker.sampling import Noise
 from tests.parity.material import Floats, gumbel
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece, Text
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise
 
 Heads = tuple[int, int, int]
 

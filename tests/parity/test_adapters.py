@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.weights import talker_sources
 from tests.parity.adapter_cases import ADAPTERS, CASE, CHECKPOINT, AdapterCase
 from tests.parity.conftest import Checkpoints, goldens
 from tests.parity.material import GOLDENS
 from tests.parity.offline import Loaded, loaded, open_stream
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.weights import talker_sources
 
 # What the loop of the comparison asks of the network.
 _COMPUTING: Final = ("embed_text", "hidden", "code0_logits", "residuals")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from talker.family.base import Family
-from talker.models import load
 from tests.parity.broken import BREAKAGES, CLONING, MAKERS, RECORDINGS
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.sound.recordings import BadRecording
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.talkers import load
 
 
 @pytest.fixture(scope="module")

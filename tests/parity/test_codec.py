@@ -8,9 +8,9 @@ import torch
 
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import frames
-from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.qwen3_tts.stream import CodecStream, Windows, advance
-from vocoder.codecs.qwen3_tts.weights import load_decoder
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec.stream import CodecStream, Windows, advance
+from ttsfamilies.qwen3_tts.codec.weights import load_decoder
 
 FRAMES = 24
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.parity.codec_runner import PIECES, compare, in_company, in_pieces, taken_over
 from tests.parity.codecs import CODECS
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
 
 Load = Callable[[str], Codec]
 every_codec = pytest.mark.parametrize("name", CODECS)

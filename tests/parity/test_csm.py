@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from talker.models.shared.turns import FRAME
 from tests.parity.csm_cases import CASES, Case
 from tests.parity.families.csm import FAMILY, ended, goldens
 from tests.parity.runner import Loaded
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.turns import FRAME
 
 AUDIO, AUDIO_END = 128_002, 128_003
 

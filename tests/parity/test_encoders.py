@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.qwen3_tts.codec_encoder import CodecEncoder
-from talker.models.qwen3_tts.speaker import SpeakerEncoder
-from talker.models.qwen3_tts.weights import load_encoders
-from talker.models.shared.recordings import resampled
 from tests.parity.cases import RATES
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio
+from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder
+from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
+from ttsfamilies.qwen3_tts.weights import load_encoders
 
 Encoders = tuple[SpeakerEncoder, CodecEncoder]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from talker.family.base import CacheSpec
 from tests.parity.codecs import CODECS
 from tests.parity.families import FAMILIES
 from tests.parity.runner import TREATMENTS, Loaded, alone, compare
-from ttscommon.engine.families import FAMILIES as KNOWN
 from ttscommon.wire.fields import rows
+from ttsfamilies.base.talker.base import CacheSpec
+from ttsfamilies.known import FAMILIES as KNOWN
 
 # Of a family, and of those that read while they speak: what its first checkpoint is put through.
 FEW, READING = {"joined in mid-flight"}, {"cosyvoice", "kyutai_tts"}

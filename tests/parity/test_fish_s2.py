@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import structlog
 
-from antiphon_bench.synthetic.fish_s2 import FIRST, add_codec, add_voice, write_checkpoint
-from talker.models import load
-from talker.models.fish_s2.request import batches
-from talker.models.shared.turns import FRAME
 from tests.parity.families.fish_s2 import FAMILY, goldens
 from tests.parity.fish_s2_cases import CASES, VOICES, Case
 from tests.parity.runner import Loaded, alone
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.families import FAMILIES
 from ttscommon.wire.errors import TextTooLong, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.turns import FRAME
+from ttsfamilies.fish_s2.request import batches
+from ttsfamilies.fish_s2.synthetic import FIRST, add_codec, add_voice, write_checkpoint
+from ttsfamilies.known import FAMILIES
+from ttsfamilies.talkers import load
 
 # What the authors' own code says, where a user has made it say it: `make goldens FAMILY=fish_s2`.
 AUTHORS = Path(__file__).parents[2] / "build" / "goldens" / "fish_s2-authors.json"
@@ -147,7 +147,7 @@ def test_the_start_says_that_hosted_use_needs_a_licence(tmp_path: Path) -> None:
 
 
 def test_a_codec_that_was_not_converted_is_named(tmp_path: Path) -> None:
-    from vocoder.codecs import load as load_codec
+    from ttsfamilies.codecs import load as load_codec
 
     write_checkpoint(tmp_path, codebooks=3)
     (tmp_path / "codec.pth").write_bytes(b"")

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.glm_voice import write_codec
-from talker.models.glm_voice.family import GlmVoice
 from tests.parity.families.glm_voice import FAMILY, goldens, wav
 from tests.parity.glm_voice_cases import (
     CASES,
@@ -24,10 +22,12 @@ from tests.parity.glm_voice_cases import (
 from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.codecs.base import Work
-from vocoder.codecs.glm_voice.codec import GlmVoiceCodec
-from vocoder.codecs.glm_voice.loading import load
-from vocoder.codecs.loading import CodecOptions
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec
+from ttsfamilies.glm_voice.codec.loading import load
+from ttsfamilies.glm_voice.family import GlmVoice
+from ttsfamilies.glm_voice.synthetic import write_codec
 
 _CLOSE = 1e-4
 

@@ -9,17 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from antiphon_bench.synthetic.higgs_audio import (
-    PUBLISHED,
-    SECOND,
-    SMALL,
-    THIRD,
-    write_checkpoint,
-    write_codec,
-)
 from talker.engine.engine import Engine
-from talker.models.higgs_audio.family import HiggsAudio
-from talker.models.shared.turns import FRAME
 from talker.synthesis import synthesise
 from tests.parity.csm_cases import wav
 from tests.parity.families.higgs_audio import FAMILY, ended, goldens, rows_of
@@ -29,6 +19,16 @@ from tests.parity.material import GOLDENS
 from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.turns import FRAME
+from ttsfamilies.higgs_audio.family import HiggsAudio
+from ttsfamilies.higgs_audio.synthetic import (
+    PUBLISHED,
+    SECOND,
+    SMALL,
+    THIRD,
+    write_checkpoint,
+    write_codec,
+)
 
 BEGIN, END = IDS - 2, IDS - 1
 SOUNDS = (128_014, 128_016)

@@ -12,29 +12,29 @@ import msgspec
 import pytest
 import torch
 
-from antiphon_bench.synthetic.qwen3_tts.shapes import Shapes, codec_shapes, model_shapes
-from antiphon_bench.synthetic.qwen3_tts.sizes import (
-    PUBLISHED_TEXT_VOCABULARY,
-    codec_config,
-    model_config,
-)
-from talker.models.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
-from talker.models.qwen3_tts.config import TalkerConfig
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.speaker import SpeakerEncoder
-from talker.models.qwen3_tts.weights import (
-    speaker_sources,
-    talker_sources,
-    unused_by_encoder,
-)
 from tests.parity.cases import PUBLISHED
 from tests.parity.material import GOLDENS
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
-from vocoder.codecs.qwen3_tts.config import CodecConfig
-from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.qwen3_tts.weights import UNUSED as UNUSED_BY_DECODER
-from vocoder.codecs.qwen3_tts.weights import sources as codec_sources
+from ttsfamilies.qwen3_tts.codec.config import CodecConfig
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec.weights import UNUSED as UNUSED_BY_DECODER
+from ttsfamilies.qwen3_tts.codec.weights import sources as codec_sources
+from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
+from ttsfamilies.qwen3_tts.config import TalkerConfig
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
+from ttsfamilies.qwen3_tts.synthetic.shapes import Shapes, codec_shapes, model_shapes
+from ttsfamilies.qwen3_tts.synthetic.sizes import (
+    PUBLISHED_TEXT_VOCABULARY,
+    codec_config,
+    model_config,
+)
+from ttsfamilies.qwen3_tts.weights import (
+    speaker_sources,
+    talker_sources,
+    unused_by_encoder,
+)
 
 WANTED = json.loads((GOLDENS / "keys.json").read_text())
 

@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic.kokoro import VOCABULARY, write_checkpoint
-from talker.models.kokoro import net as prosody
 from tests.parity.families.kokoro import goldens
 from tests.parity.kokoro_cases import CASES, SEED, Case, noise
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.conversion import convert
-from ttscommon.engine.kokoro import Voices, load_config, style_row
-from vocoder.codecs.kokoro import net as sound
+from ttsfamilies.kokoro import net as prosody
+from ttsfamilies.kokoro.codec import net as sound
+from ttsfamilies.kokoro.sizes import Voices, load_config, style_row
+from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 
 WANTED = goldens()
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -11,11 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.kyutai_tts import published
 from talker.engine.stream import ChunkReady, Event
-from talker.models.kyutai_tts.config import load_config
-from talker.models.kyutai_tts.net import KyutaiNet, sources
-from talker.models.kyutai_tts.stream import KyutaiStream
 from tests.parity.codec_runner import PIECES, in_company, in_pieces
 from tests.parity.families.kyutai_tts import FAMILY, goldens, write_kyutai
 from tests.parity.kyutai_cases import CASES, CODEC_FRAMES, Case, codes
@@ -27,9 +23,13 @@ from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.pieces import Text
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Codec
-from vocoder.codecs.mimi.codec import Mimi
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.csm.mimi.codec import Mimi
+from ttsfamilies.kyutai_tts.config import load_config
+from ttsfamilies.kyutai_tts.net import KyutaiNet, sources
+from ttsfamilies.kyutai_tts.stream import KyutaiStream
+from ttsfamilies.kyutai_tts.synthetic import published
 
 SMALL = [case for case in CASES if case.checkpoint == "kyutai"]
 

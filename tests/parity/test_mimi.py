@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.csm.net import load_encoder
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import FRAMES, codes, pcm
 from tests.parity.families.csm import write_csm
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.mimi.codec import Mimi
+from ttsfamilies.base.codec.base import Samples, Work
+from ttsfamilies.csm.mimi.codec import Mimi
+from ttsfamilies.csm.net import load_encoder
 
 REQUEST = SpeechRequest("r", "m", "", "text", seed=1)
 FRAME_SAMPLES = 1920

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from antiphon_bench.synthetic.orpheus import write_checkpoint
-from talker.models.orpheus.config import END_SPEECH
-from talker.models.orpheus.net import load_net
-from talker.models.orpheus.request import prompt_ids
-from talker.models.shared.tokenizer import TextTokenizer
 from tests.parity.families.orpheus import FAMILY, goldens
 from tests.parity.orpheus_cases import CASES, SEED, Case
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.orpheus.config import END_SPEECH
+from ttsfamilies.orpheus.net import load_net
+from ttsfamilies.orpheus.request import prompt_ids
+from ttsfamilies.orpheus.synthetic import write_checkpoint
 
 
 def test_the_model_ends_its_own_speech() -> None:

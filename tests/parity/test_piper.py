@@ -15,11 +15,11 @@ from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.parity.families.piper import CASES, Case, referred
 from tests.parity.piper_voice import SEED, codec, talker
-from ttscommon.engine.piper import HOP
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Array, Arrays, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Work
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.piper.voice import HOP
 
 LONG = Case(
     "long",

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.pocket_tts.family import PocketTts
-from talker.models.pocket_tts.net import PocketNet, sources
-from talker.models.pocket_tts.text import Chunks, prompt
-from talker.models.pocket_tts.tokenizer import load_tokenizer
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
 from tests.parity.families.pocket_tts import write_pocket
 from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
-from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.engine.pocket_tts import PocketConfig, languages, load_config, published
 from ttscommon.wire.fields import cut
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.pocket_tts.codec import PocketCodec
-from vocoder.codecs.pocket_tts.net import LatentDecoder, load_decoder
-from vocoder.codecs.pocket_tts.net import sources as decoder_sources
+from ttsfamilies.base.codec.base import Samples, Work
+from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
+from ttsfamilies.pocket_tts.codec.codec import PocketCodec
+from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
+from ttsfamilies.pocket_tts.codec.net import sources as decoder_sources
+from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.net import PocketNet, sources
+from ttsfamilies.pocket_tts.sizes import PocketConfig, languages, load_config, published
+from ttsfamilies.pocket_tts.text import Chunks, prompt
+from ttsfamilies.pocket_tts.tokenizer import load_tokenizer
 
 WANTED: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
 SOUNDS = goldens("pocket_tts")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from talker.models.shared.s3.references import FlowReferences
-from talker.models.shared.s3.weights import load_published_speaker, load_published_tokens
 from tests.parity.conftest import Arrays, goldens
 from tests.parity.cosyvoice_cases import RATES, SEED, STRIDE
 from tests.parity.families.cosyvoice import write_hearing
 from tests.parity.material import audio
+from ttsfamilies.base.s3.references import FlowReferences
+from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 
 HIGHEST_HZ = {2: 8_000.0, 3: 12_000.0}
 

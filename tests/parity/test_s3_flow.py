@@ -15,17 +15,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic.s3_flow import write_codec
 from tests.parity import s3_cases as cases
 from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.fields import Array, cut
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Work
-from vocoder.codecs.loading import CodecOptions
-from vocoder.codecs.s3_flow.codec import S3Flow
-from vocoder.codecs.s3_flow.noise import Draws, fixed
-from vocoder.codecs.s3_flow.stretches import S3Stream
-from vocoder.codecs.s3_flow.weights import Networks, load_networks
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.noise import Draws, fixed
+from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
+from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
+from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
 
 _ATOL = 1e-4
 # Of samples: weights of convolutions are joined in float32.

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.snac_material import SEED, codes
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.snac.codec import Snac
-from vocoder.codecs.snac.noise import keyed
+from ttsfamilies.base.codec.base import Samples, Work
+from ttsfamilies.base.codec.noise import keyed
+from ttsfamilies.orpheus.snac.codec import Snac
+from ttsfamilies.orpheus.snac.synthetic import write_codec
 
 REQUEST = SpeechRequest("r", "m", "tara", "text", seed=1)
 

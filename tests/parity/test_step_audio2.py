@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.s3_flow import write_codec
 from tests.parity import step_flow_cases as cases
 from tests.parity.families.step_audio2 import FAMILY, goldens
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.step_audio2_cases import CASES, ROW_STRIDE
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Due
-from vocoder.codecs.loading import CodecOptions
-from vocoder.codecs.s3_flow.codec import S3Flow
-from vocoder.codecs.s3_flow.stretches import S3News
-from vocoder.codecs.step_audio2.loading import load
+from ttsfamilies.base.codec.base import Due
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.stretches import S3News
+from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
+from ttsfamilies.step_audio2.codec.loading import load
 
 # Positions are float32 in one and float64 in the other.
 _ATOL = 2e-5

@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.models.tacotron2.net import TacotronNet, Text, load_net
-from talker.models.tacotron2.request import TacotronPrepared
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs.tacotron2 import CODEC
 from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, arrays, letters, write_tacotron
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttscommon.wire.fields import Array
 from ttscommon.wire.pieces import Text as Piece
+from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
+from ttsfamilies.tacotron2.request import TacotronPrepared
 from vocoder.pcm import FULL_SCALE, to_pcm
 
 Load = Callable[[str], TacotronNet]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from tests.parity.cases import TEXTS
 from tests.parity.conftest import Checkpoints
 from tests.parity.material import GOLDENS
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.
 TEMPLATE_END = 5

@@ -19,9 +19,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.models.voxcpm2.family import Voxcpm2
-from talker.models.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, sources
-from talker.runners.computation import Out, Prompts, Rows
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs.voxcpm2 import CODEC
 from tests.parity.families.voxcpm2 import FAMILY, arrays, write_adapter, write_voxcpm
@@ -29,15 +26,18 @@ from tests.parity.subject import CodecSubject
 from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, published
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn import dense_attention
-from ttscommon.engine.nn.voxcpm2 import VaeEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.engine.voxcpm2 import VoxcpmConfig
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.pieces import Text
-from vocoder.codecs.voxcpm2.codec import VoxcpmCodec
-from vocoder.codecs.voxcpm2.net import VaeDecoder, load_decoder
-from vocoder.codecs.voxcpm2.net import sources as decoder_sources
+from ttsfamilies.base.runners.computation import Out, Prompts, Rows
+from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources
+from ttsfamilies.voxcpm2.codec.codec import VoxcpmCodec
+from ttsfamilies.voxcpm2.codec.net import VaeDecoder, load_decoder
+from ttsfamilies.voxcpm2.codec.net import sources as decoder_sources
+from ttsfamilies.voxcpm2.family import Voxcpm2
+from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, sources
+from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
 from vocoder.pcm import FULL_SCALE
 
 CLOSE = 1e-9

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from antiphon_bench.synthetic.zonos import write_checkpoint
-from talker.models.zonos.recordings import Recordings
 from tests.parity.csm_cases import wav
 from tests.parity.families.zonos import goldens, readings
 from tests.parity.zonos_cases import PHONES, SAID, SEED, TEXT, WORDS, recording
 from ttscommon.wire.fields import Arrays
+from ttsfamilies.zonos.recordings import Recordings
+from ttsfamilies.zonos.synthetic import write_checkpoint
 
 
 @pytest.fixture(scope="module")

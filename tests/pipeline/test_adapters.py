@@ -13,8 +13,8 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.adapters import files, write
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 TEXT = "It's the end of the world, and you're singing to the user: how odd!"
 SEED = 16

@@ -17,15 +17,15 @@ from antiphon.client import Audio, Finished, SpeechOptions, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.engine.engine import Engine
-from talker.models import load as load_talker
 from talker.synthesis import synthesise
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Work
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
+from ttsfamilies.talkers import load as load_talker
 from vocoder.pcm import to_pcm
 
 TEXT = "It's the end of the world, and you're singing to the user: how odd!"

@@ -22,33 +22,8 @@ from antiphon.client import Audio, Finished, SpeechOptions, Started, Word, Words
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import (
-    chatterbox,
-    cosyvoice,
-    csm,
-    dac,
-    fish_s2,
-    glm_voice,
-    higgs_audio,
-    kokoro,
-    kyutai_tts,
-    orpheus,
-    piper,
-    pocket_tts,
-    qwen3_omni,
-    tacotron2,
-    voxcpm2,
-    zonos,
-)
-from antiphon_bench.synthetic.mimi import add_decoder
-from antiphon_bench.synthetic.snac import write_codec
 from gateway.protocols.native import STREAM_PATH
 from talker.engine.engine import Engine
-from talker.family.guarding import Guarding
-from talker.family.outlook import STEP
-from talker.family.pauses import Pausing
-from talker.models import load as load_talker
-from talker.models.piper.phones import Espeak
 from talker.synthesis import synthesise
 from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
 from tests.unit.ttscommon.sound.test_recordings import wav
@@ -58,8 +33,31 @@ from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import CodecChunk, SpeechRequest
 from ttscommon.wire.silence import silent
 from ttscommon.wire.subjects import CODES
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Codec, Work
+from ttsfamilies.base.codec.base import Codec, Work
+from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.outlook import STEP
+from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.chatterbox import synthetic as chatterbox
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.cosyvoice import synthetic as cosyvoice
+from ttsfamilies.csm import synthetic as csm
+from ttsfamilies.csm.mimi.synthetic import add_decoder
+from ttsfamilies.fish_s2 import synthetic as fish_s2
+from ttsfamilies.glm_voice import synthetic as glm_voice
+from ttsfamilies.higgs_audio import synthetic as higgs_audio
+from ttsfamilies.kokoro import synthetic as kokoro
+from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
+from ttsfamilies.orpheus import synthetic as orpheus
+from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.piper import synthetic as piper
+from ttsfamilies.piper.phones import Espeak
+from ttsfamilies.pocket_tts import synthetic as pocket_tts
+from ttsfamilies.qwen3_omni import synthetic as qwen3_omni
+from ttsfamilies.tacotron2 import synthetic as tacotron2
+from ttsfamilies.talkers import load as load_talker
+from ttsfamilies.voxcpm2 import synthetic as voxcpm2
+from ttsfamilies.zonos import synthetic as zonos
+from ttsfamilies.zonos.dac import synthetic as dac
 from vocoder.pcm import to_pcm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,16 +14,16 @@ import pytest
 import torch
 
 from talker.engine.engine import Engine
-from talker.family.base import Family
-from talker.models import load as load_talker
 from talker.synthesis import synthesise
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import CodecChunk, SpeechRequest
 from ttscommon.wire.subjects import CODES
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Work
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.talkers import load as load_talker
 from vocoder.engine.lead import Lead
 from vocoder.pcm import to_pcm
 

@@ -16,10 +16,10 @@ from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic.step_audio2 import add_codec, write_checkpoint
 from gateway.protocols.native import STREAM_PATH
 from tests.pipeline.test_checkpoints import models
 from tests.unit.ttscommon.sound.test_recordings import wav
+from ttsfamilies.step_audio2.synthetic import add_codec, write_checkpoint
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 

@@ -19,9 +19,9 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic.qwen3_omni import WIDTH, write_checkpoint
 from tests.pipeline.test_checkpoints import models
 from ttscommon.wire.rows import FloatRows
+from ttsfamilies.qwen3_omni.synthetic import WIDTH, write_checkpoint
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 

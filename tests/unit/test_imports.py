@@ -16,6 +16,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = {
     "ttscommon": ROOT / "libs/ttscommon/ttscommon",
+    "ttsfamilies": ROOT / "libs/ttsfamilies/ttsfamilies",
     "gateway": ROOT / "services/gateway/gateway",
     "talker": ROOT / "services/talker/talker",
     "vocoder": ROOT / "services/vocoder/vocoder",
@@ -25,28 +26,32 @@ PACKAGES: Final = {
 }
 ALLOWED: Final = {
     "ttscommon": set[str](),
+    "ttsfamilies": {"ttscommon"},
     "gateway": {"ttscommon"},
-    "talker": {"ttscommon"},
-    "vocoder": {"ttscommon"},
-    "antiphon": {"ttscommon", "antiphon_bench", "gateway", "talker", "vocoder"},
-    "antiphon_bench": {"ttscommon", "talker", "vocoder"},
-    "voicetrain": {"ttscommon", "talker", "vocoder"},
+    "talker": {"ttscommon", "ttsfamilies"},
+    "vocoder": {"ttscommon", "ttsfamilies"},
+    "antiphon": {"ttscommon", "ttsfamilies", "antiphon_bench", "gateway", "talker", "vocoder"},
+    "antiphon_bench": {"ttscommon", "ttsfamilies", "talker", "vocoder"},
+    "voicetrain": {"ttscommon", "ttsfamilies", "talker", "vocoder"},
 }
 TENSORS: Final = "ttscommon.engine"
 # Rooms that never see torch, below packages that do.
 TORCH_FREE: Final = {
     "ttscommon.engine": [
         *("runtime", "slots", "inflight", "pace", "events", "stage", "stage_job", "voice"),
-        *("checkpoint", "families"),
+        "checkpoint",
     ],
-    "talker": ["family", "engine", "text", "models.fake", "service"],
-    "vocoder": ["engine", "codecs.room", "service"],
+    "ttsfamilies": ["known", "base.talker", "base.text", "base.codec.room", "fake"],
+    "talker": ["engine", "service"],
+    "vocoder": ["engine", "service"],
 }
 # A room imports only rooms in front of it.
 FLOORS: Final = {
     "ttscommon": ["wire", "sound", "books", "process", "bus", "cluster", "engine"],
-    "talker": ["family", "sampling", "kernels", "engine", "text", "runners", "models"],
-    "vocoder": ["codecs", "engine"],
+    "ttsfamilies": [
+        *("base/talker", "base/sampling", "base/kernels", "base/text", "base/runners"),
+        *("base/lm", "base/s3", "base/codec"),
+    ],
     "gateway": ["connections", "audio", "admission", "requests", "books", "protocols"],
 }
 
@@ -124,6 +129,21 @@ def test_protocols_and_audio_know_nothing_of_the_bus(folder: str) -> None:
     assert found == []
 
 
+def _module(package: str, room: str) -> str:
+    return f"{package}.{room.replace('/', '.')}"
+
+
+def test_what_families_are_made_of_names_no_family() -> None:
+    base = PACKAGES["ttsfamilies"] / "base"
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in base.rglob("*.py")
+        for line, name in imported(path)
+        if name.startswith("ttsfamilies.") and not name.startswith("ttsfamilies.base")
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("package", FLOORS)
 def test_a_room_imports_only_rooms_below_it(package: str) -> None:
     floors = FLOORS[package]
@@ -132,7 +152,7 @@ def test_a_room_imports_only_rooms_below_it(package: str) -> None:
         for height, room in enumerate(floors)
         for path in (PACKAGES[package] / room).rglob("*.py")
         for line, name in imported(path)
-        if name.startswith(tuple(f"{package}.{above}" for above in floors[height + 1 :]))
+        if name.startswith(tuple(_module(package, above) for above in floors[height + 1 :]))
     ]
     assert found == []
 

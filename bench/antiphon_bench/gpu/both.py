@@ -14,13 +14,13 @@ from antiphon_bench.gpu.records import Point
 from talker.engine import stream as talking
 from talker.engine.engine import Engine as Talker
 from talker.engine.scheduler import StepLimits
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.runners.device_runner import DeviceRunner
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.codecs.device_codec import DeviceCodec
+from ttsfamilies.base.codec.device_codec import DeviceCodec
+from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from vocoder.engine import stream as vocoding
 from vocoder.engine.engine import Engine as Vocoder
 from vocoder.engine.scheduler import BatchLimits as VocoderLimits

@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 
 from antiphon_bench.gpu.subject import Subject
-from talker.kernels.attention import TILE_QUERIES, attend, attend_plain, decode_tiles, prompt_tiles
+from ttsfamilies.base.kernels.attention import (
+    TILE_QUERIES,
+    attend,
+    attend_plain,
+    decode_tiles,
+    prompt_tiles,
+)
 
 _BLOCKS = 16  # of each of four rows
 

@@ -138,7 +138,7 @@ def profile(
 @app.command()
 def weights(out: Out = _OUT, size: Size = "1.7b", seed: int = 0) -> None:
     """Write the checkpoint that the whole stack serves: drawn weights, and no end of speech."""
-    from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+    from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
     folder = out / f"checkpoint-{size}"
     if not (folder / "done").exists():

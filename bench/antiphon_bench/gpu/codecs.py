@@ -14,8 +14,8 @@ from antiphon_bench.gpu.subject import Subject, seconds
 from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
-from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
-from vocoder.codecs.room import Shape
+from ttsfamilies.base.codec.room import Shape
+from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 
 
 class Codecs:

@@ -15,16 +15,16 @@ from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
 from talker.engine.sizing import block_bytes
-from talker.family.blocks import blocks_for
-from talker.kernels.attention import prompt_tiles
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.shared.depth import DepthTransformer, Picks
-from talker.runners.device_runner import DeviceRunner
-from talker.runners.launches import TABLE, Shape
-from talker.sampling import Noise, Rules, Settings, draw_ids
-from talker.sampling.draw import sample
 from ttscommon.engine.device.device import Work
 from ttscommon.engine.kernels.choice import only
+from ttsfamilies.base.kernels.attention import prompt_tiles
+from ttsfamilies.base.lm.depth import DepthTransformer, Picks
+from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.base.runners.launches import TABLE, Shape
+from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
+from ttsfamilies.base.sampling.draw import sample
+from ttsfamilies.base.talker.blocks import blocks_for
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text

@@ -15,23 +15,23 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from antiphon_bench.synthetic.qwen3_tts.sizes import (
+from ttscommon.engine.device.device import Cuda, Device, Host, Work
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.qwen3_tts.codec.config import CodecConfig
+from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.synthetic.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     Size,
     codec_config,
     model_config,
 )
-from antiphon_bench.synthetic.qwen3_tts.tokenizer import vocabulary, write_tokenizer
-from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from talker.runners.device_runner import DeviceRunner
-from ttscommon.engine.device.device import Cuda, Device, Host, Work
-from vocoder.codecs.qwen3_tts.config import CodecConfig
-from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
-from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.room import DeviceLimits
+from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048

@@ -12,14 +12,14 @@ from antiphon_bench.gpu.records import Point
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
 from talker.engine.stream import ChunkReady, Event
-from talker.family.runner import Results, Row
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.runners.device_runner import DeviceRunner, Ticket
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.runners.device_runner import DeviceRunner, Ticket
+from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
 _WARM_UP: Final = 8
 _POSITIONS: Final = 4096

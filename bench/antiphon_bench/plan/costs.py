@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from antiphon_bench.plan.errors import BadCosts, BadCurve, BadInput
-from talker.family.chunker import ChunkSeconds
-from talker.models.fake import Curve as TalkerCurve
-from vocoder.codecs.fake import Curve as VocoderCurve
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.fake.codec import Curve as VocoderCurve
+from ttsfamilies.fake.talker import Curve as TalkerCurve
 
 T = TypeVar("T")
 # No step lasts so long; a file in milliseconds is a mistake.

@@ -14,14 +14,14 @@ import numpy as np
 
 from antiphon_bench.plan.spoken import PlannedRequest, PlannedStream
 from antiphon_bench.plan.steps import PlannedRunner
-from talker.family.base import CacheSpec, Family, ModelSpec, Prepared
-from talker.family.chunker import ChunkSeconds
-from talker.models.fake import Curve as TalkerCurve
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
-from vocoder.codecs.fake import Curve as VocoderCurve
+from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
+from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.fake.codec import Curve as VocoderCurve
+from ttsfamilies.fake.talker import Curve as TalkerCurve
 
 NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from talker.family.base import Prepared
-from talker.family.streams import Plan, SlotWriter, TalkerStream
 from ttscommon.wire.fields import Array, Arrays, rows
 from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
 
 _MOST_ROWS: Final = 4096
 _ZEROS: Final = np.zeros((_MOST_ROWS, 1), np.int8)

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from antiphon_bench.plan.spoken import PlannedStream
-from talker.family.runner import Results, Row
-from talker.family.streams import Plan
-from talker.models.fake import Curve
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, rows
+from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.fake.talker import Curve
 
 _MOST: Final = (4096, 16)
 _FRAMES: Final = np.zeros((*_MOST, 1), np.int8)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
-from ttscommon.engine.families import FAMILIES
-from ttscommon.engine.families.digest import digest_of
 from ttscommon.process.settings import PREFIX
+from ttsfamilies.base.digest import digest_of
+from ttsfamilies.known import FAMILIES
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")

@@ -11,12 +11,12 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from talker.family.adapters import Adaptable
-from talker.family.base import ModelSpec
 from ttscommon.cluster.adapters.peft import Files, Lora, held
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import InvalidAdapter
+from ttsfamilies.base.talker.adapters import Adaptable
+from ttsfamilies.base.talker.base import ModelSpec
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -15,13 +15,13 @@ from typing import Final
 import structlog
 
 from talker.adapter_library import AdapterLibrary
-from talker.family.adapters import Adaptable, Sized
 from ttscommon.bus import Bus
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
+from ttsfamilies.base.talker.adapters import Adaptable, Sized
 
 _AGAIN_S: Final = 0.2
 

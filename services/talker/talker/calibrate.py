@@ -21,18 +21,18 @@ import numpy as np
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
 from talker.engine.widths import Widths
-from talker.family.base import Family, Prepared
-from talker.family.chunker import ChunkSizes
-from talker.family.runner import Results, Row, Runner
-from talker.family.streams import TalkerStream
 from talker.loading import blocks_of, load_family
-from talker.models.fake import Curve, Drafted
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.talker.base import Family, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.runner import Results, Row, Runner
+from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.fake.talker import Curve, Drafted
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 _TEXT: Final = "The kettle has just boiled, so come in and sit down."

@@ -11,11 +11,6 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
-from talker.family.base import Family
-from talker.family.blocks import BLOCK_POSITIONS
-from talker.family.guarding import Guarding
-from talker.family.pauses import Pausing
-from talker.family.runner import Runner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.checkpoint import CheckpointError
@@ -23,6 +18,11 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.process.startup import Startup
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.runner import Runner
 
 # A round of more streams is predicted from these, and measured when it happens (decision 0158).
 _WARM_UP_STREAMS: Final = (1, 4)
@@ -78,13 +78,13 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
     """The settings' model, not yet warmed up; raises VoiceError or DeviceError."""
     startup = startup or Startup()
     if settings.engine == "fake":
-        from talker.models.fake import FakeModel
+        from ttsfamilies.fake.talker import FakeModel
 
         return FakeModel.load(settings.model, settings.fake_curve)
     with startup.part("import"):
         import torch
 
-        from talker.models import load
+        from ttsfamilies.talkers import load
 
     torch.set_num_threads(settings.threads)
     with startup.part("load"):

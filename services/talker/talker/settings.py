@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
 from talker.engine.scheduler import PolicyName
-from talker.family.adapters import MOST_RANK
 from ttscommon.process.settings import StageSettings, listed
+from ttsfamilies.base.talker.adapters import MOST_RANK
 
 
 class TalkerSettings(StageSettings):

@@ -9,14 +9,14 @@ from functools import partial
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.family.checks import check
-from talker.family.streams import CutShort
 from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.fields import Array, Arrays, concatenate
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.pieces import unmarked
+from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.streams import CutShort
 
 
 @dataclass

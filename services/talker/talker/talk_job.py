@@ -13,9 +13,6 @@ import structlog
 from talker.adapters import Adapters
 from talker.engine.interface import SpeechEngine
 from talker.engine.stream import ChunkReady, Event
-from talker.family.base import Prepared
-from talker.family.checks import check
-from talker.family.streams import CutShort
 from talker.reading_turns import ReadingTurns
 from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
@@ -31,6 +28,9 @@ from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, Run
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.streams import CutShort
 
 # Encoding half a minute of sound, beside the speech of other streams.
 _DERIVE_TIMEOUT_S: Final = 120.0

@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from talker.engine.interface import SpeechEngine
-from talker.family.base import Prepared
 from talker.reading_turns import ReadingTurns
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.worker import Job
@@ -22,6 +21,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.errors import InputLost
 from ttscommon.wire.messages import End, LogRecord, RowsPiece, TextPiece
 from ttscommon.wire.pieces import Piece, unmarked
+from ttsfamilies.base.talker.base import Prepared
 
 log_ = structlog.get_logger(__name__)
 

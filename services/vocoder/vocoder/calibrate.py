@@ -18,8 +18,8 @@ import numpy as np
 from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, Decoded, Work
-from vocoder.codecs.fake import Curve
+from ttsfamilies.base.codec.base import Codec, Decoded, Work
+from ttsfamilies.fake.codec import Curve
 from vocoder.engine.engine import Engine
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings

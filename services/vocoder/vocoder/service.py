@@ -17,8 +17,8 @@ from ttscommon.process.startup import Startup
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import End, Position
-from vocoder.codecs.base import Codec
-from vocoder.codecs.silences import Silences
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.codec.silences import Silences
 from vocoder.engine.engine import Engine
 from vocoder.engine.interface import SoundEngine
 from vocoder.engine.scheduler import BatchLimits
@@ -68,13 +68,13 @@ def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Cod
     """The settings' codec, warmed up; raises VoiceError or DeviceError."""
     startup = startup or Startup()
     if settings.engine == "fake":
-        from vocoder.codecs.fake import FakeCodec
+        from ttsfamilies.fake.codec import FakeCodec
 
         return FakeCodec.load(settings.model, settings.fake_curve)
     with startup.part("import"):
         import torch
 
-        from vocoder.codecs import load
+        from ttsfamilies.codecs import load
 
     torch.set_num_threads(settings.threads)
     with startup.part("load"):

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from ttscommon.process.settings import StageSettings
-from vocoder.codecs.room import DeviceLimits
+from ttsfamilies.base.codec.room import DeviceLimits
 from vocoder.engine.scheduler import BatchLimits
 
 _STEP_S: Final = 0.4

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from tests.parity.subject import CodecSubject
-from ttscommon.engine.families import FAMILIES as KNOWN
+from ttsfamilies.known import FAMILIES as KNOWN
 
 CODECS: Final[Mapping[str, CodecSubject]] = {
     facts.codec.name: import_module(f"{__name__}.{facts.codec.name}").CODEC

@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.dac import write_codec
 from tests.parity.dac_material import FRAMES, SEED, codes
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs.base import Codec
-from vocoder.codecs.dac.loading import load
-from vocoder.codecs.loading import CodecOptions
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.zonos.dac.loading import load
+from ttsfamilies.zonos.dac.synthetic import write_codec
 
 
 class DacSubject(CodecSubject):

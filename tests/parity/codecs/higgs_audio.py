@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.higgs_audio import write_codec
 from tests.parity.higgs_audio_cases import CODEBOOKS, FRAMES, IDS, SEED, codes
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs.higgs_audio.codec import HiggsCodec
+from ttsfamilies.higgs_audio.codec.codec import HiggsCodec
+from ttsfamilies.higgs_audio.synthetic import write_codec
 
 _STAGGER: Final = Stagger.even(CODEBOOKS)
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.qwen3_omni import write_checkpoint
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, codes
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs import load
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.codecs import load
+from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
 
 
 class Code2WavSubject(CodecSubject):

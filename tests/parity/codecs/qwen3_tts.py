@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.material import GOLDENS, Floats, frames
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs import load
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.codecs import load
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 class Qwen3Subject(CodecSubject):

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.snac_material import FRAMES, SEED, codes, noise
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.snac.codec import Snac, Stream
+from ttsfamilies.orpheus.snac.codec import Snac, Stream
+from ttsfamilies.orpheus.snac.synthetic import write_codec
 
 
 class GoldenSnac(Snac):
@@ -28,7 +28,7 @@ class GoldenSnac(Snac):
 
 
 def golden(block: int, first: int, steps: int, device: torch.device) -> Tensor:
-    """See vocoder.codecs.snac.noise.Noise."""
+    """See ttsfamilies.base.codec.noise.Noise."""
     return torch.from_numpy(noise(SEED, block, first + steps)[first:]).to(device)
 
 

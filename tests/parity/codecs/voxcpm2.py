@@ -12,8 +12,8 @@ from tests.parity.material import Floats
 from tests.parity.subject import CodecSubject
 from tests.parity.voxcpm_cases import FRAMES, STRIDE, patches
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs.voxcpm2.codec import VoxcpmCodec
-from vocoder.codecs.voxcpm2.net import load_decoder
+from ttsfamilies.voxcpm2.codec.codec import VoxcpmCodec
+from ttsfamilies.voxcpm2.codec.net import load_decoder
 
 
 class VoxcpmCodecSubject(CodecSubject):

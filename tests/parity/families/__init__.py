@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from tests.parity.subject import Subject
-from ttscommon.engine.families import FAMILIES as KNOWN
+from ttsfamilies.known import FAMILIES as KNOWN
 
 FAMILIES: Final[Mapping[str, Subject[Any]]] = {
     facts.name: import_module(f"{__name__}.{facts.name}").FAMILY

@@ -10,10 +10,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.chatterbox import with_heads, write_checkpoint
-from talker.models.chatterbox.config import IDS, SILENCE
-from talker.models.chatterbox.family import Chatterbox
-from talker.runners.model import TalkerModel
 from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case, recording
 from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
@@ -22,6 +18,10 @@ from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.chatterbox.config import IDS, SILENCE
+from ttsfamilies.chatterbox.family import Chatterbox
+from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 

@@ -12,19 +12,19 @@ import msgspec
 import numpy as np
 from safetensors.torch import save_file
 
-from antiphon_bench.synthetic.cosyvoice import PUBLISHED, SMALL, write_checkpoint
-from antiphon_bench.synthetic.s3 import write_speaker, write_tokens
-from talker.models.cosyvoice.family import CosyVoice
-from talker.models.cosyvoice.loading import load
-from talker.models.loading import ModelOptions
-from talker.models.shared.s3.speaker import SpeakerSizes
-from talker.runners.model import TalkerModel
 from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.s3.speaker import SpeakerSizes
+from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.cosyvoice.family import CosyVoice
+from ttsfamilies.cosyvoice.loading import load
+from ttsfamilies.cosyvoice.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 HEARING: Final = "s3"
 SPEAKER: Final = SpeakerSizes(growth=4, inner=8, first=8, gate=4)

@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.csm import PUBLISHED, SMALL, write_checkpoint
-from antiphon_bench.synthetic.mimi import add_decoder
-from talker.models.csm.family import Csm
-from talker.runners.model import TalkerModel
 from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.csm.family import Csm
+from ttsfamilies.csm.mimi.synthetic import add_decoder
+from ttsfamilies.csm.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 _IDS: Final = 2051

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.fish_s2 import PUBLISHED, SMALL, add_voice, write_checkpoint
-from talker.models.fish_s2.family import FishS2
 from tests.parity.fish_s2_cases import CASES, CHECKPOINTS, CODES, VOICES, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.fish_s2.family import FishS2
+from ttsfamilies.fish_s2.synthetic import PUBLISHED, SMALL, add_voice, write_checkpoint
 
 
 @cache

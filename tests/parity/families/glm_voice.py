@@ -11,7 +11,16 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.glm_voice import (
+from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.glm_voice.family import GlmVoice
+from ttsfamilies.glm_voice.synthetic import (
     CODES,
     HEADS,
     PUBLISHED_HEADS,
@@ -19,15 +28,6 @@ from antiphon_bench.synthetic.glm_voice import (
     write_checkpoint,
     write_codec,
 )
-from talker.models.glm_voice.family import GlmVoice
-from talker.models.shared.answers import MOST_BETWEEN, NO_ID
-from talker.runners.model import TalkerModel
-from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
-from tests.parity.material import GOLDENS, Floats
-from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 
 CODEC: Final = "glm-codec"
 _SOUND: Final = Reference(f"{'a' * 16}-{'b' * 64}")

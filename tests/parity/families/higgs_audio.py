@@ -10,16 +10,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.higgs_audio import (
-    PUBLISHED,
-    SECOND,
-    SMALL,
-    THIRD,
-    write_checkpoint,
-    write_codec,
-)
-from talker.models.higgs_audio.family import HiggsAudio
-from talker.runners.model import TalkerModel
 from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, TEXT, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
@@ -27,6 +17,16 @@ from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.parameters import Value
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.higgs_audio.family import HiggsAudio
+from ttsfamilies.higgs_audio.synthetic import (
+    PUBLISHED,
+    SECOND,
+    SMALL,
+    THIRD,
+    write_checkpoint,
+    write_codec,
+)
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 

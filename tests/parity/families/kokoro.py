@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.kokoro import VOCABULARY, write_checkpoint
-from talker.models.kokoro.family import Kokoro
 from tests.parity.kokoro_cases import CASES, SEED, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject
-from tests.unit.talker.models.kokoro.tiny import english
+from tests.unit.ttsfamilies.kokoro.tiny import english
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.kokoro.family import Kokoro
+from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 
 
 @cache

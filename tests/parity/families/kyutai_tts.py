@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from torch import Tensor
 
-from antiphon_bench.synthetic import kyutai_tts
-from talker.models.kyutai_tts.config import load_config
-from talker.models.kyutai_tts.family import KyutaiTts
-from talker.sampling import Noise
 from tests.parity.kyutai_cases import CASES, CHECKPOINTS, IDS, PUBLISHED, SEED, TEXT, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
+from ttsfamilies.kyutai_tts.config import load_config
+from ttsfamilies.kyutai_tts.family import KyutaiTts
 
 _LAST: Final = 2  # steps that a frame's last codes are behind its first
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.orpheus import PUBLISHED_HEADS, write_checkpoint
-from talker.models.orpheus.config import CODES, END_SPEECH
-from talker.models.orpheus.family import Orpheus
-from talker.models.orpheus.stream import ids_of
 from tests.parity.material import GOLDENS
 from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.orpheus.config import CODES, END_SPEECH
+from ttsfamilies.orpheus.family import Orpheus
+from ttsfamilies.orpheus.stream import ids_of
+from ttsfamilies.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 
 @cache

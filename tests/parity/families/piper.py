@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from talker.models.piper.family import Piper
-from talker.sampling.noise import draw_keys, frame_keys, normals
 from tests.parity import piper_reference as reference
 from tests.parity.piper_voice import SEED, VOICE, talker
 from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
+from ttsfamilies.piper.family import Piper
 
 
 class Case(NamedTuple):

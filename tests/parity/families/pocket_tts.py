@@ -13,10 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic import pocket_tts
-from talker.models.pocket_tts.family import PocketTts
-from talker.runners.model import TalkerModel
-from talker.sampling import Noise
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
@@ -26,6 +22,10 @@ from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.pocket_tts import synthetic as pocket_tts
+from ttsfamilies.pocket_tts.family import PocketTts
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.qwen3_omni import PUBLISHED, write_checkpoint
-from talker.models.qwen3_omni.family import Qwen3Omni
 from tests.parity.material import GOLDENS
 from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, Case, drawn_rows
 from tests.parity.subject import Subject, golden_noise
@@ -19,6 +17,8 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.rows import FloatRows
+from ttsfamilies.qwen3_omni.family import Qwen3Omni
+from ttsfamilies.qwen3_omni.synthetic import PUBLISHED, write_checkpoint
 
 _IDS: Final = 3072
 

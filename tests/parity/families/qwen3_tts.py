@@ -9,14 +9,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
-from antiphon_bench.synthetic.qwen3_tts.sizes import (
-    PUBLISHED_TEXT_VOCABULARY,
-    codec_config,
-    model_config,
-)
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.runners.model import TalkerModel
 from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED, SPEED_FRAMES, SPEED_TEXTS
 from tests.parity.cases import Case as Call
 from tests.parity.material import CODEBOOKS, GOLDENS, frames
@@ -26,6 +18,14 @@ from ttscommon.cluster.references import Derived
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
+from ttsfamilies.qwen3_tts.synthetic.sizes import (
+    PUBLISHED_TEXT_VOCABULARY,
+    codec_config,
+    model_config,
+)
 
 _ANY_HASH: Final = "0" * 64
 _IDS: Final = 3072

@@ -9,13 +9,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.step_audio2 import PUBLISHED, SMALL, config, write_checkpoint
-from talker.models.loading import ModelOptions
-from talker.models.shared.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
-from talker.models.step_audio2.config import TOKENS
-from talker.models.step_audio2.family import StepAudio2
-from talker.models.step_audio2.loading import load
-from talker.runners.model import TalkerModel
 from tests.parity.material import GOLDENS
 from tests.parity.step_audio2_cases import (
     CASES,
@@ -31,6 +24,13 @@ from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.silence import SILENT
+from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.step_audio2.config import TOKENS
+from ttsfamilies.step_audio2.family import StepAudio2
+from ttsfamilies.step_audio2.loading import load
+from ttsfamilies.step_audio2.synthetic import PUBLISHED, SMALL, config, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 

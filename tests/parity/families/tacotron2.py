@@ -10,19 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antiphon_bench.synthetic.tacotron2 import PUBLISHED as WIDTHS
-from antiphon_bench.synthetic.tacotron2 import TINY, write_checkpoint
-from talker.models.loading import LEXICON
-from talker.models.tacotron2.family import Tacotron2
-from talker.models.tacotron2.letters import Letters
-from talker.models.tacotron2.net import load_net
-from talker.sampling import Noise
-from talker.text.frontend import EnglishFrontend
 from tests.parity.conftest import goldens
 from tests.parity.subject import Subject
 from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, drawn, told_of
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.base.talker.loading import LEXICON
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.tacotron2.family import Tacotron2
+from ttsfamilies.tacotron2.letters import Letters
+from ttsfamilies.tacotron2.net import load_net
+from ttsfamilies.tacotron2.synthetic import PUBLISHED as WIDTHS
+from ttsfamilies.tacotron2.synthetic import TINY, write_checkpoint
 
 
 class GoldenNoise(Noise):

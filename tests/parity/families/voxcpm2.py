@@ -13,10 +13,6 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from antiphon_bench.synthetic import voxcpm2
-from talker.models.voxcpm2.family import Voxcpm2
-from talker.runners.model import TalkerModel
-from talker.sampling import Noise
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
 from tests.parity.subject import Subject
@@ -41,6 +37,10 @@ from ttscommon.cluster.references import Derived
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.voxcpm2 import synthetic as voxcpm2
+from ttsfamilies.voxcpm2.family import Voxcpm2
 
 SOUND: Final = "0" * 16 + "-" + "0" * 64
 

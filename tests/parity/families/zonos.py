@@ -9,11 +9,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from antiphon_bench.synthetic.zonos import PUBLISHED_HEADS, write_checkpoint
-from talker.models.zonos.config import IDS
-from talker.models.zonos.family import Zonos
-from talker.models.zonos.phones import Readings
-from talker.runners.model import TalkerModel
 from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
@@ -21,6 +16,11 @@ from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, reco
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.zonos.config import IDS
+from ttsfamilies.zonos.family import Zonos
+from ttsfamilies.zonos.phones import Readings
+from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 _SOUND: Final = "0" * 16 + "-" + "0" * 64
 
@@ -87,7 +87,7 @@ class ZonosSubject(Subject[Case]):
 @cache
 def readings() -> Readings:
     """Of the repository's English."""
-    from talker.models.loading import LEXICON
+    from ttsfamilies.base.talker.loading import LEXICON
 
     return Readings.load(LEXICON)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from antiphon.app import app
 from antiphon.client import ServedModel
 from antiphon.models import KNOWN, SERVED, known, markdown, served
-from ttscommon.engine.families import FAMILIES
+from ttsfamilies.known import FAMILIES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from antiphon_bench.adapters import COUNTS, compare
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 def test_every_number_of_adapters_is_measured_beside_none(tmp_path: Path) -> None:

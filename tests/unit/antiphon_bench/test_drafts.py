@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon_bench.drafts import Case, compare
-from talker.models.fake import Curve, FakeModel, Manner
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner
 
 
 def test_every_width_says_the_same_and_wide_steps_gain_more() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from antiphon_bench.prefixes import compare
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 def test_known_voices_save_positions(tmp_path: Path) -> None:

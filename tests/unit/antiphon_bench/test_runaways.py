@@ -20,14 +20,14 @@ from antiphon_bench.runaways import (
     voice_of,
 )
 from talker.engine.engine import Engine
-from talker.family.base import Family
-from talker.family.guardedstream import LEFT, REDRAW
-from talker.family.streams import CutShort
 from talker.synthesis import Spoken, synthesise
-from tests.unit.talker.models.test_conformance import same
+from tests.unit.ttsfamilies.test_conformance import same
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.base.talker.guardedstream import LEFT, REDRAW
+from ttsfamilies.base.talker.streams import CutShort
 
 EVERY: Final = families(Path("voices/vesper"))
 # Its text is told a word at a time, and lasts no longer than its words may.

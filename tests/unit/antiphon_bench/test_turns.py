@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon_bench.turns import measure, opened
-from talker.family.blocks import BLOCK_POSITIONS
-from talker.models.fake import PROMPT
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+from ttsfamilies.fake.talker import PROMPT
 
 
 @pytest.mark.parametrize("depth", [0, 1])

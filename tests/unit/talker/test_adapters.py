@@ -13,7 +13,6 @@ from msgspec import structs
 
 from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.adapters import Adapters, AdapterTiming
-from talker.models.fake import Curve, FakeModel
 from tests.adapters import files, write
 from tests.waits import PATIENCE_S
 from ttscommon.cluster.adapters.peft import WEIGHTS, Files, Lora
@@ -21,6 +20,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
+from ttsfamilies.fake.talker import Curve, FakeModel
 
 SIZES = {"q_proj": (6, 4)}
 KEY = "0" * 16 + "-" + "0" * 64 + "-" + "0" * 16

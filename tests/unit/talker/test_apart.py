@@ -16,7 +16,6 @@ import pytest
 from talker.apart.edge import TalkerEdge
 from talker.apart.host import TalkerHost
 from talker.engine.engine import Engine
-from talker.models.fake import Curve, FakeModel
 from talker.service import Talker
 from tests.unit.talker.test_parking import QUICK, slot_of, until
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, queued, spoken
@@ -28,6 +27,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, Tensor, TextPiece
 from ttscommon.wire.pieces import unmarked
 from ttscommon.wire.subjects import CODES, TEXT
+from ttsfamilies.fake.talker import Curve, FakeModel
 
 __all__ = ["connect"]
 

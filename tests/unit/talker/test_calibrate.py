@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from talker.calibrate import calibrate
-from talker.family.base import Prepared
-from talker.models.fake import Curve, FakeModel, FakeStream, Manner
 from ttscommon.wire.fields import Arrays
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.fake.talker import Curve, FakeModel, FakeStream, Manner
 
 
 class Rendering(FakeModel):

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from talker.engine.engine import Engine
-from talker.models.fake import Curve, FakeModel, Manner
 from talker.service import Talker
 from talker.text_feed import TextTiming
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, spoken
@@ -17,6 +16,7 @@ from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner
 
 __all__ = ["connect"]
 

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.family.guarding import Guarding
-from talker.family.pauses import Pausing
-from talker.models.qwen3_omni.family import Qwen3Omni
 from talker.service import Talker
 from talker.text_feed import TextTiming
-from tests.unit.talker.models.qwen3_omni.tiny import tiny
 from tests.unit.talker.test_parking import slot_of
 from tests.unit.talker.test_service import connect, hear, job
+from tests.unit.ttsfamilies.qwen3_omni.tiny import tiny
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.worker import Job
 from ttscommon.cluster.worker.claims import Claims
@@ -24,6 +21,9 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import CodecChunk, End, RowsPiece, Sampling
 from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.subjects import CODES, TEXT
+from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.qwen3_omni.family import Qwen3Omni
 
 __all__ = ["connect"]
 

@@ -15,16 +15,6 @@ import pytest
 from msgspec.structs import replace
 
 from talker.engine.engine import Engine
-from talker.models.fake import (
-    ANSWER_CHARACTERS,
-    FRAMES_PER_CHARACTER,
-    Curve,
-    FakeModel,
-    FakePrepared,
-    Manner,
-    fake_frame,
-    fake_said,
-)
 from talker.service import Talker
 from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
@@ -49,6 +39,16 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.subjects import CODES, TEXT, VOCODER, Stage
+from ttsfamilies.fake.talker import (
+    ANSWER_CHARACTERS,
+    FRAMES_PER_CHARACTER,
+    Curve,
+    FakeModel,
+    FakePrepared,
+    Manner,
+    fake_frame,
+    fake_said,
+)
 
 Connect = Callable[[], Awaitable[Bus]]
 

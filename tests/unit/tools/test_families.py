@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.families import Lines, counted, files_of, lines
-from ttscommon.engine.families import FAMILIES
+from ttsfamilies.known import FAMILIES
 
 SOURCE = '''"""What it is,
 in two lines."""

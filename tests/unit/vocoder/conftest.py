@@ -9,7 +9,7 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
-from vocoder.codecs.fake import Curve, FakeCodec
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder.engine.engine import Engine
 
 Connect = Callable[[], Awaitable[Bus]]

@@ -16,10 +16,10 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder.apart.edge import VocoderEdge
 from vocoder.apart.host import VocoderHost
-from vocoder.codecs.base import Codec
-from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
 

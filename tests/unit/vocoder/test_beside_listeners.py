@@ -7,8 +7,8 @@ from msgspec import structs
 from tests.unit.vocoder.test_engine import Bench, Listener, codes, request
 from ttscommon.engine.offline import OfflineTuning
 from ttscommon.wire.requests import OFFLINE
-from vocoder.codecs.base import Work
-from vocoder.codecs.fake import Curve, FakeCodec
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder.pcm import to_pcm
 
 TUNING = OfflineTuning()

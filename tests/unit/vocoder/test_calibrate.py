@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder.calibrate import SHAPES, calibrate, fit, turns
-from vocoder.codecs.base import Work
-from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.stream import Stream
 
 

@@ -17,9 +17,9 @@ from ttscommon.engine.voice import sha256_of
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs import load
-from vocoder.codecs.base import CodecSpec, Work
-from vocoder.codecs.vesper.net import VesperDecoder
+from ttsfamilies.base.codec.base import CodecSpec, Work
+from ttsfamilies.codecs import load
+from ttsfamilies.vesper.codec.net import VesperDecoder
 
 CODES = {"codes": Field((4,), "i2", 512)}
 

@@ -15,38 +15,38 @@ import pytest
 
 from tests.late import Late
 from tests.turning import turn
-from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
-from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
-from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
-from tests.unit.vocoder.codecs.glm_voice.tiny import tiny as glm_voice
-from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
-from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
-from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
-from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
-from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
-from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
-from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
-from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny as qwen3_omni
-from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny_on as qwen3_omni_on
-from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
-from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
-from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
-from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
-from tests.unit.vocoder.codecs.tacotron2.tiny import overlapping
-from tests.unit.vocoder.codecs.tacotron2.tiny import tiny as tacotron2
-from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny as voxcpm2
-from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny_on as voxcpm2_on
+from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny as s3_flow
+from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny_on as s3_flow_on
+from tests.unit.ttsfamilies.csm.mimi.tiny import tiny as mimi
+from tests.unit.ttsfamilies.csm.mimi.tiny import tiny_on as mimi_on
+from tests.unit.ttsfamilies.fish_s2.codec.tiny import tiny as fish_s2
+from tests.unit.ttsfamilies.fish_s2.codec.tiny import tiny_on as fish_s2_on
+from tests.unit.ttsfamilies.glm_voice.codec.tiny import tiny as glm_voice
+from tests.unit.ttsfamilies.higgs_audio.codec.tiny import tiny as higgs_audio
+from tests.unit.ttsfamilies.kokoro.codec.tiny import tiny as kokoro
+from tests.unit.ttsfamilies.orpheus.snac.tiny import tiny as snac
+from tests.unit.ttsfamilies.piper.codec.tiny import tiny as piper
+from tests.unit.ttsfamilies.pocket_tts.codec.tiny import tiny as pocket_tts
+from tests.unit.ttsfamilies.pocket_tts.codec.tiny import tiny_on as pocket_tts_on
+from tests.unit.ttsfamilies.qwen3_omni.codec.tiny import tiny as qwen3_omni
+from tests.unit.ttsfamilies.qwen3_omni.codec.tiny import tiny_on as qwen3_omni_on
+from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as qwen3
+from tests.unit.ttsfamilies.tacotron2.codec.tiny import overlapping
+from tests.unit.ttsfamilies.tacotron2.codec.tiny import tiny as tacotron2
+from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny as voxcpm2
+from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny_on as voxcpm2_on
+from tests.unit.ttsfamilies.zonos.dac.tiny import tiny as dac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
-from vocoder.codecs.fake import Curve, FakeCodec, Manner
-from vocoder.codecs.kokoro.codec import example
-from vocoder.codecs.room import DeviceLimits
-from vocoder.codecs.staggered import Staggered
+from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.staggered import Staggered
+from ttsfamilies.fake.codec import Curve, FakeCodec, Manner
+from ttsfamilies.kokoro.codec.codec import example
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame

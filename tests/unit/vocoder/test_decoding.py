@@ -10,7 +10,7 @@ import pytest
 
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import CodecChunk, SpeechRequest, Tensor
-from vocoder.codecs.base import CodecSpec
+from ttsfamilies.base.codec.base import CodecSpec
 from vocoder.decoding import Decoding, Late
 
 SPEC = CodecSpec("m", "f", 24_000, 600, {"left": Field((), "i2")}, context_frames=0, left="left")

@@ -17,8 +17,8 @@ from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Decoded, Work
-from vocoder.codecs.fake import Curve, FakeCodec
+from ttsfamilies.base.codec.base import Decoded, Work
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder.engine.engine import Engine, Stopped
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume

@@ -7,8 +7,8 @@ import pytest
 
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Work
-from vocoder.codecs.fake import Curve, FakeCodec
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.fake.codec import Curve, FakeCodec
 
 
 def asked(seed: int, voice: str = "slt") -> SpeechRequest:

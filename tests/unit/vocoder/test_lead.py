@@ -8,7 +8,7 @@ import pytest
 
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import CodecSpec, Decoded
+from ttsfamilies.base.codec.base import CodecSpec, Decoded
 from vocoder.engine.lead import Lead
 from vocoder.engine.stream import Resume, Stream
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.late import Late
 from tests.unit.vocoder.test_codecs import voice_folder
 from ttscommon.engine.device import device as devices
-from vocoder.codecs.device_codec import DeviceCodec
-from vocoder.codecs.silences import Silences
+from ttsfamilies.base.codec.device_codec import DeviceCodec
+from ttsfamilies.base.codec.silences import Silences
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
 

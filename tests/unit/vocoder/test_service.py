@@ -30,9 +30,9 @@ from ttscommon.wire.messages import (
     WordTime,
 )
 from ttscommon.wire.subjects import AUDIO, CODES, VOCODER
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.fake.codec import Curve, FakeCodec
 from vocoder import service, vocode_job
-from vocoder.codecs.base import Work
-from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.pcm import to_pcm
 from vocoder.service import Vocoder, serve

@@ -18,8 +18,8 @@ from tests.unit.vocoder.tiny_vesper import ENTRIES, tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.vesper.codec import Vesper
+from ttsfamilies.base.codec.base import Samples, Work
+from ttsfamilies.vesper.codec.codec import Vesper
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import DecodedAudio, Event, Finished
 from vocoder.pcm import to_pcm

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.nn import halve
-from vocoder.codecs.vesper.net import (
+from ttsfamilies.vesper.codec.net import (
     FRAME_SAMPLES,
     SETTLE_SAMPLES,
     DecoderState,

@@ -6,10 +6,10 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.replicas import Voice
-from vocoder.codecs.room import DeviceLimits
-from vocoder.codecs.vesper.codec import Preset, Vesper
-from vocoder.codecs.vesper.device import VesperOnDevice
-from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.vesper.codec.codec import Preset, Vesper
+from ttsfamilies.vesper.codec.device import VesperOnDevice
+from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
 SMALL = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=16, dim=32)

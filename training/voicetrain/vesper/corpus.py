@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 import torch
 
-from talker.models.vesper.net import VesperNet
-from talker.text.frontend import EnglishFrontend
-from talker.text.misaki import tokens_of
 from ttscommon.wire.errors import NothingToSay
-from vocoder.codecs.vesper.net import HOPS_PER_FRAME
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.misaki import tokens_of
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME
+from ttsfamilies.vesper.net import VesperNet
 from voicetrain.data import Array
 from voicetrain.progress import Progress
 from voicetrain.vesper.codes import Features, features

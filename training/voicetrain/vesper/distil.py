@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vocoder.codecs.vesper.net import HOPS_PER_FRAME, VesperDecoder
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperDecoder
 from voicetrain.data import Array
 from voicetrain.loop import Losses, Schedule, autocast, placed, train
 

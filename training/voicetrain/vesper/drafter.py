@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
-from talker.text.frontend import EnglishFrontend
-from talker.text.misaki import tokens_of
 from ttscommon.wire.errors import NothingToSay
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.misaki import tokens_of
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.loop import Losses, Schedule, train
 from voicetrain.progress import Progress
 from voicetrain.vesper.speak import Spoken, speak

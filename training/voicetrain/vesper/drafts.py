@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from talker.models.vesper.net import MOVES, VesperNet, moved, token_contexts
-from talker.models.vesper.stream import VesperSampling
+from ttsfamilies.vesper.net import MOVES, VesperNet, moved, token_contexts
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.vesper.talk import DRAFTS, Batch, hidden_states
 from voicetrain.vesper.voice import Voice
 

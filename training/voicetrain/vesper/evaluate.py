@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from talker.text.segment import utterances
-from vocoder.codecs.vesper.sizes import SAMPLE_RATE, VOICED_HZ
+from ttsfamilies.base.text.segment import utterances
+from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE, VOICED_HZ
 from voicetrain.corpus import held_out
 from voicetrain.data import Array
 from voicetrain.vesper.codes import Features, Tables, features, quantised

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
-from talker.text.lexicon import FILE_NAME
 from ttscommon.engine.voice import CONFIG_NAME, FORMAT, sha256_of
-from vocoder.codecs.vesper.net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
-from vocoder.codecs.vesper.sizes import SAMPLE_RATE
+from ttsfamilies.base.text.lexicon import FILE_NAME
+from ttsfamilies.vesper.codec.net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
+from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 
 NAME: Final = "vesper"
 LANGUAGE: Final = "en-US"

@@ -19,15 +19,15 @@ from structlog.testing import capture_logs
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
 from talker.engine.widths import plain
-from talker.family.guarding import Guarding
-from talker.models.vesper.family import Vesper
-from talker.models.vesper.stream import Conditioning
 from talker.synthesis import Spoken, synthesise
-from talker.text.misaki import Tokens
 from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.text.misaki import Tokens
+from ttsfamilies.vesper.family import Vesper
+from ttsfamilies.vesper.stream import Conditioning
 from voicetrain.vesper.report import untrained_texts
 from voicetrain.vesper.together import RunnerOfMany
 

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from talker.text.lexicon import FILE_NAME
 from ttscommon.engine.voice import CONFIG_NAME
+from ttsfamilies.base.text.lexicon import FILE_NAME
 
 REPORT_NAME: Final = "evaluation.json"
 _SPOKEN_FROM: Final = (CONFIG_NAME, FILE_NAME)

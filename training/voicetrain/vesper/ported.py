@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from talker.models.vesper.net import VesperNet
-from vocoder.codecs.vesper.net import VesperDecoder
-from vocoder.codecs.vesper.sizes import BINS
+from ttsfamilies.vesper.codec.net import VesperDecoder
+from ttsfamilies.vesper.codec.sizes import BINS
+from ttsfamilies.vesper.net import VesperNet
 from voicetrain.vesper.teacher import weights
 
 # Where the graph keeps an encoder's matrices: its suffix, then its attention's first products.

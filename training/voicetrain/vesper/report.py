@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from talker.engine.engine import Engine
-from talker.models import load as load_talker
 from talker.synthesis import synthesise
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Work
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.talkers import load as load_talker
 from voicetrain.corpus import held_out
 from voicetrain.progress import Progress
 from voicetrain.vesper.drafts import draft_accuracies

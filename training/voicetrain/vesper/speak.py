@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.vesper.net import VesperNet, moved, token_contexts
-from talker.models.vesper.stream import VesperSampling
-from talker.models.vesper.text import TextCodes
-from vocoder.codecs.vesper.net import VesperDecoder
+from ttsfamilies.vesper.codec.net import VesperDecoder
+from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
+from ttsfamilies.vesper.stream import VesperSampling
+from ttsfamilies.vesper.text import TextCodes
 from voicetrain.data import Array
 
 

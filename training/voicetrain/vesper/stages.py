@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
-from talker.text.frontend import EnglishFrontend
-from talker.text.lexicon import FILE_NAME
-from vocoder.codecs.vesper.net import VesperDecoder
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.lexicon import FILE_NAME
+from ttsfamilies.vesper.codec.net import VesperDecoder
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain import lexicon as flite_lexicon
 from voicetrain.data import Array
 from voicetrain.vesper import lexicon

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from talker.models.vesper.net import VesperNet, moved, token_contexts
 from ttscommon.engine.nn import causal_attention
+from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
 from voicetrain.data import Array
 from voicetrain.loop import Losses, Schedule, autocast, placed, train
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from importlib import resources
 
-from talker.text.segment import utterances
+from ttsfamilies.base.text.segment import utterances
 from voicetrain.corpus import contaminated, held_out, normal_form, training_text, wordnet_sentences
 
 LONG_SHARE = 0.2

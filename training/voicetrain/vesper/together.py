@@ -12,12 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from talker.family.base import CacheSpec
-from talker.family.runner import Row
-from talker.models.vesper.family import Vesper
-from talker.runners.computation import Attend
-from talker.runners.torch_runner import TorchRunner
 from ttscommon.wire.fields import Arrays
+from ttsfamilies.base.runners.computation import Attend
+from ttsfamilies.base.runners.torch_runner import TorchRunner
+from ttsfamilies.base.talker.base import CacheSpec
+from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.vesper.family import Vesper
 
 
 class RunnerOfMany(TorchRunner):

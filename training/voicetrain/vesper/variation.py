@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocoder.codecs.vesper.net import MIDDLE_HZ
-from vocoder.codecs.vesper.sizes import VOICED_HZ
+from ttsfamilies.vesper.codec.net import MIDDLE_HZ
+from ttsfamilies.vesper.codec.sizes import VOICED_HZ
 from voicetrain.data import Array
 
 LEAD_UNITS: Final = 2

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from safetensors.torch import load_file
 from torch import nn
 
-from talker.models.vesper.net import VesperConfig, VesperNet
-from talker.models.vesper.stream import VesperSampling
-from talker.text.frontend import EnglishFrontend
-from talker.text.misaki import Tokens, tokens_of
 from ttscommon.engine.voice import load_voice
-from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.misaki import Tokens, tokens_of
+from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.net import VesperConfig, VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.data import Array
 from voicetrain.vesper.speak import Spoken, sound, speak
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
-from talker.family.adapters import Adaptable
-from talker.family.base import ModelSpec, Prepared
 from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora
@@ -16,6 +14,8 @@ from ttscommon.engine.apart.edge import EdgeEngine, run_edge
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.talker.adapters import Adaptable
+from ttsfamilies.base.talker.base import ModelSpec, Prepared
 
 
 class TalkerEdge(EdgeEngine[TalkerFacts]):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from talker.family.base import ModelSpec
+from ttsfamilies.base.talker.base import ModelSpec
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import Any
 
 from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
 from talker.engine.engine import Engine
-from talker.family.adapters import Adaptable, Sized
-from talker.family.base import Family, Prepared
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.talker.adapters import Adaptable, Sized
+from ttsfamilies.base.talker.base import Family, Prepared
 
 
 @dataclass(eq=False)

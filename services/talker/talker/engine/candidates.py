@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from talker.engine.stream import Stream
-from talker.family.blocks import BLOCK_POSITIONS
 from ttscommon.engine.offline import OfflineShare
 from ttscommon.engine.slots import Slots
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 
 Planned = Callable[[Iterable[Stream]], list[Stream]]
 

@@ -13,11 +13,6 @@ from talker.engine.placement import CacheSpace
 from talker.engine.scheduler import Policy, StepLimits, online
 from talker.engine.stream import ChunkReady, Stream
 from talker.engine.widths import Widths
-from talker.family.base import Family, ModelSpec, Prepared
-from talker.family.blocks import BLOCK_POSITIONS
-from talker.family.chunker import ChunkSizes
-from talker.family.runner import Results, Row, Runner
-from talker.family.streams import CutShort
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.offline import OfflineShare
@@ -27,6 +22,11 @@ from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SaidText, WordTime
+from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.runner import Results, Row, Runner
+from ttsfamilies.base.talker.streams import CutShort
 
 _LIMITS: Final = StepLimits()
 

@@ -8,11 +8,11 @@ from typing import Final, get_args
 import structlog
 
 from talker.engine.stream import Stream
-from talker.family.signs import SIGNS
-from talker.family.streams import Caught, Plan
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.subjects import TALKER
+from ttsfamilies.base.talker.signs import SIGNS
+from ttsfamilies.base.talker.streams import Caught, Plan
 
 STAGE: Final = TALKER.name
 log_ = structlog.get_logger(__name__)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from talker.engine.stream import Event
-from talker.family.adapters import Adaptable
-from talker.family.base import ModelSpec, Prepared
 from ttscommon.engine.stage import StageEngine
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.talker.adapters import Adaptable
+from ttsfamilies.base.talker.base import ModelSpec, Prepared
 
 
 class ReadingFamily(Protocol):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from talker.family.blocks import BLOCK_POSITIONS, BlockAllocator
 from ttscommon.engine.inflight import Command
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
 
 # Streams of nearly the same slack must not take the cache from each other in turn: between two
 # exchanges of places, the one that runs makes at least twice this much sound.

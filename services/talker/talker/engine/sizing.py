@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from talker.family.base import CacheSpec, ModelSpec
-from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from ttscommon.wire.errors import VoiceError
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 
 # On a CPU, whose memory is others' too.
 _DEFAULT_BLOCKS: Final = 1024

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from talker.family.chunker import ChunkSizes
-from talker.family.streams import Caught, CutShort, Plan, TalkerStream
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.streams import Caught, CutShort, Plan, TalkerStream
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.

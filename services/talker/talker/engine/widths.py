@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Final, Protocol
 
-from talker.family.streams import Plan
+from ttsfamilies.base.talker.streams import Plan
 
 _SEEN: Final = 15  # steps of a kind whose seconds count
 _SEEN_GAINS: Final = 128

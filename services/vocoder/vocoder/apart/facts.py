@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vocoder.codecs.base import CodecSpec
+from ttsfamilies.base.codec.base import CodecSpec
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
-from vocoder.codecs.base import Codec, CodecSpec, Decoded, Due, Work
+from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Work
 from vocoder.engine.gauges import StateGauges
 from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttscommon.process.metrics import Metrics
-from vocoder.codecs.base import Codec
+from ttsfamilies.base.codec.base import Codec
 
 
 class StateGauges:

@@ -9,7 +9,7 @@ from ttscommon.engine.stage import StageEngine
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import CodecSpec
+from ttsfamilies.base.codec.base import CodecSpec
 from vocoder.engine.stream import Event, Resume
 
 

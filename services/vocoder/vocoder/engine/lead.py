@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.wire.fields import Arrays
-from vocoder.codecs.base import CodecSpec
+from ttsfamilies.base.codec.base import CodecSpec
 
 _AUDIBLE: Final = 10.0 ** (-50.0 / 20.0) * 32_768
 # What is quiet right in front of a sound belongs to it.

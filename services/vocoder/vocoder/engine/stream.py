@@ -20,7 +20,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.silence import silent
-from vocoder.codecs.base import CodecSpec, CodecState, Decoded, Due, Work
+from ttsfamilies.base.codec.base import CodecSpec, CodecState, Decoded, Due, Work
 from vocoder.engine.lead import Lead
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm

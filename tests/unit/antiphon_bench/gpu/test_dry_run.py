@@ -136,5 +136,5 @@ def test_the_bundle_holds_what_runs(tmp_path: Path) -> None:
     call("bundle", "--target", str(target), "--no-wheels")
     with tarfile.open(target) as archive:
         names = archive.getnames()
-    assert "antiphon/services/talker/talker/runners/device_runner.py" in names
+    assert "antiphon/libs/ttsfamilies/ttsfamilies/base/runners/device_runner.py" in names
     assert not any("__pycache__" in name for name in names)

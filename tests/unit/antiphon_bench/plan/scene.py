@@ -13,8 +13,8 @@ from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
 from antiphon_bench.plan.gateways import GatewaySetup
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.workers import TalkerSetup
-from talker.models.fake import Curve as TalkerCurve
-from vocoder.codecs.fake import Curve as VocoderCurve
+from ttsfamilies.fake.codec import Curve as VocoderCurve
+from ttsfamilies.fake.talker import Curve as TalkerCurve
 
 RECOVERY: Final = Recovery(
     0.2, {"talker": 2.0, "vocoder": 2.0, "gateway": 1.0, "broker": 0.5}, 0.4, 0.25, 3.0

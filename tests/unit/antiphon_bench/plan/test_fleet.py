@@ -15,8 +15,8 @@ from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.models import Cache
 from antiphon_bench.plan.shapes import Setup, Shape
-from talker.models.fake import Drafted
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
+from ttsfamilies.fake.talker import Drafted
 
 FIGURES = (0.03607685424949114, 0.04123801806299547, 13.422857142857142, 0.6582529141420828)
 

@@ -9,9 +9,9 @@ import pytest
 
 from antiphon_bench.plan.spoken import PlannedStream
 from antiphon_bench.plan.steps import PlannedRunner, chance
-from talker.family.runner import Row
-from talker.family.streams import Plan
-from talker.models.fake import Curve, Drafted
+from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.fake.talker import Curve, Drafted
 
 CURVE = Curve(
     step_s={1: 0.010, 8: 0.017},

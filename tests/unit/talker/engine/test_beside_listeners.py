@@ -10,7 +10,6 @@ import pytest
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.models.fake import Curve, FakeModel, Manner, fake_frames
 from tests.turning import turn
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.offline import OfflineTuning
@@ -18,6 +17,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner, fake_frames
 
 TUNING = OfflineTuning()
 # A step of all jobs takes 28 ms, one of 3 fits into 10.

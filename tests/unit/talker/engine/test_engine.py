@@ -12,19 +12,6 @@ import pytest
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
-from talker.family.base import Prepared
-from talker.family.chunker import ChunkSizes
-from talker.family.runner import Results, Row
-from talker.family.streams import Plan
-from talker.models.fake import (
-    PROMPT,
-    Curve,
-    FakeModel,
-    FakeRunner,
-    FakeStream,
-    Manner,
-    fake_frame,
-)
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.runtime import Failed, Finished, Stopped
@@ -33,6 +20,19 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.fake.talker import (
+    PROMPT,
+    Curve,
+    FakeModel,
+    FakeRunner,
+    FakeStream,
+    Manner,
+    fake_frame,
+)
 
 BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN = range(666, 672)
 

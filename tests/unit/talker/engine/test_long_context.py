@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon_bench.synthetic.fish_s2 import write_checkpoint
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.family.runner import Row
-from talker.models.fish_s2.family import FishS2
-from talker.models.fish_s2.net import FishNet, load_net
-from talker.models.shared.tokenizer import TextTokenizer
-from talker.models.shared.turns import Turn
 from tests.late import Late
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Failed, Finished
@@ -29,6 +23,12 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.fish_s2.family import FishS2
+from ttsfamilies.fish_s2.net import FishNet, load_net
+from ttsfamilies.fish_s2.synthetic import write_checkpoint
 
 POSITIONS = 2300  # of the voice
 FRAME_S = 2048 / 44_100

@@ -5,11 +5,11 @@ from __future__ import annotations
 from talker.engine.placement import place
 from talker.engine.scheduler import StepLimits, online
 from talker.engine.stream import Stream
-from talker.family.blocks import BLOCK_POSITIONS, BlockAllocator
-from talker.models.fake import Curve, FakeModel, Manner
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner
 
 LIMITS = StepLimits()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from talker.engine.placement import MARGIN_S, Placement, place, victims
-from talker.family.blocks import BLOCK_POSITIONS, BlockAllocator, blocks_for
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator, blocks_for
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 import torch
 
-from talker.family.base import Family
-from talker.family.pauses import Pausing
-from talker.models.qwen3_tts.config import GenerationConfig
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.runners.torch_runner import TorchRunner
 from tests.turning import turn
-from tests.unit.talker.models.csm.tiny import tiny as csm
-from tests.unit.talker.models.qwen3_tts.tiny import CODEBOOKS, _parts
-from tests.unit.talker.models.test_conformance import Bench, Heard, on_a_device, same
+from tests.unit.ttsfamilies.csm.tiny import tiny as csm
+from tests.unit.ttsfamilies.qwen3_tts.tiny import CODEBOOKS, _parts
+from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, same
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Pause, Piece, Text
+from ttsfamilies.base.runners.torch_runner import TorchRunner
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.qwen3_tts.config import GenerationConfig
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.net import TalkerNet
 
 # Long enough for blocks of their own: the codes that follow what is said in it.
 SAID = "what I say in it is long enough for blocks"

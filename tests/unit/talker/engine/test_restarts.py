@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from talker.family.base import Prepared
-from talker.family.blocks import blocks_for
-from talker.models.fake import PROMPT, Curve, FakeModel, FakeStream, Manner
 from tests.turning import turn
 from tests.unit.talker.engine.test_engine import Desk, both_depths, expected
 from ttscommon.wire.requests import OFFLINE
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.blocks import blocks_for
+from ttsfamilies.fake.talker import PROMPT, Curve, FakeModel, FakeStream, Manner
 
 RUN = 33
 """Steps of a frame: as many as a model may say words without sound."""

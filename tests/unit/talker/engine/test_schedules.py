@@ -20,9 +20,6 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.widths import Widths
-from talker.family.base import Prepared
-from talker.family.chunker import ChunkSizes
-from talker.models.fake import Curve, FakeModel, Manner, fake_frames
 from tests.turning import turn
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Finished
@@ -30,6 +27,9 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner, fake_frames
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
 MANNERS = (

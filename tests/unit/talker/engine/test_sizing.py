@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from talker.engine.sizing import Memory, block_bytes, kv_blocks
-from talker.family.base import CacheSpec, ModelSpec
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.fields import Field
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec
 
 QWEN = CacheSpec(layers=28, heads=16, kv_heads=8, head_dim=128)
 SPEC = ModelSpec(

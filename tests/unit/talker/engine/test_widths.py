@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from talker.engine.widths import Gains, Widths
-from talker.family.streams import Plan
+from ttsfamilies.base.talker.streams import Plan
 
 Seconds = Callable[[int, int], float]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.vesper.net import VesperConfig, VesperNet
-from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.net import VesperConfig, VesperNet
 
 LEXICON = Path(__file__).parents[4] / "voices" / "vesper"
 

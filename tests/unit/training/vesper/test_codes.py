@@ -2,7 +2,7 @@
 
 import torch
 
-from vocoder.codecs.vesper.net import VesperDecoder
+from ttsfamilies.vesper.codec.net import VesperDecoder
 from voicetrain.vesper.codes import Features, Tables, features, fit, install, kmeans, quantised
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.vesper.net import VesperNet
-from vocoder.codecs.vesper.net import HOPS_PER_FRAME
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME
+from ttsfamilies.vesper.net import VesperNet
 from voicetrain.vesper import corpus
 from voicetrain.vesper.corpus import VesperCorpus, read_corpus
 from voicetrain.vesper.ported import port_text_encoders

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from vocoder.codecs.vesper.net import HOPS_PER_FRAME, VesperDecoder
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperDecoder
 from voicetrain.vesper.distil import (
     BEFORE,
     FRAMES,

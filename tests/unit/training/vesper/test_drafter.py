@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
 from tests.unit.training.vesper.test_talk import corpus_of
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.vesper.drafter import drafter_losses, total, tune_drafter
 from voicetrain.vesper.talk import DRAFTS, Batch, Utterances, drafts_of, hidden_states
 

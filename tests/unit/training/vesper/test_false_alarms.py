@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from talker.engine.engine import Engine
-from talker.runners.torch_runner import TorchRunner
 from talker.synthesis import synthesise
-from tests.unit.talker.models.tiny_vesper import tiny
+from tests.unit.ttsfamilies.tiny_vesper import tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.runners.torch_runner import TorchRunner
 from voicetrain.corpus import held_out
 from voicetrain.vesper.false_alarms import GuardedVoice
 from voicetrain.vesper.together import RunnerOfMany

@@ -2,9 +2,9 @@
 
 import pytest
 
-from talker.text.frontend import EnglishFrontend
-from talker.text.lexicon import FILE_NAME
-from talker.text.misaki import symbols_of
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.lexicon import FILE_NAME
+from ttsfamilies.base.text.misaki import symbols_of
 from voicetrain.vesper import lexicon
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
-from talker.models.vesper.text import TextCodes
-from vocoder.codecs.vesper.net import FRAME_SAMPLES, VesperDecoder
+from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, VesperDecoder
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
+from ttsfamilies.vesper.text import TextCodes
 from voicetrain.vesper.speak import sound, speak
 
 TEXTS = [[0, 5, 9, 17, 4, 0], [0, 44, 0], [0, *range(50, 62), 0]]

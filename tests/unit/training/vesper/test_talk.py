@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.vesper.net import VesperNet, moved
-from talker.models.vesper.stream import VesperSampling
+from ttsfamilies.vesper.net import VesperNet, moved
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.vesper.speak import speak
 from voicetrain.vesper.talk import (
     TalkCorpus,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.vesper.net import VesperNet
-from vocoder.codecs.vesper.net import HOPS_PER_FRAME, VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.net import VesperNet
 from voicetrain.vesper.ported import cut, port_decoder, port_text_encoders
 from voicetrain.vesper.teacher import Teacher
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vocoder.codecs.vesper.net import MIDDLE_HZ
+from ttsfamilies.vesper.codec.net import MIDDLE_HZ
 from voicetrain.vesper.variation import (
     LEAD_UNITS,
     PACE_RANGE,

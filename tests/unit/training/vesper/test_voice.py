@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from talker.engine.engine import Engine
-from talker.models import load as load_talker
-from talker.models.vesper.family import Vesper
-from talker.models.vesper.net import VesperNet
-from talker.models.vesper.stream import VesperSampling
 from talker.synthesis import synthesise
 from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Work
-from vocoder.codecs.vesper.net import VesperDecoder
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.talkers import load as load_talker
+from ttsfamilies.vesper.codec.net import VesperDecoder
+from ttsfamilies.vesper.family import Vesper
+from ttsfamilies.vesper.net import VesperNet
+from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.vesper import page
 from voicetrain.vesper.drafts import draft_accuracies
 from voicetrain.vesper.evaluate import starts_of

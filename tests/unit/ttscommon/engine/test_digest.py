@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from antiphon_bench.synthetic.cosyvoice import write_index
-from antiphon_bench.synthetic.s3_flow import write_codec
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.families import FAMILIES
-from ttscommon.engine.families.digest import digest_of
+from ttsfamilies.base.digest import digest_of
+from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
+from ttsfamilies.cosyvoice.synthetic import write_index
+from ttsfamilies.known import FAMILIES
 
 MIMI = FAMILIES.codecs["mimi"]
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.families import FAMILIES
+from ttsfamilies.known import FAMILIES
 
 
 def folder_of(path: Path, config: object = None, tensors: tuple[str, ...] = ()) -> Path:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from antiphon_bench.synthetic.piper import config, network, onnx_of, write_voice
-from talker.models.loading import ModelOptions
-from talker.models.piper.loading import load, ways_of
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_checkpoint, voice_file
-from ttscommon.engine.families import FAMILIES
 from ttscommon.engine.onnx import read_graph
-from ttscommon.engine.piper import PiperConfig, PiperVoice
-from vocoder.codecs.loading import CodecOptions as CodecLoading
-from vocoder.codecs.piper.loading import load as load_codec
+from ttsfamilies.base.codec.loading import CodecOptions as CodecLoading
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.known import FAMILIES
+from ttsfamilies.piper.codec.loading import load as load_codec
+from ttsfamilies.piper.loading import load, ways_of
+from ttsfamilies.piper.synthetic import config, network, onnx_of, write_voice
+from ttsfamilies.piper.voice import PiperConfig, PiperVoice
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-_PACKAGES: Final = ("ttscommon", "talker", "vocoder")
+_PACKAGES: Final = ("ttscommon", "ttsfamilies")
 
 
 def modules() -> Iterator[str]:

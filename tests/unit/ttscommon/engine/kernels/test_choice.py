@@ -36,7 +36,8 @@ def test_a_version_can_be_insisted_on_for_a_while() -> None:
 def test_no_plain_kernel_imports_triton() -> None:
     """A machine without Triton serves all the same, on its CPU."""
     program = (
-        "import sys, talker.kernels.attention, talker.kernels.cache, talker.sampling;"
+        "import sys, ttsfamilies.base.sampling;"
+        "import ttsfamilies.base.kernels.attention, ttsfamilies.base.kernels.cache;"
         "import ttscommon.engine.kernels.blocks; sys.exit('triton' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

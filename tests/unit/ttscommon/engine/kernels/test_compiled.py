@@ -40,7 +40,10 @@ def test_exp_at_the_ends() -> None:
 
 def test_setups_compile_every_module_that_holds_such_kernels() -> None:
     found = set(modules())
-    assert {"ttscommon.engine.kernels.blocks_numba", "talker.kernels.attention_numba"} <= found
+    assert {
+        "ttscommon.engine.kernels.blocks_numba",
+        "ttsfamilies.base.kernels.attention_numba",
+    } <= found
     root = Path(__file__).parents[5]
     for path in (p for part in ("libs", "services") for p in (root / part).rglob("*.py")):
         if "kernels.compiled import" in path.read_text():

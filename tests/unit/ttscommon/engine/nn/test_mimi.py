@@ -6,10 +6,10 @@ import msgspec
 import pytest
 import torch
 
-from antiphon_bench.synthetic.pocket_tts import tiny
 from ttscommon.engine.nn import mimi
-from ttscommon.engine.nn.pocket_tts import PocketEncoder
-from ttscommon.engine.pocket_tts import PocketConfig
+from ttsfamilies.pocket_tts.blocks import PocketEncoder
+from ttsfamilies.pocket_tts.sizes import PocketConfig
+from ttsfamilies.pocket_tts.synthetic import tiny
 
 
 @pytest.mark.parametrize("piece", [7, 100])

@@ -1,0 +1,1 @@
+"""What families are made of. Nothing here names one."""

@@ -1,0 +1,1 @@
+"""Codecs: frames to samples, exact state a stream. `base` is the interface."""

@@ -1,0 +1,112 @@
+"""Attention of new tokens over a paged cache, for decode steps and prompts alike."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.kernels.choice import use_triton
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+
+# Consecutive tokens of a prompt that one program attends for.
+TILE_QUERIES = 16
+
+
+def attend(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    tiles: Tensor,
+    *,
+    queries: int,
+    most: int,
+    reach: int = 0,
+) -> Tensor:
+    """Each token over all positions of its own sequence up to its own.
+
+    q: [tokens, heads, head_dim]; keys, values: [blocks * BLOCK_POSITIONS, kv_heads, head_dim] of
+    one layer, the new tokens' own stored already; tables: [rows, blocks] int32, each row's blocks.
+    tiles: [tiles, 4] int32: row, first token, tokens (at most `queries`, 0 for padding), position
+    of the first. most: at least as many positions as any row has; known on the host, it chooses
+    the launch. reach: see CacheSpec. Returns q's shape, zeros for tokens that are in no tile.
+    """
+    if use_triton(q):
+        from ttsfamilies.base.kernels import attention_triton
+
+        kv_heads = keys.shape[1]
+        parts = 1
+        if queries == 1:
+            parts = attention_triton.parts_for(len(tiles), kv_heads, most, processors(q.device))
+        return attention_triton.attend(
+            *(q.contiguous(), keys, values, tables, tiles),
+            queries=queries,
+            page=BLOCK_POSITIONS,
+            parts=parts,
+            reach=reach,
+        )
+    return attend_plain(q, keys, values, tables, tiles, queries=queries, most=most, reach=reach)
+
+
+def attend_plain(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    tiles: Tensor,
+    *,
+    queries: int,
+    most: int,
+    reach: int = 0,
+) -> Tensor:
+    """The twin of attention_triton.attend, in float32 and with shapes that hang on no value."""
+    kv_heads, dim = keys.shape[1:]
+    row, first, count, position = tiles.long().unbind(1)
+    each = torch.arange(queries, device=q.device)
+    tokens = (first[:, None] + each).clamp(max=len(q) - 1)
+    past = torch.arange(most, device=q.device)
+    known = past < (position + count)[:, None]
+    page = (past // BLOCK_POSITIONS).clamp(max=tables.shape[1] - 1)
+    pages = tables[row][:, page].long()
+    cached = torch.where(known, pages * BLOCK_POSITIONS + past % BLOCK_POSITIONS, 0)
+    key = torch.where(known[..., None, None], keys[cached].float(), 0)
+    value = torch.where(known[..., None, None], values[cached].float(), 0)
+    grouped = q[tokens].float().reshape(*tokens.shape, kv_heads, -1, dim) * dim**-0.5
+    scores = torch.einsum("tqhgd,tkhd->thgqk", grouped, key)
+    own = (position[:, None] + each)[..., None]
+    visible = known[:, None] & (past <= own)
+    if reach:
+        visible = visible & (past > own - reach)
+    weights = scores.masked_fill(~visible[:, None, None], float("-inf")).softmax(-1)
+    mixed = torch.einsum("thgqk,tkhd->tqhgd", weights, value).flatten(2, 3).to(q.dtype)
+    real = (each < count[:, None])[..., None, None]
+    # Tokens beyond a tile's count are another row's, or no row's.
+    out = q.new_zeros(len(q) + 1, *q.shape[1:])
+    places = torch.where(real[..., 0, 0], tokens, len(q))
+    return out.index_copy(0, places.flatten(), mixed.flatten(0, 1))[: len(q)]
+
+
+@cache
+def processors(device: torch.device) -> int:
+    """Multiprocessors of a device."""
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def decode_tiles(positions: Tensor) -> Tensor:
+    """One token a row, at these positions [rows] -> tiles [rows, 4] int32."""
+    rows = torch.arange(len(positions), dtype=torch.int32, device=positions.device)
+    return torch.stack((rows, rows, torch.ones_like(rows), positions.to(torch.int32)), 1)
+
+
+def prompt_tiles(starts: list[int], counts: list[int], queries: int = TILE_QUERIES) -> list[int]:
+    """Rows of `counts` tokens one after the other, from positions `starts` on: 4 numbers a tile."""
+    flat, token = [], 0
+    for row, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        for done in range(0, count, queries):
+            flat += [row, token + done, min(queries, count - done), start + done]
+        token += count
+    return flat

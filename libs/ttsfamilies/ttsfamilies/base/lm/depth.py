@@ -1,0 +1,106 @@
+"""The codes of a frame, made one after the other within a step of the backbone.
+
+A depth transformer sees one frame only. Its keys and values live in scratch of that frame: two
+positions go in first (the backbone's hidden state and codebook 0), then one a codebook. All shapes
+are fixed by the number of rows, so that a whole frame can be captured as one graph.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.kernels.blocks import HeadRotation
+from ttscommon.engine.nn import Decoder, DecoderConfig
+from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_alone
+
+
+class CodeDraw(Protocol):
+    """Chooses the ids of one codebook."""
+
+    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
+        """logits: [rows, vocabulary] float32, `rules` not applied yet -> [rows] int64."""
+
+
+class Picks:
+    """Draws codebook after codebook of one frame, the first by the talker's settings."""
+
+    def __init__(self, talker: Settings, depth: Settings, noise: Noise) -> None:
+        self._talker, self.depth, self.noise = talker, depth, noise
+
+    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
+        settings = self.depth if codebook else self._talker
+        return draw_alone(logits, self.noise, codebook, settings, rules)
+
+
+class Scratch:
+    """Keys and values of one frame, [layers, rows, codebooks, kv_heads, head_dim] float32."""
+
+    def __init__(self, c: DecoderConfig, rows: int, codebooks: int, like: Tensor) -> None:
+        shape = (c.layers, rows, codebooks, c.kv_heads, c.head_dim)
+        exact = torch.promote_types(like.dtype, torch.float32)
+        self.keys = like.new_empty(shape, dtype=exact)
+        self.values = like.new_empty(shape, dtype=exact)
+        self.filled, self._dtype = 0, like.dtype
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """q, k, v: [rows, new, heads, head_dim], at the positions behind `filled`."""
+        return attend_frame(q, k, v, self.keys[layer], self.values[layer], self.filled)
+
+    def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        """See AttendsProducts."""
+        q, k, v = rotation.parts(heads)
+        known = self.keys[layer], self.values[layer], self.filled
+        return attend_frame(q, k, v, *known, rotation, self._dtype)
+
+
+class DepthTransformer(nn.Module):
+    """Decoder, one embedding table and one head for each residual codebook.
+
+    A family has `project`, from the backbone's width to the decoder's, and says what a code is
+    embedded as and which head is a codebook's.
+    """
+
+    project: nn.Module
+
+    def __init__(self, c: DecoderConfig, residuals: int) -> None:
+        super().__init__()
+        self.residuals = residuals
+        self.decoder = Decoder(c)
+
+    @abstractmethod
+    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+        """Codes [rows] of one residual codebook (1 is the first) -> [rows, backbone dim]."""
+
+    @abstractmethod
+    def head(self, codebook: int) -> Tensor:
+        """Of a residual codebook: [vocabulary, dim]."""
+
+    def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
+        """Choose the residual codes of a frame.
+
+        hidden: [rows, backbone dim]; first: [rows, backbone dim], codebook 0 embedded.
+        Returns [rows, residuals] int64.
+        """
+        scratch = Scratch(self.decoder.config, len(hidden), self.residuals + 1, hidden)
+        positions = torch.arange(self.residuals + 1, device=hidden.device)
+        angles = self.decoder.rope.angles(positions)
+        inputs, codes = torch.stack((hidden, first), 1), []
+        for codebook in range(1, self.residuals + 1):
+            codes.append(pick(self._logits(inputs, codebook, scratch, angles), codebook))
+            if codebook < self.residuals:
+                inputs = self.embed(codes[-1], codebook)[:, None]
+        return torch.stack(codes, 1)
+
+    def _logits(
+        self, inputs: Tensor, codebook: int, scratch: Scratch, angles: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        first, last = scratch.filled, scratch.filled + inputs.shape[1]
+        cosines, sines = (every[first:last] for every in angles)
+        x = self.decoder.turned(self.project(inputs), (cosines, sines), scratch)
+        scratch.filled = last
+        return nn.functional.linear(x[:, -1], self.head(codebook)).float()

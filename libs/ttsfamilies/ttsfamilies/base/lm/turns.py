@@ -1,0 +1,142 @@
+"""Turns of text and sound as one prompt: what was said before, and then a request's own text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.lm.asked import plain_text
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.base.talker.prompted import PromptedStream
+from ttsfamilies.base.talker.streams import Plan
+
+# Instead of a text id, where a frame stands.
+FRAME: Final = -1
+_TEXT_SHARE, _PROMPT_SHARE = 8, 2
+
+
+class Turn(NamedTuple):
+    """speaker: a number. codes: [frames, codebooks], None where the words are all there is."""
+
+    speaker: int
+    text: str
+    codes: Array | None
+
+
+class TurnsPrompt(NamedTuple):
+    """text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead.
+
+    frames: how many may follow. turns: so many of the positions are earlier turns.
+    """
+
+    text: Array
+    codes: Array
+    frames: int
+    turns: int = 0
+
+    @property
+    def length(self) -> int:
+        """Positions."""
+        return len(self.text)
+
+    def keys(self) -> Sequence[bytes]:
+        """Of turns: a voice's, or those of a conversation that goes on."""
+        return keys((self.text, self.codes), self.turns)
+
+
+def turns_of(
+    request: SpeechRequest, reference: Arrays | None, sounds: Sequence[Arrays | None]
+) -> list[Turn]:
+    """What was said before the request's text; sounds: what was derived of each turn's.
+
+    A recording whose voice is to speak is the first turn, of the speaker who goes on. Raises
+    BadRequest where nothing says what is spoken in it.
+    """
+    found = [
+        Turn(turn.speaker, turn.text, None if sound is None else sound["codes"])
+        for turn, sound in zip(request.turns, sounds, strict=True)
+    ]
+    if request.reference is None or reference is None:
+        return found
+    if not request.reference.text:
+        raise BadRequest(
+            "this model needs ref_text, what is said in the recording", param="ref_text"
+        )
+    return [Turn(request.speaker, request.reference.text, reference["codes"]), *found]
+
+
+class TurnsPrepared(Prepared):
+    """A request whose text is read when it is complete: the model needs all of it at once."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        turns: Sequence[Turn],
+        tokenizer: TextTokenizer,
+        codebooks: int,
+        positions: int,
+    ) -> None:
+        """positions: of prompt and speech."""
+        self.request = request
+        self._turns, self._tokenizer = turns, tokenizer
+        self._codebooks, self._positions = codebooks, positions
+        self._text: list[str] = []
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[TurnsPrompt]:
+        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
+        self._text += [plain_text(piece) for piece in pieces]
+        if final:
+            yield self._prompt("".join(self._text).strip())
+
+    def _prompt(self, text: str) -> TurnsPrompt:
+        if not any(c.isalnum() for c in text):
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+        tokens = len(self._tokenizer.ids(text))
+        if tokens > (most := self._positions // _TEXT_SHARE):
+            raise TextTooLong(
+                f"the text has {tokens} tokens, the model can speak {most} at once: split it",
+                param="input",
+            )
+        before, own = self.laid_out(text)
+        ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
+        if len(ids) > (most := self._positions // _PROMPT_SHARE):
+            raise TextTooLong(
+                f"text and turns take {len(ids)} positions, the model has {most} for them",
+                param="turns",
+            )
+        most = min(self.most_frames(tokens), self._positions - len(ids))
+        return TurnsPrompt(ids, codes.astype(np.int64), most, len(before[0]))
+
+    @abstractmethod
+    def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Positions of what was said before, and of the text: ids and codes, see TurnsPrompt."""
+
+    @abstractmethod
+    def most_frames(self, tokens: int) -> int:
+        """What a text of so many tokens may come to, or the request's own limit."""
+
+    def said(self, ids: Sequence[int]) -> tuple[Array, Array]:
+        """Positions of text alone."""
+        return np.array(ids, np.int64), np.zeros((len(ids), self._codebooks), np.int64)
+
+    def sounded(self, codes: Array) -> tuple[Array, Array]:
+        """Positions of frames [frames, codebooks]."""
+        return np.full(len(codes), FRAME), codes
+
+
+class TurnsStream(PromptedStream[TurnsPrompt]):
+    """See PromptedStream."""
+
+    def inputs(self, plan: Plan) -> Arrays:
+        text = np.concatenate([self.prompt.text, np.full(self.frames, FRAME)])
+        codes = np.concatenate([self.prompt.codes, self.codes])
+        return {"text": text[plan.start : plan.end], "codes": codes[plan.start : plan.end]}

@@ -1,0 +1,155 @@
+"""The device side of a family: steps over rows of tensors, in torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ttsfamilies.base.talker.base import ModelSpec
+
+
+class Attend(Protocol):
+    """The attention of one launch over one cache.
+
+    (layer, q, k, v), each [tokens, heads, head_dim], stores k and v and returns the attention of q
+    over all positions of its own sequence up to its own.
+    """
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Which streams the tokens of a launch are of, for a family whose streams may have two lanes.
+
+    Tokens of all first lanes come first, one after the other in the order of the rows, then those
+    of second lanes. owners: [tokens] int64, the slot of each token's stream. second: [rows] int64,
+    the index of the last token of each row's second lane; of its first where it has no other, so
+    that guidance takes nothing from it there.
+    """
+
+    owners: Tensor
+    second: Tensor
+
+
+@dataclass
+class Rows:
+    """The rows of a launch, one a stream; padding rows have a reserved slot.
+
+    slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
+    many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
+    width: tokens of each row of a decode step, all but the first drafted by the model. window:
+    frames of each row of a step over segments, from its one position on; 0 for other steps. lanes:
+    of a family whose specification allows two; then a step has as many tokens as lanes, or more.
+    """
+
+    slots: Tensor
+    positions: Tensor
+    real: int
+    width: int = field(default=1, kw_only=True)
+    window: int = field(default=0, kw_only=True)
+    lanes: Lanes | None = field(default=None, kw_only=True)
+
+
+@dataclass
+class Prompts(Rows):
+    """Rows of any length, their tokens one after the other.
+
+    inputs: what `ModelSpec.inputs` names, [tokens, ...]. last: [rows] int64, the index of each
+    row's last token. samples: [rows] bool, false where the prompt goes on in a later launch.
+    """
+
+    inputs: Mapping[str, Tensor]
+    last: Tensor
+    samples: Tensor
+
+
+@dataclass
+class Out:
+    """What a launch gives, on the device, one row a stream.
+
+    frames: raw fields, [rows, width, ...]. gained: [rows] int, how many of them are frames.
+    ended: [rows] bool. bad: [rows] bool, not finite: this row fails, alone. kept: [rows] int,
+    positions that stay in the cache; None where all of them do.
+    """
+
+    frames: Mapping[str, Tensor]
+    gained: Tensor
+    ended: Tensor
+    bad: Tensor
+    kept: Tensor | None = None
+
+
+SlotTensors = Mapping[str, Tensor]
+# Shape and type of a row, by name.
+Kept = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+
+
+class Computation(ABC):
+    """What runners compute with. All methods are called by the engine's thread.
+
+    cache_dtype: of keys and values on a device, float32 if None. fixed_prompts: `prefill` has fixed
+    shapes and reads nothing back, as `decode` does for all, so that prompts can be recorded too.
+    """
+
+    spec: ModelSpec
+    cache_dtype: torch.dtype | None = None
+    fixed_prompts: bool = False
+
+    @abstractmethod
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        """Compute prompts, and one frame for each that ends here (or all, if not autoregressive).
+
+        `state` has every field as [slots, ...] and is updated in place. Raises before it changes
+        any state, or not at all.
+        """
+
+    @abstractmethod
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        """One step of every row, in fixed shapes and without reading anything back.
+
+        Inputs come from the state. A row whose sequence is over gains nothing and stays as it is.
+        """
+
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Frames of many streams at once, [frames, ...]: raw fields to frame and replay fields."""
+        return raw
+
+
+class TwoPartComputation(Computation):
+    """A Computation whose prompts and steps go separate ways up to a point, and then make their
+    frames alike, side by side. hidden: what is known of a row at that point.
+    """
+
+    hidden: Kept
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompt_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.step_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    @abstractmethod
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        """The first part of `prefill`: what `hidden` names, [rows, ...]. `state` stays as it is."""
+
+    @abstractmethod
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        """The first part of `decode`, likewise."""
+
+    @abstractmethod
+    def make_frames(
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """The second part of both, of rows of either kind side by side; see Rows and `hidden`."""

@@ -1,0 +1,151 @@
+"""Launches of a torch model: stages slots, pads rows, and knows prompts from steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.fields import Arrays, concatenate
+from ttsfamilies.base.runners.computation import Attend, Computation, Out, Prompts, Rows
+from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache
+from ttsfamilies.base.runners.lanes import LaneInputs
+from ttsfamilies.base.runners.padding import padded
+from ttsfamilies.base.runners.state import SlotState
+from ttsfamilies.base.talker.runner import Results, Row
+
+# Rendered at once: more gains nothing in speed.
+_MOST_FRAMES: Final = 64
+
+
+class TorchRunner:
+    """Computes on the CPU, eagerly: a launch has its results when it returns.
+
+    With `depth` 1 they are handed out a launch late all the same, as a device would, so that
+    families are held to the contract where no device is.
+    """
+
+    def __init__(self, model: Computation, rows: int, blocks: int, depth: int) -> None:
+        self.depth = depth
+        self.width = model.spec.width
+        self._model = model
+        self._state = SlotState(model.spec.state, rows)
+        self._lanes = LaneInputs(model.spec.lanes, self._state.padding)
+        self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
+
+    def record(self, streams: int, positions: int) -> None:
+        """An eager launch needs none."""
+
+    @torch.inference_mode()
+    def launch(self, rows: Sequence[Row]) -> Results:
+        for row in rows:
+            row.stream.stage(self._state.writer(row.slot))
+        if not self._apart(rows):
+            return self._launch(rows)
+        parts: dict[int, Results] = {}
+        for kind in sorted({_kind(row) for row in rows}):
+            some = [i for i, row in enumerate(rows) if _kind(row) == kind]
+            results = self._launch([rows[i] for i in some])
+            parts.update(zip(some, results.split(), strict=True))
+        return Results.join([parts[i] for i in range(len(rows))])
+
+    def collect(self, ticket: Results) -> Results:
+        return ticket
+
+    def paths(self, ticket: Results) -> Sequence[LaunchPath]:
+        del ticket
+        return ("eager",)
+
+    @torch.inference_mode()
+    def render(self, raw: Arrays) -> Arrays:
+        count = len(next(iter(raw.values())))
+        parts = []
+        for first in range(0, count, _MOST_FRAMES):
+            part = {n: a[first : first + _MOST_FRAMES] for n, a in raw.items()}
+            size = len(next(iter(part.values())))
+            enough = {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in part.items()}
+            rendered = self._model.render(enough)
+            parts.append({name: tensor[:size].numpy() for name, tensor in rendered.items()})
+        return concatenate(parts)
+
+    def _apart(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows cannot share a launch: steps of different widths, or drafts and prompts;
+        with launches in flight inputs of a step are on the device alone, so prompts go apart.
+        """
+        kinds = {_kind(row) for row in rows}
+        return len(kinds) > 1 and (self.depth > 0 or max(kinds) > 1)
+
+    def _launch(self, rows: Sequence[Row]) -> Results:
+        decode = all(row.plan.decode for row in rows)
+        return _results(self._decode(rows) if decode else self._prefill(rows), rows)
+
+    def _decode(self, rows: Sequence[Row]) -> Out:
+        if rows[0].plan.certain:
+            return self._window(rows)
+        width, each = rows[0].plan.count, self._lanes.each(rows)
+        positions = torch.tensor([at for row in each for at in range(row.plan.start, row.plan.end)])
+        slots, positions = self._slots(rows, width), padded(positions, LEAST_ROWS)
+        lanes = self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS)
+        batch = Rows(slots, positions, len(rows), width=width, lanes=lanes)
+        return self._model.decode(batch, self._state.tensors, self._attend(each))
+
+    def _window(self, rows: Sequence[Row]) -> Out:
+        """So many frames of each row's segment."""
+        slots, starts = ([of(row) for row in rows] for of in (_slot, _start))
+        batch = Rows(
+            *(torch.tensor(slots), torch.tensor(starts), len(rows)), window=rows[0].plan.count
+        )
+        return self._model.decode(batch, self._state.tensors, self._attend(rows))
+
+    def _prefill(self, rows: Sequence[Row]) -> Out:
+        each, slots = self._lanes.each(rows), self._slots(rows)
+        inputs = concatenate([row.stream.inputs_of(row.lane, row.plan) for row in each])
+        positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in each])
+        last = np.cumsum([row.plan.count for row in rows]) - 1
+        batch = Prompts(
+            slots,
+            padded(torch.from_numpy(positions), LEAST_ROWS),
+            len(rows),
+            {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in inputs.items()},
+            padded(torch.from_numpy(last), LEAST_ROWS),
+            padded(torch.tensor([not row.plan.partial for row in rows]), LEAST_ROWS),
+            lanes=self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS),
+        )
+        return self._model.prefill(batch, self._state.tensors, self._attend(each))
+
+    def _slots(self, rows: Sequence[Row], width: int = 1) -> Tensor:
+        """Padding for steps and prompts alone: drafts make rows enough for exact products."""
+        padding = [self._state.padding] * (LEAST_ROWS - len(rows) if width == 1 else 0)
+        return torch.tensor([*(row.slot for row in rows), *padding])
+
+    def _attend(self, rows: Sequence[Row]) -> dict[str, Attend]:
+        return {name: cache.attend(rows) for name, cache in self._caches.items()}
+
+
+def _kind(row: Row) -> int:
+    """0 for a prompt, else the width of the step; more than 1 for frames of a segment."""
+    plan = row.plan
+    return plan.count + plan.certain if plan.decode else 0
+
+
+def _slot(row: Row) -> int:
+    return row.slot
+
+
+def _start(row: Row) -> int:
+    return row.plan.start
+
+
+def _results(out: Out, rows: Sequence[Row]) -> Results:
+    count = len(rows)
+    return Results(
+        {name: tensor[:count].numpy() for name, tensor in out.frames.items()},
+        out.gained[:count].tolist(),
+        out.ended[:count].tolist(),
+        out.bad[:count].tolist(),
+        [row.plan.count for row in rows] if out.kept is None else out.kept[:count].tolist(),
+    )

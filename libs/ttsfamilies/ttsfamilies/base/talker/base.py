@@ -1,0 +1,224 @@
+"""The interface of a model family, and all that the engine knows of it.
+
+A family has two sides. The *host* side (`Family`, `Prepared`, `TalkerStream`) is plain Python: it
+reads text, says which positions of a stream to compute next, and keeps the books of what was
+computed. The *device* side (`computation.Computation`) computes steps over rows of tensors in fixed
+shapes and reads nothing back, so that a step can be captured as a graph and the host may be a step
+behind. `model.TalkerModel` is both.
+Everything between (slots, KV blocks, batching, chunks, recovery, metrics) is the engine's and the
+same for all families.
+
+The contract that recovery stands on: a stream's frames follow from its request, its text and the
+frames before them. They depend neither on the batch nor on timing; on the CPU they are the same
+bits, on a device the log decides (docs/decisions/0007).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ttscommon.wire.adapters import Adapter
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter
+from ttscommon.wire.pieces import Piece
+from ttscommon.wire.replicas import Model, Voice
+from ttsfamilies.base.talker.adapters import Adaptable
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.runner import Runner
+from ttsfamilies.base.talker.signs import Signs
+from ttsfamilies.base.talker.streams import TalkerStream
+
+
+@dataclass(frozen=True)
+class CacheSpec:
+    """One paged KV cache. A family may have several, which advance together.
+
+    reach: positions that each one attends to, itself the last of them; 0 for all before it.
+    """
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    reach: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.heads, self.kv_heads, self.head_dim) < 1:
+            raise ValueError("cache dimensions are positive")
+        if self.reach < 0:
+            raise ValueError("a position attends to itself")
+        if self.heads % self.kv_heads:
+            raise ValueError("query heads are a multiple of KV heads")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What the engine and the cluster need to know of a loaded model.
+
+    frame: what the vocoder reads of a frame. replay: what is logged beside it for a talker's
+    successor. raw: what a step computes of a frame; where it differs from frame and replay
+    together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
+    inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
+    width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
+    first are drafts. lanes: most that a stream has, one or two; see TalkerStream. window: frames of
+    a step of a family whose frames do not follow from one another, on a device, where each step has
+    as many; see segments.SegmentStream. 0: they do.
+    delay_frames: so many more are logged of each sequence than sound, whose codes are staggered.
+    lag_frames: so many of those logged last give no sound before more come: these, and what the
+    codec looks ahead.
+    accepts, languages, speeds, parameters, adapters, blends, row_width, says: see replicas.Model.
+    """
+
+    name: str
+    family: str
+    sample_rate: int
+    frame_rate_hz: float
+    voices: tuple[Voice, ...]
+    frame: Mapping[str, Field]
+    replay: Mapping[str, Field] = field(default_factory=dict)
+    raw: Mapping[str, Field] = field(default_factory=dict)
+    state: Mapping[str, Field] = field(default_factory=dict)
+    inputs: Mapping[str, Field] = field(default_factory=dict)
+    caches: Mapping[str, CacheSpec] = field(default_factory=dict)
+    max_positions: int = 1024
+    width: int = 1
+    window: int = 0
+    lanes: int = 1
+    delay_frames: int = 0
+    lag_frames: int = 0
+    chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
+    accepts: frozenset[str] = frozenset()
+    languages: tuple[str, ...] = ()
+    speeds: tuple[float, float] = (1.0, 1.0)
+    parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
+    row_width: int = 0
+    says: bool = False
+
+    def listed(self, name: str) -> Model:
+        """See StageSpec."""
+        return Model(
+            name,
+            self.family,
+            self.sample_rate,
+            self.frame_rate_hz,
+            self.voices,
+            self.speeds,
+            tuple(sorted(self.accepts)),
+            self.languages,
+            self.parameters,
+            self.adapters,
+            self.blends,
+            self.row_width,
+            self.says,
+        )
+
+    @property
+    def logged(self) -> Mapping[str, Field]:
+        """All that a chunk in the log carries of a frame."""
+        return {**self.frame, **self.replay}
+
+    @property
+    def renders(self) -> bool:
+        """Whether frames need work outside the recurrence."""
+        return bool(self.raw)
+
+
+class Prepared(ABC):
+    """A request that its family has checked and read as far as its text goes.
+
+    Used outside the engine's thread, by one caller at a time.
+    """
+
+    request: SpeechRequest
+
+    @abstractmethod
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Any]:
+        """The text frontend: the units of these pieces for `TalkerStream.feed`, one by one.
+
+        Raises NothingToSay if the text ends and nothing in it could be spoken.
+        """
+
+
+class Family(ABC):
+    """A loaded model as the engine sees it.
+
+    measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
+    depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
+    goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
+    pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
+    can be adapted and the deployment wants it. signs: what it can see of a runaway, see `guarding`;
+    None where durations are bounded. hears: turns with sound are for `hear`, not for `derive`.
+    """
+
+    spec: ModelSpec
+    depth: int = 0
+    exact: bool = True
+    cache_itemsize: int = 4
+    pauses: bool = False
+    adapters: Adaptable | None = None
+    signs: Signs | None = Signs()
+    hears: bool = False
+    measured_round_s: Mapping[int, float] = MappingProxyType({})
+
+    def free_bytes(self) -> int | None:
+        """Memory that is free where the model computes; None on the host."""
+        return None
+
+    @abstractmethod
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Prepared:
+        """Check the request and do what is slow and needs no text; from any thread.
+
+        reference: what `derive` made of the request's recording. turns: the same for each of its
+        turns, None for one of words alone. Raises BadRequest (UnknownVoice, ...) for what it cannot
+        speak; turns and parameters have been held against the specification.
+        """
+
+    def fit(self, positions: int) -> None:  # noqa: B027
+        """The KV cache holds so many positions: `prepare` refuses what may not fit from now on."""
+
+    @abstractmethod
+    def open(self, prepared: Prepared) -> TalkerStream:
+        """A stream without text. Cheap: it runs between two steps of other streams."""
+
+    @abstractmethod
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        """What computes: for `rows` rows of slot state, `blocks` blocks of each KV cache."""
+
+    @abstractmethod
+    def examples(self) -> Sequence[str]:
+        """Texts to warm up with, a long one first."""
+
+    @property
+    def revision(self) -> str:
+        """Names what `derive` computes with: other weights, another name. Letters and digits."""
+        raise NotImplementedError("this family clones no voices")
+
+    def derive(self, recording: bytes) -> Arrays:
+        """What `prepare` and the codec need of a recording, a voice's or one of what was said.
+
+        Slow; from any thread.
+
+        Raises BadRequest for what is no recording that can be used.
+        """
+        raise BadRequest("this model cannot clone a voice", param="ref_audio")
+
+    def hear(self, recording: bytes) -> Arrays:
+        """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
+        return self.derive(recording)
+
+    def example_reference(self) -> Arrays | None:
+        """What to warm up with where `prepare` needs a reference."""
+        return None

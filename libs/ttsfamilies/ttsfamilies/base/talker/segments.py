@@ -1,0 +1,145 @@
+"""The books of a text whose frames do not follow from one another, segment by segment.
+
+For families that are not autoregressive: a segment's prompt, once all of it has been read, says how
+long everything in it lasts, and from then on any frame can be computed. A segment is a passage (see
+`passages`) whose prompt is read in passes over all of its ids, and whose frames come in windows: at
+once with the prompt, or in steps of their own, or both. Windows lie on a grid that begins with the
+segment, so that a successor computes what its predecessor did, in the same pieces; frames that it
+knows already it drops. The log says of which passage and of which id each frame is, from which word
+times follow.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final, Protocol
+
+import numpy as np
+
+from ttscommon.wire.fields import Arrays, Field, cut, rows
+from ttsfamilies.base.talker.passages import PASSAGE
+from ttsfamilies.base.talker.passages import REPLAY as PASSAGE_REPLAY
+from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.wordtimes import TimedStream, Word
+
+PLACE: Final = "place"
+"""The index of the id that a frame is of, which a family's launches give with their frames."""
+LENGTH: Final = "length"
+"""The field of a slot's state that says how many ids its segment has."""
+REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
+ENDLESS: Final = 1 << 40
+
+
+class Segment(Protocol):
+    """What is read before the first frame of a segment: so many ids, with their words."""
+
+    @property
+    def length(self) -> int:
+        """Ids."""
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """In the order that they are said in."""
+
+    @property
+    def frames(self) -> int:
+        """The most that may follow; the device ends it before."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where windows of a segment lie: of these numbers of frames, the last again and again.
+
+    None: all of a segment's frames come with its prompt.
+    """
+
+    frames: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(count < 1 for count in self.frames):
+            raise ValueError("a window has frames")
+
+    def window(self, frame: int) -> tuple[int, int]:
+        """The first frame of the window that `frame` is in, and its number of frames."""
+        starts = np.cumsum((0, *self.frames)).tolist()
+        if frame >= starts[-1]:
+            last = self.frames[-1]
+            return frame - (frame - starts[-1]) % last, last
+        at = bisect_right(starts, frame) - 1
+        return starts[at], self.frames[at]
+
+
+class SegmentStream(TimedStream):
+    """Subclasses say what a slot is told (`stage`), which happens once a segment; see TalkerStream.
+
+    passes: over a segment's ids until it is read. Position p of a prompt is id p % ids in pass
+    p // ids. grid: see Grid.
+    """
+
+    replay: ClassVar[Mapping[str, Field]] = REPLAY
+
+    def __init__(self, rate_hz: float, passes: int = 1, grid: Grid = Grid()) -> None:
+        super().__init__(ENDLESS, rate_hz)
+        self._passes, self._grid = passes, grid
+        self._start = 0  # of the next window
+
+    def inputs(self, plan: Plan) -> Arrays:
+        """None: the slot knows the segment's ids."""
+        del plan
+        return {}
+
+    def work(self, frames: int) -> int:
+        """What a window of so many frames counts for in the engine's budget of positions."""
+        return frames
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._spoken = []
+        self._times.begin(arrays[PLACE][self._begun :].tolist())
+
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        del dry  # without a segment's text nothing of it can be spoken
+        if self.done or self._at >= len(self._passages):
+            return None
+        ids: int = self.passage.length
+        if not (self._cached or ahead):
+            return Plan(0, ids * self._passes, grain=ids)
+        if not self._grid.frames:
+            return None
+        start = self._start if self._cached else self._first_window
+        start, count = self._grid.window(start)
+        for _ in range(ahead if self._cached else ahead - 1):
+            start, count = self._grid.window(start + count)
+        return Plan(start, count, decode=True, certain=True, work=self.work(count))
+
+    @property
+    def _first_window(self) -> int:
+        """Where windows begin behind a prompt, unless it gives frames."""
+        return self._grid.window(len(self._times.places))[0]
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        """Take a launch's frames: with those of `frame`, of which id each is."""
+        del cached
+        begin, gained = self._start if self._cached else 0, rows(frames)
+        known, self._cached = len(self._times.places), True
+        fresh = cut(frames, max(0, known - begin), gained)
+        if count := rows(fresh):
+            self._take_in(fresh, count)
+        self._times.find(self.passage.words, self._begun, known, ended=ended)
+        if ended:
+            self._next()
+        elif self._grid.frames:
+            self._start = self._grid.window(max(begin + gained, known))[0]
+
+    def _take_in(self, frames: Arrays, count: int) -> None:
+        told = {name: frames[name] for name in (*self.frame, PLACE)}
+        self._pending.append({**told, PASSAGE: np.full(count, self._at, np.int32)})
+        self._times.places += frames[PLACE].tolist()
+        self._frames += count
+
+    def evict(self) -> None:
+        super().evict()
+        self._start = 0

@@ -1,0 +1,195 @@
+"""Reduce any Unicode token to the ASCII characters the normaliser reads."""
+
+import html
+import re
+import unicodedata
+from functools import lru_cache
+
+from ttsfamilies.base.text.tables import collection, listing
+
+_NAMED = {
+    **dict.fromkeys("‘’‚‛′ʼʹ`´＇", "'"),
+    **dict.fromkeys("“”„‟″«»‹›＂", '"'),
+    **dict.fromkeys("‐‑‒–−﹣－", "-"),
+    **dict.fromkeys("—―⸺⸻", " - "),
+    **dict.fromkeys("•‣◦▪●·∙⁃", " - "),
+    **dict.fromkeys("，、､", ","),
+    **dict.fromkeys("。｡", "."),
+    "…": "...",
+    "！": "!",
+    "？": "?",
+    "：": ":",
+    "；": ";",
+    "（": "(",
+    "）": ")",
+    "×": " times ",
+    "÷": " divided by ",
+    "±": " plus or minus ",
+    "√": " square root of ",
+    "≈": " about ",
+    "≠": " is not equal to ",
+    "∞": " infinity ",
+    "∑": " sum of ",
+    "≤": " less than or equal to ",
+    "≥": " greater than or equal to ",
+    "∆": " delta ",
+    "→": " to ",
+    "⇒": " implies ",
+    "←": " from ",
+    "↔": " to and from ",
+    "°": " degrees ",
+    "‰": " per mille ",
+    "∂": " partial ",
+    "∫": " integral of ",
+    "∏": " product of ",
+    "∈": " in ",
+    "∉": " not in ",
+    "∅": " the empty set ",
+    "∩": " intersection ",
+    "∪": " union ",
+    "⊂": " subset of ",
+    "∀": " for all ",
+    "∃": " there exists ",
+    "∧": " and ",
+    "∨": " or ",
+    "¬": " not ",
+    "∝": " is proportional to ",
+    "≡": " is equivalent to ",
+    "≪": " is much less than ",
+    "≫": " is much greater than ",
+    "\u03a9": " ohms ",
+    "\u2126": " ohms ",
+    "µ": " micro",
+    "μ": " micro",
+    "™": "",
+    "®": "",
+    "©": " copyright ",
+    "№": " number ",
+    "§": " section ",
+    "¶": "",
+    **{sign: sign for sign in "€£¥₹¢₩₿₽₺₪₫₱฿₦₴"},
+    "￥": "¥",
+    "￡": "£",
+    "＄": "$",
+    "ß": "ss",
+    "æ": "ae",
+    "Æ": "Ae",
+    "œ": "oe",
+    "Œ": "Oe",
+    "ø": "o",
+    "Ø": "O",
+    "ł": "l",
+    "Ł": "L",
+    "đ": "d",
+    "Đ": "D",
+    "ð": "th",
+    "Ð": "Th",
+    "þ": "th",
+    "Þ": "Th",
+    "ı": "i",
+    "ǝ": "e",
+    "ə": "e",
+    "ŋ": "ng",
+    "\u00ad": "",
+    "\u2060": "",
+    "\ufeff": "",
+}
+_EMOTICONS = collection(
+    """
+    :) :( :D :P :p :o :O :| :/ ;) :-) :-( :-D :-P :-/ ;-) ;-D ;P :') :'( =) =( =D <3 </3 xD XD
+    :3 ^^ ^_^ -_- o_O O_o T_T ¯\\_(ツ)_/¯
+    """
+)
+_GREEK_LATIN = (
+    listing("a v g d e z i th i k l m n x o p r s s t y f ch ps o"),
+    "αβγδεζηθικλμνξοπρςστυφχψω",
+)
+_CYRILLIC_LATIN = (
+    listing("a b v g d e zh z i y k l m n o p r s t u f kh ts ch sh shch . y . e yu ya"),
+    "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+)
+_GREEK_NAMES = {
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "δ": "delta",
+    "ε": "epsilon",
+    "ζ": "zeta",
+    "η": "eta",
+    "θ": "theta",
+    "ι": "iota",
+    "κ": "kappa",
+    "λ": "lambda",
+    "ν": "nu",
+    "ξ": "xi",
+    "π": "pi",
+    "ρ": "rho",
+    "σ": "sigma",
+    "τ": "tau",
+    "φ": "phi",
+    "χ": "chi",
+    "ψ": "psi",
+    "ω": "omega",
+    "ς": "sigma",
+    "ο": "omicron",
+    "υ": "upsilon",
+}
+_LATIN = {
+    letter: "" if latin == "." else latin
+    for latins, letters in (_GREEK_LATIN, _CYRILLIC_LATIN)
+    for latin, letter in zip(latins, letters, strict=True)
+} | {"ё": "yo", "і": "i", "ї": "yi", "є": "ye", "ґ": "g", "ў": "u", "ј": "y", "љ": "ly", "њ": "ny"}
+
+
+_SUPERSCRIPTS = re.compile("(?P<sign>[⁺⁻]?)(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹]+|ⁿ)")
+# With an accent it is the paper, without one it may be the verb.
+_RESUME = re.compile("r[eé]sumé", re.IGNORECASE)
+# Typed for the sign of degrees, which looks the same.
+_ORDINAL_DEGREES = re.compile(r"(?<=\d)º")
+_LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
+
+
+def _lowered(match: re.Match[str]) -> str:
+    """A raised number as it is typed: "10⁻³" is "10^-3"."""
+    sign = "-" if match["sign"] == "⁻" else ""
+    return f"^{sign}{match['power'].translate(_LOWERED)}"
+
+
+def _letter(char: str) -> str:
+    """ASCII for one character, or nothing."""
+    if char in _NAMED:
+        return _NAMED[char]
+    latin = _LATIN.get(char.lower())
+    if latin is not None:
+        return latin if char.islower() else latin.capitalize()
+    decomposed = unicodedata.normalize("NFKD", char)
+    if "⁄" in decomposed:
+        return " " + decomposed.replace("⁄", "/")
+    if decomposed != char:
+        return "".join(c if c.isascii() else _base(c) for c in decomposed)
+    digit = unicodedata.digit(char, None)
+    return "" if digit is None else str(digit)
+
+
+def _base(char: str) -> str:
+    return _NAMED.get(char) or _LATIN.get(char.lower()) or ""
+
+
+@lru_cache(maxsize=20_000)
+def clean(token: str) -> str:
+    """ASCII (and € £ ¥ ₹ ¢) for a token without white space; it may come out as several, or none.
+
+    Accents go, Greek and Cyrillic are transliterated, symbols are named, emoji and all other
+    scripts are dropped.
+    """
+    if token in _EMOTICONS:
+        return ""
+    if "&" in token and ";" in token:
+        token = html.unescape(token)
+    if token.isascii():
+        return token if token.isprintable() else "".join(c for c in token if c.isprintable())
+    if len(token) == 1 and token.lower() in _GREEK_NAMES:
+        return _GREEK_NAMES[token.lower()]
+    token = _RESUME.sub("rezumay", token)
+    token = _ORDINAL_DEGREES.sub("°", _SUPERSCRIPTS.sub(_lowered, token))
+    return "".join(c if c.isascii() else _letter(c) for c in token if c.isprintable())

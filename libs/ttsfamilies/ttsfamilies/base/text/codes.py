@@ -1,0 +1,113 @@
+"""Codes and labels: addresses of machines, PINs, rooms, versions, part numbers."""
+
+import re
+
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.measures import UNITS, unit
+from ttsfamilies.base.text.names import RAW, pieces
+from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, behind, rule
+
+_BEFORE_DIGITS = (
+    "code",
+    "code is",
+    "pin",
+    "pin is",
+    "otp",
+    "otp is",
+    "passcode",
+    "passcode is",
+    "zip",
+    "ext.",
+    "extension",
+    "ending in",
+    "ending with",
+    "card number",
+    "account number",
+)
+_BEFORE_LABEL = (
+    *("room", "flight", "route", "highway", "apartment", "suite", "boeing", "bus", "area"),
+    *("interstate", "airbus"),
+)
+
+
+def _address(match: re.Match[str]) -> list[str]:
+    """An address of the internet protocol, digit by digit, and its port."""
+    host, _, port = match["number"].partition(":")
+    words: list[str] = []
+    for group in host.split("."):
+        words += [*numbers.digits(group), "dot"]
+    return words[:-1] + (["colon", *numbers.digits(port)] if port else [])
+
+
+def _spelled(match: re.Match[str]) -> list[str]:
+    letters = [RAW + char for char in match["letters"].upper()]
+    return [*letters, *numbers.digits(match["number"])]
+
+
+def _label(match: re.Match[str]) -> list[str]:
+    return numbers.room(match["number"])
+
+
+def _parts(match: re.Match[str]) -> list[str] | None:
+    """Letters and digits between hyphens: "2-for-1", "10-km-long", "b-1-5-c"."""
+    words: list[str] = []
+    parts = match[0].split("-")
+    for before, part in zip(("", *parts), parts, strict=False):
+        if before.isdigit() and part in UNITS and len(part) > 1:
+            words += unit(part, one=True)
+        else:
+            words += pieces(part)
+    return words
+
+
+def _groups(match: re.Match[str]) -> list[str]:
+    """Digits in groups, as in an ISBN."""
+    words: list[str] = []
+    for group in match["number"].split("-"):
+        words += [*numbers.digits(group), PAUSE_MARK]
+    return words[:-1]
+
+
+def _pension(match: re.Match[str]) -> list[str]:
+    """American savings plans, "401(k)" and "403(b)"."""
+    letter = match["letter"].lower()
+    return [*numbers.room(match["number"]), "_a" if letter == "a" else letter]
+
+
+def _code(match: re.Match[str]) -> list[str]:
+    """Four digits behind letters, as in "AA1234": "twelve thirty four"."""
+    first, second = match["number"][:2], match["number"][2:]
+    return [*numbers.cardinal(first), *numbers.cardinal(second)]
+
+
+def _picture_height(match: re.Match[str]) -> list[str]:
+    return [*numbers.room(match["number"]), match["scan"]]
+
+
+LABELS: tuple[Rule, ...] = (
+    rule(
+        r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?)(?![\w.]\d)",
+        _address,
+        needs=".",
+    ),
+    rule(
+        rf"{behind(_BEFORE_DIGITS)}(?P<letters>[A-Za-z]{{0,3}})(?P<number>\d{{3,16}})(?!\w|,\d)",
+        _spelled,
+    ),
+    rule(rf"{behind(_BEFORE_LABEL)}(?P<number>[1-9]\d{{2,3}})(?!\w|,\d)", _label),
+    rule(r"(?<!\w)(?P<number>40[13]|457|529)\((?P<letter>[abkABK])\)", _pension, needs="("),
+    rule(
+        r"(?<![\w.,])(?P<number>240|360|480|576|720|1080|1440|2160)(?P<scan>[pi])(?!\w)",
+        _picture_height,
+    ),
+)
+GROUPS: tuple[Rule, ...] = (
+    rule(r"(?<![\w.,/-])(?P<number>\d{1,9}(?:-\d{1,9}){2,6})(?![\w/-])", _groups, needs="-"),
+    rule(
+        r"(?<![\w-])(?=[A-Za-z0-9-]{0,60}\d)(?=[0-9-]{0,60}[A-Za-z])[A-Za-z0-9]{1,20}"
+        r"(?:-[A-Za-z0-9]{1,20}){2,8}(?![\w-])",
+        _parts,
+        needs="-",
+    ),
+    rule(r"(?<=[A-Za-z])(?<!\dx)(?P<number>[1-9]\d[1-9]\d)(?![\w.])", _code),
+)

@@ -1,0 +1,174 @@
+"""Sums of money."""
+
+import re
+
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
+from ttsfamilies.base.text.shapes import (
+    EDGE,
+    NUMBER,
+    SCALE,
+    SCALE_NAMES,
+    SCALES,
+    WHOLE,
+    scaled,
+    signed,
+)
+
+_DOLLAR = ("dollar", "dollars", "cent", "cents")
+
+
+def _dollars(country: str) -> tuple[str, str, str, str]:
+    return (f"{country} dollar", f"{country} dollars", "cent", "cents")
+
+
+# One, many, and the same of the hundredth part.
+_CURRENCIES = {
+    "$": _DOLLAR,
+    "US$": _dollars("u s"),
+    "C$": _dollars("canadian"),
+    "CA$": _dollars("canadian"),
+    "A$": _dollars("australian"),
+    "AU$": _dollars("australian"),
+    "NZ$": _dollars("new zealand"),
+    "HK$": _dollars("hong kong"),
+    "S$": _dollars("singapore"),
+    "R$": ("brazilian real", "brazilian reals", "centavo", "centavos"),
+    "€": ("euro", "euros", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "¥": ("yen", "yen", "sen", "sen"),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₩": ("won", "won", "jeon", "jeon"),
+    "₿": ("bitcoin", "bitcoin", "", ""),
+    "₽": ("ruble", "rubles", "kopek", "kopeks"),
+    "₺": ("lira", "lira", "kurush", "kurush"),
+    "₪": ("shekel", "shekels", "agora", "agorot"),
+    "₫": ("dong", "dong", "", ""),
+    "₱": ("peso", "pesos", "centavo", "centavos"),
+    "฿": ("baht", "baht", "satang", "satang"),
+    "₦": ("naira", "naira", "kobo", "kobo"),
+    "₴": ("hryvnia", "hryvnias", "kopiyka", "kopiykas"),
+    "RS.": ("rupee", "rupees", "paisa", "paise"),
+    "RS": ("rupee", "rupees", "paisa", "paise"),
+    "USD": _dollars("u s"),
+    "CAD": _dollars("canadian"),
+    "AUD": _dollars("australian"),
+    "NZD": _dollars("new zealand"),
+    "EUR": ("euro", "euros", "cent", "cents"),
+    "GBP": ("british pound", "british pounds", "penny", "pence"),
+    "JPY": ("japanese yen", "japanese yen", "sen", "sen"),
+    "CHF": ("swiss franc", "swiss francs", "centime", "centimes"),
+    "INR": ("indian rupee", "indian rupees", "paisa", "paise"),
+    "CNY": ("chinese yuan", "chinese yuan", "fen", "fen"),
+    "KRW": ("korean won", "korean won", "jeon", "jeon"),
+    "BTC": ("bitcoin", "bitcoin", "", ""),
+}
+_CODES = alternatives([name for name in _CURRENCIES if name.isalpha() and len(name) == 3])
+_SIGN_NAMES = [name for name in _CURRENCIES if not name.isalpha() and name != "RS."]
+_SIGNS = alternatives(_SIGN_NAMES)
+_BARE = "".join(name for name in _SIGN_NAMES if len(name) == 1)
+_BEFORE = rf"(?:{_SIGNS}|(?<!\w)Rs\.?(?= ?\d))"
+_AMOUNT = rf"{WHOLE}(?:\.\d++)?"
+_MINUS = r"(?P<minus>(?<![\w)\x00%])-)?"
+_ARTICLE = re.compile(r"\ban? $", re.IGNORECASE)
+_THING = re.compile(r" (?!or|and|to|in|for|on|at|per|a|an|is|was|more|less|each|of|with)[a-z]+")
+
+
+def _amount(number: str, currency: str, *, adjective: bool = False) -> list[str]:
+    """A sum such as "20.5", whose zeros beyond the hundredth part count for nothing."""
+    one, many, cent, cents = _CURRENCIES[currency.upper()]
+    whole, _, part = number.partition(".")
+    part = part.ljust(2, "0") if len(part) < 2 else part[:2] + part[2:].rstrip("0")
+    name = one if adjective or whole == "1" else many
+    small = [*numbers.cardinal(part), cent if part == "01" else cents]
+    if len(part) > 2 or (part != "00" and not cent):
+        return [*numbers.decimal(number), *many.split()]
+    if not whole.strip("0,"):
+        return small if part != "00" else ["zero", *many.split()]
+    words = [*numbers.cardinal(whole), *name.split()]
+    return words if part == "00" else [*words, "and", *small]
+
+
+def _money(match: re.Match[str]) -> list[str]:
+    groups = match.groupdict()
+    currency = match["currency"]
+    words, scale = scaled(match)
+    described = _ARTICLE.search(before(match)) is not None
+    described = described and _THING.match(match.string, match.end()) is not None
+    if scale is not None:
+        return [*words, scale, *_CURRENCIES[currency.upper()][not described].split()]
+    sign = ["minus"] if groups.get("minus") or groups.get("inner") else []
+    return [*sign, *_amount(match["number"], currency, adjective=described)]
+
+
+def _money_range(match: re.Match[str]) -> list[str]:
+    """A range; the currency is said as often as it is written."""
+    scale = SCALES.get(match["scale"] or match["mark"] or "")
+    currency, low, high = match["currency"], match["low"], match["high"]
+    last = (
+        _amount(high, currency)
+        if scale is None
+        else [
+            *numbers.decimal(high),
+            scale,
+            *_CURRENCIES[currency.upper()][1].split(),
+        ]
+    )
+    if match["again"] and scale is None:
+        return [*_amount(low, currency), "to", *last]
+    return [*numbers.decimal(low), "to", *last]
+
+
+def _comma(match: re.Match[str]) -> list[str]:
+    """ "1.234,56", as on the continent."""
+    number = match["number"].replace(".", "").replace(",", ".")
+    return _amount(number, match["currency"])
+
+
+def _cents(match: re.Match[str]) -> list[str]:
+    return [*signed(match), "cent" if match["number"] == "1" else "cents"]
+
+
+def _coded(match: re.Match[str]) -> list[str]:
+    words, scale = scaled(match)
+    many = _CURRENCIES[match["currency"].upper()][1]
+    return [*words, scale, *many.split()] if scale else _amount(match["number"], match["currency"])
+
+
+def _sign(match: re.Match[str]) -> list[str]:
+    """A sign by itself, between words."""
+    return [_CURRENCIES[match[0]][0]]
+
+
+_EURO_COMMA = r"(?P<number>\d{1,3}(?:\.\d{3})*,\d{2})(?!\d|[.,]\d)"
+MONEY: tuple[Rule, ...] = (
+    rule(
+        rf"(?P<currency>{_BEFORE}) ?(?P<low>{_AMOUNT}) ?- ?(?P<again>(?P=currency))?"
+        rf"(?P<high>{_AMOUNT}){SCALE}",
+        _money_range,
+        needs="-",
+    ),
+    rule(rf"(?P<currency>{_SIGNS}) ?{_EURO_COMMA}", _comma, needs=_BARE),
+    rule(rf"{EDGE}{_EURO_COMMA} ?(?P<currency>[€£$](?!\d)|(?:{_CODES})\b)", _comma, needs=","),
+    rule(
+        rf"{_MINUS}(?P<currency>{_BEFORE}) ?(?P<inner>-)?{NUMBER}{SCALE}",
+        _money,
+        re.IGNORECASE,
+        needs=_BARE + "rR",
+    ),
+    rule(rf"\b(?P<currency>{_CODES}) ?{NUMBER}(?: (?P<scale>{SCALE_NAMES})\b)?", _coded),
+    rule(
+        rf"{EDGE}{NUMBER}(?: (?P<scale>{SCALE_NAMES}))?"
+        rf" ?(?P<currency>[€£₽₩₺₴₪₫](?!\d)|(?:{_CODES})\b)",
+        _coded,
+    ),
+    rule(rf"{EDGE}{NUMBER} ?¢", _cents, needs="¢"),
+)
+SIGNS: tuple[Rule, ...] = (
+    rule(
+        rf"(?<=[%A-Za-z] )[{re.escape(_BARE)}](?= \w|$)"
+        rf"|(?<!\S)[{re.escape(_BARE)}](?= (?:and|or|sign)\b)",
+        _sign,
+        needs=_BARE,
+    ),
+)

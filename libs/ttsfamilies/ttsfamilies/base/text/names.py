@@ -1,0 +1,140 @@
+"""Addresses on the net and other names that are no words: URLs, e-mail, handles, tags, links."""
+
+import re
+
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, rule
+
+_SYMBOLS = {
+    ".": "dot",
+    "/": "slash",
+    "-": "dash",
+    "_": "underscore",
+    "@": "at",
+    "#": "hash",
+    "~": "tilde",
+    "+": "plus",
+    ":": "colon",
+    "&": "ampersand",
+    "\\": "backslash",
+}
+_PIECE = re.compile(r"[A-Za-z]+|\d+|[^A-Za-z\d]")
+_TOP_LEVEL = "com|org|net|edu|gov|io|ai|dev|app|co|uk|de|fr|eu|us|info|me|tv|ly|ch|ca|jp|au|gg"
+_FILES = (
+    "pdf|txt|jpe?g|png|gif|svg|mp[34]|wav|docx?|xlsx?|pptx?|csv|json|ya?ml|html?|css|py|js|ts|md|zip"
+    "|tar|gz|exe|log|xml|cpp|java|sh|toml|ini|mov|avi|tex|sql|ipynb"
+)
+# What people put between brackets for sounds and manners of speaking.
+_DIRECTIONS = (
+    "laughs?|laughing|laughter|chuckles?|giggles?|sighs?|sighing|gasps?|coughs?|clears throat"
+    "|sniffs?|sniffles|groans?|cries|crying|sobs?|yawns?|whispers?|whispering|shouts?|shouting"
+    "|screams?|sings?|singing|hums?|pause|long pause|short pause|silence|music|applause|breathes?"
+    "|inhales?|exhales?|breath|excited|sad|angry|happy|cheerful|sarcastic|curious|mischievously"
+    "|excitedly|softly|loudly|inaudible|crosstalk|beat|laughs? harder|starts laughing|wheezing"
+)
+# Marks a spoken word that is yet to be read as a written one.
+RAW = "\x01"
+_LONGEST_PATH = 60
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+def _name(text: str) -> list[str]:
+    """Runs of letters and digits stay raw, for the word rules; punctuation is named."""
+    words: list[str] = []
+    for piece in _PIECE.findall(text):
+        if piece.isalnum():
+            words.append(RAW + piece)
+        elif piece in _SYMBOLS:
+            words.append(_SYMBOLS[piece])
+    return words
+
+
+def pieces(text: str) -> list[str]:
+    """Letters and digits of a text, for the word rules; everything else is silent."""
+    return [RAW + piece for piece in _PIECE.findall(text) if piece.isalnum()]
+
+
+def _spelled(text: str) -> list[str]:
+    """As `_name`, but digits are read one by one, years aside."""
+    words: list[str] = []
+    for word in _name(text):
+        digits = word[1:] if word.startswith(RAW) and word[1:].isdigit() else ""
+        spell = digits and not _YEAR.fullmatch(digits)
+        words += numbers.digits(digits) if spell else [word]
+    return words
+
+
+def _email(match: re.Match[str]) -> list[str]:
+    path = match["path"] or ""
+    return [*_spelled(match["user"]), "at", *_spelled(match["host"]), *_spelled(path)]
+
+
+def _file(match: re.Match[str]) -> list[str]:
+    return _spelled(match[0])
+
+
+def _colon_port(match: re.Match[str]) -> list[str]:
+    return ["local", "host", "colon", *numbers.label(match["port"])]
+
+
+def _url(match: re.Match[str]) -> list[str]:
+    path = (match["path"] or "").split("?")[0].split("#")[0].rstrip("/")
+    return _spelled(match["host"]) + (_spelled(path) if len(path) <= _LONGEST_PATH else [])
+
+
+def _handle(match: re.Match[str]) -> list[str]:
+    return ["at", *_name(match["name"])]
+
+
+def _tag(match: re.Match[str]) -> list[str]:
+    return ["hashtag", *_name(match["name"])]
+
+
+def _number_sign(match: re.Match[str]) -> list[str]:
+    return ["number", RAW + match["digits"]]
+
+
+def _silent(_: re.Match[str]) -> list[str]:
+    return []
+
+
+def _break(_: re.Match[str]) -> list[str]:
+    return [PAUSE_MARK]
+
+
+NAMES: tuple[Rule, ...] = (
+    rule(r"\]\([^()\s]{1,500}\)", _silent),
+    rule(r"</?[A-Za-z][^<>]{0,100}>", _silent),
+    rule(rf"\[(?:{_DIRECTIONS})\]", _break, re.IGNORECASE, needs="["),
+    rule(
+        r"(?<![\w.+-])(?P<user>[\w.+&-]{1,64})@(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){1,6})"
+        r"(?P<path>/[\w./%~-]{0,100}\w)?",
+        _email,
+        needs="@",
+    ),
+    rule(r"(?<!\w)file://[\w./%~-]{1,200}\w", _file, re.IGNORECASE, needs=":"),
+    rule(
+        r"(?<![\w@.])(?:https?://(?:www\.)?|www\.)(?P<host>[\w.-]{1,200}\w)(?::\d{1,5})?"
+        r"(?P<path>[/?#][\w./?%&=#~+:@,;!$'*-]{0,1000}[\w/=])?",
+        _url,
+        re.IGNORECASE,
+    ),
+    rule(
+        rf"(?<![\w@.])(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,5}}(?:{_TOP_LEVEL}))"
+        r"(?P<path>/[\w./%~+-]{0,200}[\w/])?(?![\w.]\w|\w)",
+        _url,
+    ),
+    rule(r"(?<![\w.])localhost:(?P<port>\d{1,5})(?!\w)", _colon_port, needs=":"),
+    rule(
+        rf"(?<![\w.@/\\])(?:[A-Za-z]:\\|~/|\.{{1,2}}/|/(?=[\w.-]{{1,60}}/))?(?:[\w-][\w.-]{{0,60}}/){{0,8}}"
+        rf"[\w-]{{1,60}}(?:\.[\w-]{{1,40}}){{0,2}}\.(?:{_FILES})(?!\w|\.\w)",
+        _file,
+        re.IGNORECASE,
+        needs=".",
+    ),
+    rule(r"(?<![\w.@/])~?(?:/[\w.-]{1,60}){2,8}/?(?!\w)", _file, needs="/"),
+    rule(r"(?<!\w)[A-Za-z]:(?:\\[\w. -]{1,60}?){1,8}(?![\w\\.])", _file, needs="\\"),
+    rule(r"(?<![\w@])@(?P<name>[A-Za-z_]\w{0,50})", _handle),
+    rule(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,80})", _tag),
+    rule(r"(?<![\w#&])#(?P<digits>\d{1,6})(?!\w)", _number_sign),
+)

@@ -1,0 +1,212 @@
+"""Cut text into utterances, word by word as it arrives.
+
+Where a cut falls depends on the text alone: on what stands before it and at most one word after
+it, never on how the text was split into pieces. A successor that reads the text from the log
+therefore finds the same utterances.
+"""
+
+import re
+from typing import NamedTuple
+
+from sentencex import segment
+
+from ttsfamilies.base.text.abbreviations import DOTTED, ENDING_SENTENCES
+from ttsfamilies.base.text.addresses import STATES
+from ttsfamilies.base.text.tables import collection
+
+FIRST_CLAUSE_WORDS = range(4, 13)
+LONGEST_WORDS = 40
+_CLAUSE_CUT_FROM = 12
+_JOINT_CUT = range(20, 37)
+_PLAIN_CUT = 30
+_LONGEST_WORD = 200
+
+_WORD = re.compile(rf"[0-9]{{40}}|\S{{1,{_LONGEST_WORD}}}")
+_DIGIT = re.compile(r"[0-9]")
+_GAP = re.compile(r"\s*")
+_OPENERS = "\"'“‘«([{*_`"
+_WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
+_CLOSERS = "\"'”’»)]}*_`"
+_TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
+_CLAUSE_MARKS = (",", ";", ":", "—", "–")
+_LIST_MARKER = re.compile(r"[-*•–—#]+|\(?\d{1,3}[.)]|\(?[a-z]\)")
+JOINTS = collection(
+    "and but or so because then which who that when while where although though if unless "
+    "until after before with for"
+)
+
+
+class Cut(NamedTuple):
+    """An utterance, and where it begins in all that was fed."""
+
+    text: str
+    start: int
+
+
+class Segmenter:
+    """Utterances of one request, in order.
+
+    A cut falls after a sentence (by sentencex), at a blank line and before a list item. The first
+    utterance may also end at a clause mark, so that sound starts early. What grows past
+    `LONGEST_WORDS` words is cut at its last clause mark, else before a joining word, else
+    anywhere between words. Digits and long words count as several: they take longer to say.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._start = 0
+        self._origin = 0  # of self._text in all that was fed
+        self._words: list[tuple[int, int]] = []
+        self._scanned = 0
+        self._first = True
+        self._finished = False
+
+    def feed(self, text: str, final: bool = False) -> list[str]:
+        """Add text, and get the utterances that are now certain, without outer white space.
+
+        With `final` the rest is returned as well; feeding more raises ValueError.
+        """
+        return [cut.text for cut in self.cuts(text, final)]
+
+    def cuts(self, text: str, final: bool = False) -> list[Cut]:
+        """`feed`, with the place of each utterance."""
+        if self._finished:
+            raise ValueError("the text has already ended")
+        self._finished = final
+        self._text = self._text[self._start :] + text
+        self._origin += self._start
+        self._words = [(a - self._start, b - self._start) for a, b in self._words]
+        self._scanned -= self._start
+        self._start = 0
+        utterances = []
+        while (word := self._next_word(self._scanned)) is not None:
+            cut = self._cut_after(word)
+            if cut is None:
+                break
+            self._words.append(word)
+            self._scanned = word[1]
+            if cut:
+                utterances.append(self._take(len(self._words)))
+            elif self._weight(len(self._words)) >= LONGEST_WORDS:
+                utterances.append(self._take(self._forced_cut()))
+        if final and self._words:
+            utterances.append(self._take(len(self._words)))
+        return utterances
+
+    def flush(self) -> list[Cut]:
+        """The utterances of what was fed so far, as if the text ended here; more may follow."""
+        self._finished = False
+        utterances = self.cuts("", final=True)
+        self._finished = False
+        self._origin += len(self._text)
+        self._text, self._words, self._start, self._scanned = "", [], 0, 0
+        return utterances
+
+    def _next_word(self, position: int) -> tuple[int, int] | None:
+        """The next whole word, or None as long as it may still grow."""
+        start = _end(_GAP, self._text, position)
+        end = _end(_WORD, self._text, start)
+        grows = end == len(self._text) and end - start < _LONGEST_WORD and not self._finished
+        return None if grows or start == end else (start, end)
+
+    def _cut_after(self, word: tuple[int, int]) -> bool | None:
+        """Whether an utterance ends after this word; None as long as that is not certain."""
+        start, end = word
+        core = self._text[start:end].rstrip(_CLOSERS)
+        ends_sentence = core.endswith(_TERMINATORS) and not self._only_marker(word)
+        resume = _end(_GAP, self._text, end)
+        newlines = self._text.count("\n", end, resume)
+        if newlines > 1 or (newlines and ends_sentence):
+            return True
+        if resume == len(self._text):
+            return False if self._finished else None
+        if newlines or ends_sentence:
+            following = self._next_word(end)
+            if following is None:
+                return None
+            if newlines:
+                return _LIST_MARKER.fullmatch(self._text[slice(*following)]) is not None
+            quoted = core != self._text[start:end] and self._text[resume].islower()
+            goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
+            return not goes_on and self._sentence_ends(end, following)
+        early = self._first and len(self._words) + 1 in FIRST_CLAUSE_WORDS
+        if not early or not core.endswith(_CLAUSE_MARKS) or self._text[resume].isdigit():
+            return False
+        return self._clause_ends(word, resume)
+
+    def _clause_ends(self, word: tuple[int, int], resume: int) -> bool | None:
+        """Whether a clause mark ends a clause rather than "Boston" of "Boston, MA"."""
+        written = self._text[slice(*word)]
+        if written.endswith(",") and written[:-1] in _WEEKDAYS:
+            return False
+        following = self._text[resume : resume + 3]
+        if not written[0].isupper() or not following[0].isupper():
+            return True
+        if (
+            len(following) < 3
+            and following.isalpha()
+            and following.isupper()
+            and not self._finished
+        ):
+            return None
+        return not (following[:2] in STATES and not following[2:].isalnum())
+
+    def _only_marker(self, word: tuple[int, int]) -> bool:
+        """Whether an utterance would consist of "1." or the like alone."""
+        return not self._words and _LIST_MARKER.fullmatch(self._text[slice(*word)]) is not None
+
+    def _sentence_ends(self, end: int, following: tuple[int, int]) -> bool:
+        position = self._words[0][0] if self._words else self._start
+        for sentence in segment("en", self._text[position : following[1]]):
+            position += len(sentence)
+            if position >= end:
+                return position <= following[0]
+        return False
+
+    def _weight(self, count: int) -> int:
+        """About how many words the first `count` words are when spoken."""
+        weight = 0
+        for start, end in self._words[:count]:
+            digits = len(_DIGIT.findall(self._text, start, end))
+            weight += 1 + digits // 2 + (end - start) // 20
+        return weight
+
+    def _forced_cut(self) -> int:
+        """How many words of an over-long stretch to take."""
+        words = [self._text[start:end] for start, end in self._words]
+        weights = [self._weight(count) for count in range(len(words) + 1)]
+        for count in range(len(words), 0, -1):
+            marked = words[count - 1].rstrip(_CLOSERS).endswith(_CLAUSE_MARKS)
+            if marked and weights[count] >= _CLAUSE_CUT_FROM:
+                return count
+        for count in range(len(words) - 1, 0, -1):
+            if weights[count] in _JOINT_CUT and words[count].lower() in JOINTS:
+                return count
+        return max(1, sum(weight <= _PLAIN_CUT for weight in weights) - 1)
+
+    def _take(self, count: int) -> Cut:
+        start = self._words[0][0]
+        utterance = Cut(self._text[start : self._words[count - 1][1]], self._origin + start)
+        self._start = self._words[count - 1][1]
+        del self._words[:count]
+        self._first = False
+        return utterance
+
+
+def _goes_on(word: str, following: str) -> bool:
+    """Whether the full stop of "eq." or "Mon." ends no sentence, by the character behind it."""
+    short = word.strip(_OPENERS).removesuffix(".")
+    if short not in DOTTED or not word.endswith("."):
+        return False
+    number = following.isdigit() or following == "("
+    return number or (following.islower() and short not in ENDING_SENTENCES)
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return match.end() if match else position
+
+
+def utterances(text: str) -> list[str]:
+    """All utterances of a whole text, the same as feeding it in pieces."""
+    return Segmenter().feed(text, final=True)

@@ -1,0 +1,49 @@
+"""Loading the half of a Chatterbox checkpoint that makes sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.wire.fields import Array
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES
+from ttsfamilies.cosyvoice.s3_flow.weights import load_networks, shards_of
+
+_CONFIG: Final = "config.json"
+# Of the built-in voice; conditions' names, see docs/decisions/0118.
+_VOICE: Final = {
+    "token": "gen.prompt_token",
+    "mel": "gen.prompt_feat",
+    "speaker": "gen.embedding",
+}
+
+
+def load(name: str, folder: Path, how: CodecOptions) -> S3Flow:
+    """A checkpoint's folder as model `name`; raises CheckpointError."""
+    nets = load_networks(folder, how.where, _chunk(folder))
+    return S3Flow(name, "chatterbox", nets, how, _voice(folder))
+
+
+def _chunk(folder: Path) -> int:
+    """What config.json asks for: 0, sentences at once, or the grid."""
+    path = folder / _CONFIG
+    asked = read_json(path, dict[str, object]).get("chunk_tokens", 0) if path.exists() else 0
+    if asked not in (0, CHUNK):
+        raise CheckpointError(f"{path}: chunk_tokens is {asked!r}, not 0 or {CHUNK}")
+    return CHUNK if asked else 0
+
+
+def _voice(folder: Path) -> dict[str, Array] | None:
+    """The built-in voice's conditions, where there is one; a surplus mel frame is left out."""
+    shards = shards_of(folder)
+    if not set(_VOICE.values()) <= shards.shapes.keys():
+        return None
+    mel, speaker = (shards.read(_VOICE[name]).numpy() for name in ("mel", "speaker"))
+    token = shards.ids(_VOICE["token"]).numpy().astype(np.int16)
+    mel = mel.reshape(-1, mel.shape[-1])[: MEL_FRAMES * len(token)].astype(np.float32)
+    return {"token": token, "mel": mel, "speaker": speaker.reshape(1, -1).astype(np.float32)}

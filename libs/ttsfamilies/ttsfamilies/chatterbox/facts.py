@@ -1,0 +1,37 @@
+"""Chatterbox: its codec, a flow over S3 tokens and HiFT, is published within each checkpoint."""
+
+from __future__ import annotations
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+
+def _fits(signs: Signs) -> bool:
+    if signs.config:
+        return signs.config.get("model_type") == "chatterbox"
+    return {"speech_emb.weight", "cond_enc.spkr_enc.weight"} <= signs.tensors()
+
+
+FAMILY = FamilyFacts(
+    name="chatterbox",
+    title="Chatterbox",
+    fits=_fits,
+    codec=CodecFacts(
+        name="chatterbox",
+        title="S3Gen",
+        fits=_fits,
+        sample_rate=24_000,
+        frame_rate_hz=25.0,
+        code="MIT",
+        weights="MIT",
+        inside=".",
+        prefixes=("flow.", "mel2wav.", "gen."),
+        config="chunk_tokens",
+    ),
+    accepts=(
+        *("ref_audio", "language", "temperature", "top_k", "top_p", "repetition_penalty"),
+        "max_new_tokens",
+    ),
+    code="MIT",
+    weights="MIT",
+    published=("ResembleAI/chatterbox", "ResembleAI/chatterbox-turbo"),
+)

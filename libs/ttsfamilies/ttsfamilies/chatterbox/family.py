@@ -1,0 +1,304 @@
+"""Chatterbox in the engine: a token a step, drawn of two lanes where a request is guided.
+
+A draw is among the S3 tokens and the end, so that every frame can be decoded; of its larger tables
+the model was trained to draw nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.chatterbox.config import (
+    BEGIN,
+    END,
+    HEAD_DIM,
+    IDS,
+    RATE_HZ,
+    SAMPLE_RATE,
+    SILENCE,
+    T3Sizes,
+    Wishes,
+)
+from ttsfamilies.chatterbox.draws import penalised_last
+from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net
+from ttsfamilies.chatterbox.request import (
+    MOST_POSITIONS,
+    START_TEXT,
+    STOP_TEXT,
+    ChatterboxDrawing,
+    ChatterboxPrepared,
+    Conditions,
+    heard_of,
+    parameters,
+)
+from ttsfamilies.chatterbox.stream import DRAWN, REPLAY, ChatterboxStream
+from ttsfamilies.chatterbox.text import LANGUAGES, evened, in_letters
+from ttsfamilies.chatterbox.tokenizer import Graphemes
+from ttsfamilies.chatterbox.voices import Hearing, built_in, silent_reference
+
+_VOICES: Final = 64
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_COUNTS: Final = dict.fromkeys(("said", "frame", "least", "drawn", "over", "seed"), _NUMBER)
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "weight"), _REAL),
+    "top_k": _NUMBER,
+}
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Chatterbox(TalkerModel):
+    """A loaded checkpoint. hearing: None where recordings cannot be encoded."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: T3Net,
+        tokenizer: Graphemes,
+        hearing: Hearing | None,
+        voices: Mapping[str, Arrays],
+        *,
+        whole: bool = True,
+        most_tokens: int | None = None,
+    ) -> None:
+        """voices: built in, as `derive` has them. whole: see ChatterboxStream. most_tokens: of a
+        sentence, for tests of the engine.
+        """
+        clones, c = hearing is not None, net.config
+        self._languages = tuple(filter(tokenizer.knows, LANGUAGES)) if c.multilingual else ()
+        self.spec = spec_of(name, c, tuple(voices), self._languages, clones=clones)
+        self.noise, self.cache_dtype = Noise, net.head.weight.dtype
+        self._net, self._tokenizer, self._hearing = net, tokenizer, hearing
+        self._most = most_tokens
+        self._known, self._whole, self._positions = voices, whole, 2 * MOST_POSITIONS
+        self._begun: OrderedDict[bytes, Array] = OrderedDict()
+        self._lock = Lock()
+        never = torch.zeros(IDS, dtype=torch.bool, device=net.head.weight.device)
+        never[BEGIN] = True
+        self._never = never
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        net = load_net(checkpoint, device, dtype)
+        c, wishes = net.config, Wishes.of(checkpoint)
+        tokenizer = Graphemes.load(checkpoint, c.text_ids, gpt=c.gpt, multilingual=c.multilingual)
+        hearing, voices = Hearing.load(checkpoint, device, c), built_in(checkpoint)
+        return cls(name, net, tokenizer, hearing, voices, whole=not wishes.chunk_tokens)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> ChatterboxPrepared:
+        del turns
+        c = self._net.config
+        drawing, language = ChatterboxDrawing.of(request, c), self._language(request)
+        conditions = self._conditions(self._voice(request, reference), drawing)
+        ids = partial(self._ids, language=language)
+        return ChatterboxPrepared(request, c, conditions, drawing, ids, self._positions, self._most)
+
+    def _language(self, request: SpeechRequest) -> str:
+        if not self._net.config.multilingual:
+            return ""
+        language = request.language.partition("-")[0].lower()
+        if language not in self._languages:
+            known = ", ".join(self._languages)
+            raise BadRequest(f"no language {language!r}; there are {known}", param="language")
+        return language
+
+    def _ids(self, text: str, language: str) -> list[int]:
+        c = self._net.config
+        said = evened(text, gpt=c.gpt, multilingual=c.multilingual)
+        said = in_letters(said, language) if c.multilingual else said
+        ids = self._tokenizer.ids(said, language)
+        return ids if c.gpt else [START_TEXT, *ids, STOP_TEXT]
+
+    def _voice(self, request: SpeechRequest, reference: Arrays | None) -> Arrays:
+        if reference is not None:
+            return reference
+        if request.voice in self._known:
+            return self._known[request.voice]
+        made = "" if self._hearing is None else ", others are made of a recording"
+        known = ", ".join(self._known) or "none"
+        raise UnknownVoice(f"no voice {request.voice!r}: {known} is known{made}", param="voice")
+
+    def _conditions(self, voice: Arrays, drawing: ChatterboxDrawing) -> Conditions:
+        """What a prompt with this voice begins with."""
+        c = self._net.config
+        speaker, heard = heard_of(voice, c)
+        rows = self._rows(speaker, heard)
+        if not c.gpt:
+            emotion = self._net.emotion.weight.T.float().cpu().numpy()
+            rows = np.concatenate([rows, emotion * np.float32(drawing.emotion)])
+            heard = heard[:0]  # its rows are there
+        kind = np.repeat([ROW, SPEECH], [len(rows), len(heard)])
+        zeros = np.zeros(len(kind), np.int64)
+        row = np.zeros((len(kind), c.dim), np.float32)
+        row[: len(rows)] = rows
+        return Conditions(kind, np.concatenate([zeros[: len(rows)], heard]), zeros, row)
+
+    @torch.inference_mode()
+    def _rows(self, speaker: Array, heard: Array) -> Array:
+        """See T3Net.conditions; of the voices used last, remembered."""
+        key = speaker.tobytes() + heard.tobytes()
+        with self._lock:
+            if key in self._begun:
+                self._begun.move_to_end(key)
+                return self._begun[key]
+        weight = self._net.head.weight
+        told = torch.from_numpy(speaker).to(weight), torch.from_numpy(heard).to(weight.device)
+        found: Array = self._net.conditions(*told).float().cpu().numpy()
+        with self._lock:
+            self._begun[key] = found
+            if len(self._begun) > _VOICES:
+                self._begun.popitem(last=False)
+        return found
+
+    def fit(self, positions: int) -> None:
+        self._positions = positions
+
+    def open(self, prepared: Prepared) -> ChatterboxStream:
+        assert isinstance(prepared, ChatterboxPrepared)
+        return ChatterboxStream(prepared, whole=self._whole)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        return super().revision if self._hearing is None else self._hearing.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a voice's recording: record 125."""
+        if self._hearing is None:
+            return super().derive(recording)
+        return self._hearing.derive(recording)
+
+    def example_reference(self) -> Arrays | None:
+        return None if self._known else silent_reference()
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs
+        owners = rows.slots[:0] if rows.lanes is None else rows.lanes.owners
+        ids = self._ids_of(told["id"], owners, rows, state)
+        x = self._net.embed(told["kind"], ids, told["at"], told["row"])
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return self._draw(hidden, rows.last, rows, state, rows.samples)
+
+    @staticmethod
+    def _ids_of(ids: Tensor, owners: Tensor, rows: Prompts, state: SlotTensors) -> Tensor:
+        """Ids of all tokens: rows that decode are told theirs by the slot."""
+        if rows.lanes is not None:
+            return torch.where(ids == DRAWN, state["drawn"].index_select(0, owners), ids)
+        # Rows of padding may share a token with a real one.
+        last = rows.last[: rows.real]
+        told = state["drawn"].index_select(0, rows.slots[: rows.real])
+        return ids.index_copy(0, last, torch.where(ids[last] == DRAWN, told, ids[last]))
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        owners = rows.slots if rows.lanes is None else rows.lanes.owners
+        ids, at = (state[name].index_select(0, owners) for name in ("drawn", "said"))
+        x = self._net.embed(torch.full_like(ids, SPEECH), ids, at, self._no_row(len(ids)))
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        last = torch.arange(len(rows.slots), device=ids.device)
+        return self._draw(hidden, last, rows, state, torch.ones_like(last, dtype=torch.bool))
+
+    def _no_row(self, tokens: int) -> Tensor:
+        return self._net.head.weight.new_zeros(()).expand(tokens, self._net.config.dim)
+
+    def _draw(
+        self, hidden: Tensor, last: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
+    ) -> Out:
+        """Draw each row's next token, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, rows.slots) for name in (*_COUNTS, *_SETTINGS)}
+        seen = state["seen"].index_select(0, rows.slots)
+        logits = self._guided(hidden, last, rows, old["weight"])
+        drawn, finite = self._drawn(logits, seen.bool(), old)
+        # An end before tokens that the log has promised, or before any of a GPT-2's.
+        drawn = torch.where((drawn == END) & (old["said"] < old["least"]), SILENCE, drawn)
+        active = samples & (old["over"] == 0)
+        ended = active & (drawn == END)
+        told = active & ~ended
+        moved = {
+            "said": old["said"] + told,
+            "frame": old["frame"] + told,
+            "drawn": torch.where(told, drawn, old["drawn"]),
+            "over": old["over"] + ended,
+            "seen": seen.scatter(1, drawn[:, None], 1).where(told[:, None], seen),
+        }
+        real = slice(rows.real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, rows.slots[real], value[real])
+        frames = {"token": drawn[real, None].to(torch.int16)}
+        return Out(frames, told.long()[real], ended[real], (samples & ~finite)[real])
+
+    def _guided(self, hidden: Tensor, last: Tensor, rows: Rows, weight: Tensor) -> Tensor:
+        """Logits [rows, IDS]. A row without a second lane loses nothing to its only one."""
+        if rows.lanes is None:
+            return self._net.logits(hidden[last]).float()
+        both = self._net.logits(hidden[torch.cat((last, rows.lanes.second))]).float()
+        told, untold = both.chunk(2)
+        return told + weight[:, None] * (told - untold)
+
+    def _drawn(
+        self, logits: Tensor, seen: Tensor, old: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Ids [rows], and whether each row's logits are finite."""
+        rules = Rules(seen, old["penalty"], old["said"], self._never, END, 0)
+        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        noise = self.noise(old["seed"], old["frame"])
+        if not self._net.config.gpt:
+            found = without_unlikely(logits, settings, rules, old["min_p"])
+            return draw_ids(found, noise, 0, settings, rules)
+        warm = Settings((old["temperature"] > 0).float())
+        drawn, _ = draw_ids(penalised_last(logits, settings, rules), noise, 0, warm)
+        return drawn, logits.isfinite().all(-1)
+
+
+def spec_of(
+    name: str, c: T3Sizes, voices: Sequence[str], languages: Sequence[str], *, clones: bool
+) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    accepts = {"temperature", "top_p", "repetition_penalty", "max_new_tokens"}
+    accepts |= {"top_k"} if c.gpt else set()
+    accepts |= ({"language"} if languages else set()) | ({"ref_audio"} if clones else set())
+    return ModelSpec(
+        name=name,
+        family="chatterbox",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=RATE_HZ,
+        voices=tuple(Voice(id, id.title(), "en") for id in voices),
+        frame={**ChatterboxStream.frame, **REPLAY},
+        state={"seen": Field((IDS,), "u1"), **_COUNTS, **_SETTINGS},
+        inputs={**dict.fromkeys(("kind", "id", "at"), _NUMBER), "row": Field((c.dim,), "f4")},
+        caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, HEAD_DIM)},
+        max_positions=MOST_POSITIONS,
+        lanes=c.lanes,
+        accepts=frozenset(accepts),
+        languages=tuple(languages),
+        parameters=parameters(c),
+    )

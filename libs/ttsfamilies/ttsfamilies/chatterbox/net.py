@@ -1,0 +1,196 @@
+"""The network of T3: rows of a prompt and ids with learned positions, a stack, and a head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import (
+    Attend,
+    Decoder,
+    DecoderConfig,
+    Llama3Scaling,
+    RopeConfig,
+    dense_attention,
+)
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
+from ttsfamilies.chatterbox.config import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
+
+# What a position holds: a row that is given, a text id or an S3 token.
+ROW, TEXT, SPEECH = range(3)
+# A text id that is not told: its position stays, as guidance has it.
+UNTOLD: Final = -1
+_RESAMPLING_HEADS: Final = 4
+_ROPE: Final = RopeConfig(500_000.0, scaling=Llama3Scaling(8.0, 1.0, 4.0, 8192))
+# Tensors of the other modules of a folder, and those of T3 that nothing reads.
+OTHERS: Final = (
+    *("text_head.", "tfmr.embed_tokens.", "tfmr.wte.", "t3.", "gen."),
+    *("flow.", "mel2wav.", "tokenizer.", "speaker_encoder.", "trim_fade"),
+    *("lstm.", "proj.", "similarity_"),
+)
+
+
+class GeluRise(nn.Module):
+    """GPT-2's feed-forward network."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., dim] -> [..., dim]."""
+        down: Tensor = self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
+        return down
+
+
+class Resampler(nn.Module):
+    """A recording's tokens to a fixed number of rows: a Perceiver (Jaegle et al., 2021) whose one
+    block sees the tokens first and its own rows then.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.empty(1, QUERIES, dim))
+        self.norm = nn.LayerNorm(dim)
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, heard: Tensor) -> Tensor:
+        """[tokens, dim] -> [QUERIES, dim]."""
+        rows = self._attended(self.queries[0], heard)
+        return self._attended(rows, rows)
+
+    def _attended(self, rows: Tensor, over: Tensor) -> Tensor:
+        asked, seen = self.norm(rows), self.norm(over)
+        q, k, v = (
+            layer(x).unflatten(-1, (_RESAMPLING_HEADS, -1))
+            for layer, x in ((self.q, asked), (self.k, seen), (self.v, seen))
+        )
+        found: Tensor = rows + self.out(dense_attention(q, k, v, None).flatten(-2))
+        return found
+
+
+class T3Net(nn.Module):
+    """Methods work on [tokens, ...] or [rows, ...]."""
+
+    def __init__(self, c: T3Sizes) -> None:
+        super().__init__()
+        self.config = c
+        self.text, self.speech = nn.Embedding(c.text_ids, c.dim), nn.Embedding(c.speech_ids, c.dim)
+        self.speaker = nn.Linear(SPEAKER, c.dim)
+        if c.gpt:
+            self.places = nn.Embedding(c.wholes, c.dim)
+        else:
+            self.text_places = nn.Embedding(c.texts, c.dim)
+            self.speech_places = nn.Embedding(c.speeches, c.dim)
+            self.emotion = nn.Linear(1, c.dim, bias=False)
+            self.resampler = Resampler(c.dim)
+        rise = (lambda layer: GeluRise(c.dim, c.hidden)) if c.gpt else None
+        self.backbone = Decoder(stack_config(c), rise)
+        self.head = nn.Linear(c.dim, c.speech_ids, bias=c.gpt)
+
+    def conditions(self, speaker: Tensor, heard: Tensor) -> Tensor:
+        """A voice [SPEAKER] and tokens of its recording [tokens] -> what a prompt begins with,
+        [rows, dim]; of a GPT-2 the voice alone, as its prompt has the tokens themselves.
+        """
+        voice: Tensor = self.speaker(speaker)[None]
+        if self.config.gpt:
+            return voice
+        places = self.speech_places.weight[: len(heard)]
+        return torch.cat((voice, self.resampler(self.speech(heard) + places)))
+
+    def embed(self, kind: Tensor, id: Tensor, at: Tensor, row: Tensor) -> Tensor:
+        """[tokens] int64 each, and row [tokens, dim] -> [tokens, dim]. at: among its own kind."""
+        text = self.text(id.where(kind == TEXT, 0).clamp(min=0))
+        speech = self.speech(id.where(kind == SPEECH, 0))
+        if not self.config.gpt:
+            text = torch.where((id == UNTOLD)[:, None], 0.0, text)
+            text = text + self.text_places(at.where(kind == TEXT, 0))
+            speech = speech + self.speech_places(at.where(kind == SPEECH, 0))
+        found = torch.where((kind == TEXT)[:, None], text, speech)
+        return torch.where((kind == ROW)[:, None], row.to(found.dtype), found)
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Of inputs [tokens, dim] at positions [tokens]: [tokens, dim]."""
+        if self.config.gpt:
+            # A GPT-2 rotates nothing, which is what position 0 does.
+            x, positions = x + self.places(positions), torch.zeros_like(positions)
+        found: Tensor = self.backbone(x, positions, attend)
+        return found
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, dim] -> [rows, IDS]."""
+        bias = self.head.bias[:IDS] if self.config.gpt else None
+        return nn.functional.linear(hidden, self.head.weight[:IDS], bias)
+
+
+def stack_config(c: T3Sizes) -> DecoderConfig:
+    """The stack of blocks."""
+    biased = c.gpt
+    return DecoderConfig(
+        *(c.dim, c.layers, c.heads, c.heads, HEAD_DIM, c.hidden, 1e-5),
+        rope=RopeConfig() if c.gpt else _ROPE,
+        norm="layer" if c.gpt else "rms",
+        qkv_bias=biased,
+        out_bias=biased,
+    )
+
+
+def sources(net: T3Net) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    c, condition = net.config, "cond_enc."
+    found = {
+        "text.weight": same("text_emb.weight"),
+        "speech.weight": same("speech_emb.weight"),
+        "head.weight": same("speech_head.weight"),
+        **{f"speaker.{part}": same(f"{condition}spkr_enc.{part}") for part in _PARTS},
+    }
+    if c.gpt:
+        found |= {"head.bias": same("speech_head.bias"), "places.weight": same("tfmr.wpe.weight")}
+        return found | _gpt_sources(c)
+    found |= {
+        "text_places.weight": same("text_pos_emb.emb.weight"),
+        "speech_places.weight": same("speech_pos_emb.emb.weight"),
+        "emotion.weight": same(f"{condition}emotion_adv_fc.weight"),
+        "resampler.queries": same(f"{condition}perceiver.pre_attention_query"),
+    }
+    for ours, theirs in _RESAMPLER.items():
+        for part in _PARTS:
+            name = f"{condition}perceiver.attn.{theirs}.{part}"
+            found[f"resampler.{ours}.{part}"] = same(name)
+    return found | decoder_sources(net.backbone.config, "backbone.", "tfmr.")
+
+
+_PARTS: Final = ("weight", "bias")
+_RESAMPLER: Final = {"norm": "norm", "q": "to_q", "k": "to_k", "v": "to_v", "out": "proj_out"}
+# Of a GPT-2's block; the matrices are stored the other way round.
+_NORMS: Final = {"attention_norm": "ln_1", "mlp_norm": "ln_2"}
+_MATRICES: Final = {
+    "attention.qkv": "attn.c_attn",
+    "attention.out": "attn.c_proj",
+    "mlp.up": "mlp.c_fc",
+    "mlp.down": "mlp.c_proj",
+}
+
+
+def _gpt_sources(c: T3Sizes) -> dict[str, Source]:
+    found = {f"backbone.norm.{part}": same(f"tfmr.ln_f.{part}") for part in _PARTS}
+    for layer in range(c.layers):
+        ours, theirs = f"backbone.blocks.{layer}.", f"tfmr.h.{layer}."
+        for name, stored in (_NORMS | _MATRICES).items():
+            found[f"{ours}{name}.bias"] = same(f"{theirs}{stored}.bias")
+            turned = name in _MATRICES
+            found[f"{ours}{name}.weight"] = Source((f"{theirs}{stored}.weight",), turned=turned)
+    return found
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> T3Net:
+    """The talker of a checkpoint folder; raises CheckpointError."""
+    shards = Shards.of(checkpoint)
+    with torch.device("meta"):
+        net = T3Net(T3Sizes.of(shards.shapes)).to(getattr(torch, dtype))
+    net.to_empty(device=torch.device(device))
+    fill(net, sources(net), shards, others=OTHERS)
+    return net.eval().requires_grad_(False)

@@ -1,0 +1,169 @@
+"""A request as T3 takes it, its voice, and its prompts. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from ttscommon.wire.errors import BadRequest, MalformedMessage, NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter, completed
+from ttscommon.wire.pieces import Boundary, Piece
+from ttsfamilies.base.lm.asked import plain_text
+from ttsfamilies.base.lm.drawing import PenalisedDrawing
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.text.passages import Passages
+from ttsfamilies.chatterbox.config import BEGIN, CODES, SPEAKER, T3Sizes
+from ttsfamilies.chatterbox.text import ends_sentence
+
+# In front of a text's ids and behind them, of a Llama.
+START_TEXT: Final = 255
+STOP_TEXT: Final = 0
+# Of a recording, for the talker alone; the codec's conditions are beside them.
+HEARD: Final = "t3_token"
+SPEAKER_ROW: Final = "t3_speaker"
+# Of a prompt with all of its speech: 40 s, as long as the package speaks, and a long sentence.
+MOST_POSITIONS: Final = 2048
+_ENDLESS: Final = 1 << 40
+_MOST_TOKENS: Final = 1000
+# An id of a text lasts a quarter of a second at the most; a sentence that goes on is babble.
+_TOKENS_AN_ID, _TOKENS_BEYOND = 6, 100
+_TEXT_SHARE: Final = 4
+# A longer one is divided at its commas.
+_SENTENCE_IDS: Final = 200
+_GUIDED: Final = (
+    Parameter(
+        *("exaggeration", "number", 0.5, "How strongly a voice is acted; 0.5 is neutral.", 0, 2)
+    ),
+    Parameter(
+        *("cfg_weight", "number", 0.5),
+        *("How much is taken away of what is said without the text; 0: nothing.", 0, 2),
+    ),
+    Parameter(
+        *("min_p", "number", 0.05),
+        *("Ids less likely than this share of the likeliest are out.", 0, 1),
+    ),
+)
+
+
+def parameters(c: T3Sizes) -> tuple[Parameter, ...]:
+    """Settings of the package that have no field of their own."""
+    return () if c.gpt else _GUIDED
+
+
+@dataclass(frozen=True)
+class ChatterboxDrawing(PenalisedDrawing):
+    """min_p, weight, emotion: see the package's settings above."""
+
+    min_p: float = 0.0
+    weight: float = 0.0
+    emotion: float = 0.0
+
+    @classmethod
+    def of(cls, request: SpeechRequest, c: T3Sizes) -> Self:
+        """The request's wishes over those of its checkpoint's package."""
+        extra = completed(parameters(c), request.extra_params)
+        usual = cls(
+            0.8,
+            1000 if c.gpt else 0,
+            0.95 if c.gpt else 1.0,
+            2.0 if c.multilingual else 1.2,
+            float(extra.get("min_p", 0.0)),
+            float(extra.get("cfg_weight", 0.0)),
+            float(extra.get("exaggeration", 0.0)),
+        )
+        return usual.wished(request.sampling)
+
+
+class Conditions(NamedTuple):
+    """The positions that a prompt begins with: kind, id and place [positions] int64, and row
+    [positions, dim] float32.
+    """
+
+    kind: Array
+    id: Array
+    at: Array
+    row: Array
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is prefilled of a sentence. ids: of its text. length: positions, with the voice before
+    and the beginning of speech behind them. frames: tokens that may follow.
+    """
+
+    ids: tuple[int, ...]
+    length: int
+    frames: int
+
+
+class ChatterboxPrepared(Prepared):
+    """A request whose text is read sentence by sentence: the model needs all of one at once."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        c: T3Sizes,
+        conditions: Conditions,
+        drawing: ChatterboxDrawing,
+        read: Callable[[str], Sequence[int]],
+        positions: int,
+        most: int | None = None,
+    ) -> None:
+        """read: a sentence's ids. positions: that the cache has, for one lane or for two. most: of
+        a sentence's tokens, for tests of the engine.
+        """
+        self.request, self.conditions, self.drawing, self.sizes = request, conditions, drawing, c
+        self.lanes = 2 if drawing.weight and not c.gpt else 1
+        self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.lanes)
+        self.most_frames = request.sampling.max_new_tokens or _ENDLESS
+        self._most = most or MOST_POSITIONS
+        self._sentences = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
+        self._spoken = False
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Sentence]:
+        """A prompt for each sentence that is certain; raises TextTooLong, NothingToSay."""
+        for piece in pieces:
+            yield from self._read(plain_text(piece), ends=isinstance(piece, Boundary))
+        yield from self._read("", ends=final)
+        if final and not self._spoken:
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+
+    def _read(self, text: str, *, ends: bool) -> Iterator[Sentence]:
+        for sentence in self._sentences.feed(text, final=ends):
+            if any(c.isalnum() for c in sentence):
+                self._spoken = True
+                yield self._prompt(sentence)
+
+    def _prompt(self, sentence: str) -> Sentence:
+        ids = tuple(self._read_ids(sentence))
+        length = len(self.conditions.kind) + len(ids) + self.sizes.begins
+        if len(ids) > (most := self._positions // _TEXT_SHARE):
+            raise TextTooLong(
+                f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
+                param="input",
+            )
+        usual = min(_MOST_TOKENS, _TOKENS_BEYOND + _TOKENS_AN_ID * len(ids))
+        asked = self.request.sampling.max_new_tokens or usual
+        most = min(asked, self._most, self._positions - length)
+        return Sentence(ids, length, max(1, most))
+
+
+def heard_of(reference: Arrays, c: T3Sizes) -> tuple[Array, Array]:
+    """A voice's vector and the tokens of its recording; raises MalformedMessage for others."""
+    speaker, tokens = reference.get(SPEAKER_ROW), reference.get(HEARD)
+    if speaker is None or tokens is None or speaker.shape != (1, SPEAKER) or tokens.ndim != 1:
+        raise MalformedMessage("a reference of another family")
+    tokens = tokens[: c.heard].astype(np.int64)
+    if not len(tokens) or tokens.min() < 0 or tokens.max() >= CODES:
+        raise BadRequest("the recording has nothing that could be spoken like", param="ref_audio")
+    return speaker[0].astype(np.float32), tokens
+
+
+def begun(count: int) -> tuple[int, ...]:
+    """Ids that speech begins with."""
+    return (BEGIN,) * count

@@ -1,0 +1,155 @@
+"""One request of Chatterbox on the host: a step a token, and sentences that are given out whole.
+
+A sentence's tokens wait until it has all of them, because its frames say how many follow (record
+125); where the codec decodes on a grid, they are given out as they are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.messages import WordTime
+from ttsfamilies.base.talker.passages import PASSAGE, PassageStream
+from ttsfamilies.base.talker.passages import REPLAY as PASSAGE_REPLAY
+from ttsfamilies.base.talker.prefixes import keys, of_lanes
+from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.chatterbox.config import CODES, IDS, SILENCE
+from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
+from ttsfamilies.chatterbox.request import ChatterboxPrepared, begun
+
+LEFT: Final = "left"
+REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, LEFT: Field((), "i4")})
+# Instead of an id: the one that the slot's last step drew.
+DRAWN: Final = -2
+UNKNOWN: Final = -1
+
+
+class ChatterboxStream(PassageStream):
+    """See TalkerStream."""
+
+    frame = MappingProxyType({"token": Field((), "i2", CODES)})
+    replay = REPLAY
+
+    def __init__(self, prepared: ChatterboxPrepared, *, whole: bool) -> None:
+        """whole: sentences are given out at once."""
+        super().__init__(prepared.most_frames)
+        self._prepared, self._whole, self._tail = prepared, whole, prepared.sizes.tail
+        self._given = 0  # frames that may be taken, and those that were restored
+        self._ends: list[int] = []  # of sentences, as the first frame behind each
+        self._promised = 0  # tokens of the present sentence, where the log has told of them
+        known = prepared.conditions
+        self._keys = of_lanes(*[keys(known, len(known.kind))] * self.lanes)
+
+    @property
+    def lanes(self) -> int:
+        return self._prepared.lanes
+
+    @property
+    def frames(self) -> int:
+        return self._given
+
+    @property
+    def pending(self) -> int:
+        return self._given - self._taken
+
+    @property
+    def _limit(self) -> int:
+        return self._promised or super()._limit
+
+    def prefix(self) -> Sequence[bytes]:
+        return self._keys
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._given, left = self._frames, int(arrays[LEFT][-1])
+        if left < 0:
+            return
+        if left > self._tail:
+            self._promised = self._frames - self._begun + left - self._tail
+        else:
+            self._end(left)
+
+    def _next(self) -> None:
+        self._end(self._tail)
+
+    def _end(self, silence: int) -> None:
+        """So many tokens of silence, and the sentence is over."""
+        if silence:
+            of, tokens = np.full(silence, self._at, np.int32), np.full(silence, SILENCE, np.int16)
+            self._pending.append({"token": tokens, PASSAGE: of})
+            self._frames += silence
+        self._ends.append(self._frames)
+        self._given, self._promised = self._frames, 0
+        super()._next()
+
+    def _settle(self) -> None:
+        if self._frames - self._begun >= (self._promised or _ENDLESS):
+            self._next()
+        super()._settle()
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        super().accept(cached, frames, ended)
+        if self._begun < self._frames and self._frames >= self._most:
+            self._next()
+        if not self._whole:
+            self._given = self._frames
+
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        at = np.arange(self._taken, self._taken + count)
+        taken, words = super().take(count)
+        ends = np.array([*self._ends, _ENDLESS])
+        left = ends[np.searchsorted(ends, at, side="right")] - 1 - at
+        known = left < (_ENDLESS if self._whole else self._tail)
+        return {**taken, LEFT: np.where(known, left, UNKNOWN).astype(np.int32)}, words
+
+    def inputs(self, plan: Plan) -> Arrays:
+        return self._told(plan, np.array(self.passage.ids, np.int64) if not plan.decode else None)
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        if lane == 0 or plan.decode:
+            return self.inputs(plan)
+        return self._told(plan, np.full(len(self.passage.ids), UNTOLD))
+
+    def _told(self, plan: Plan, text: Array | None) -> Arrays:
+        voice = self._prepared.conditions
+        if text is None:
+            row = np.zeros((1, voice.row.shape[1]), np.float32)
+            told = {"kind": SPEECH, "id": DRAWN, "at": self._done}
+            return {**{name: np.full(1, value) for name, value in told.items()}, "row": row}
+        begins = begun(self._prepared.sizes.begins)
+        said = np.concatenate([begins, self.spoken["token"]]).astype(np.int64)
+        at = np.maximum(np.arange(len(said)) - len(begins) + 1, 0)
+        behind = len(text) + len(said)
+        parts = {
+            "kind": (voice.kind, np.full(len(text), TEXT), np.full(len(said), SPEECH)),
+            "id": (voice.id, text, said),
+            "at": (voice.at, np.arange(len(text)), at),
+            "row": (voice.row, np.zeros((behind, voice.row.shape[1]), np.float32)),
+        }
+        return {name: np.concatenate(part)[plan.start : plan.end] for name, part in parts.items()}
+
+    def stage(self, write: SlotWriter) -> None:
+        if self._staged:
+            return
+        self._staged = True
+        said = self._frames - self._begun
+        seen = np.zeros(IDS, np.uint8)
+        seen[self.spoken["token"]] = 1
+        write("seen", seen)
+        write("said", said)
+        write("frame", self._frames)
+        write("least", self._promised or self._prepared.sizes.gpt)
+        for name in ("drawn", "over"):
+            write(name, 0)
+        write("seed", self._prepared.request.seed)
+        drawing = self._prepared.drawing
+        for name in ("temperature", "top_k", "top_p", "penalty", "min_p", "weight"):
+            write(name, getattr(drawing, name))
+
+
+_ENDLESS: Final = 1 << 40

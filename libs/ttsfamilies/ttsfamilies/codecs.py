@@ -1,0 +1,43 @@
+"""Codec families: a package each, found by what a folder's files say of themselves."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from ttscommon.engine.checkpoint import find_checkpoint
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.known import FAMILIES
+
+
+class _Load(Protocol):
+    def __call__(self, name: str, folder: Path, how: CodecOptions) -> Codec: ...
+
+
+def load(
+    name: str,
+    path: Path,
+    windows: tuple[int, int] | None = None,
+    *,
+    device: str = "cpu",
+    room: DeviceLimits = DeviceLimits(),  # noqa: B008
+    memory_bytes: int = CodecOptions.memory_bytes,
+) -> Codec:
+    """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
+
+    windows, room, memory_bytes: see CodecOptions. device: "cpu", "cuda" or "cuda:1". Torch is
+    imported only for families that use it. Raises VoiceError, which for an unknown family lists the
+    known ones, or DeviceError.
+    """
+    from ttscommon.engine.device.device import device_of
+
+    where = device_of(device)
+    codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
+    return _loader(codec.home)(name, folder, CodecOptions(windows, where, room, memory_bytes))
+
+
+def _loader(home: str) -> _Load:
+    return cast(_Load, import_module(f"{home}.loading").load)

@@ -1,0 +1,192 @@
+"""CosyVoice's language model in the engine: a token a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
+from ttsfamilies.base.sampling import Noise, Settings, draw_unrepeated
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.signs import Signs
+from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.cosyvoice.config import TOKENS
+from ttsfamilies.cosyvoice.net import CosyNet
+from ttsfamilies.cosyvoice.request import CosyPrepared, Vocabulary, opening
+from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, PassagesStream, TurnsStream
+
+SAMPLE_RATE: Final = 24_000
+TOKEN_RATE_HZ: Final = 25.0
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_MOVING: Final = ("token", "draw", "early", "over")
+_TOLD: Final = {"seed": _NUMBER, "temperature": _REAL, "top_k": _NUMBER, "top_p": _REAL}
+_ACCEPTS: Final = (
+    *("instructions", "max_new_tokens", "non_streaming_mode", "ref_audio", "ref_text"),
+    *("temperature", "top_k", "top_p", "x_vector_only_mode"),
+)
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class CosyVoice(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+    signs = Signs(code="token")
+
+    def __init__(
+        self,
+        name: str,
+        net: CosyNet,
+        tokenizer: Qwen2Tokenizer,
+        references: FlowReferences,
+        *,
+        streaming: bool = False,
+        most_tokens: int | None = None,
+    ) -> None:
+        """streaming: a text that is here is spoken in turns, too. most_tokens: of a request's
+        speech, where it does not ask for fewer.
+        """
+        self.spec = spec_of(name, net)
+        self.noise = Noise
+        self.cache_dtype = net.text.weight.dtype
+        self._net, self._references = net, references
+        self._streaming, self._most = streaming, most_tokens
+        self._positions = self.spec.max_positions
+        self._vocabulary = Vocabulary(
+            tokenizer, net.sizes.vocab_size, net.start, net.task, net.rows.system
+        )
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> CosyPrepared:
+        del turns
+        return CosyPrepared(
+            request,
+            opening(request, reference, self._vocabulary),
+            self._vocabulary,
+            streamed=self._streamed(request),
+            positions=self._positions,
+            most=self._most,
+        )
+
+    def _streamed(self, request: SpeechRequest) -> bool:
+        """Live text is, as it could not be spoken before its end otherwise."""
+        if request.whole_text is not None:
+            return not request.whole_text
+        return self._streaming or not request.text_final
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> TalkerStream:
+        assert isinstance(prepared, CosyPrepared)
+        speech = self._vocabulary.speech
+        if prepared.streamed:
+            return TurnsStream(prepared, speech, self._net.rows.fill)
+        return PassagesStream(prepared, speech)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        return self._references.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """See docs/decisions/0118."""
+        return self._references.derive(recording)
+
+    def example_reference(self) -> Arrays | None:
+        return {
+            "token": np.zeros(1, np.int16),
+            "mel": np.zeros((2, MEL_BANDS), np.float32),
+            "speaker": np.zeros((1, 192), np.float32),
+        }
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        x = self._net.embed(rows.inputs["id"])
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return self._draw(hidden[rows.last], rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        x = self._net.speech(state["token"].index_select(0, rows.slots))
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
+        return self._draw(hidden, rows, state, samples)
+
+    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
+        """Draw each row's next token, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        names = (*_MOVING, *_TOLD, "recent")
+        old = {name: state[name].index_select(0, rows.slots) for name in names}
+        drawn, finite = self._drawn(hidden, old)
+        active = samples & (old["over"] == 0)
+        over = active & (drawn >= TOKENS)
+        gained = active & ~over
+        token = torch.where(gained, drawn, old["token"])
+        moved = {
+            "token": token,
+            "draw": old["draw"] + active,
+            "early": old["early"] - active.long(),
+            "over": old["over"] + over,
+            "recent": _moved(old["recent"], drawn, active),
+        }
+        real = slice(rows.real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, rows.slots[real], value[real])
+        frames = {"token": token[real, None].to(torch.int16)}
+        return Out(frames, gained.long()[real], over[real], (samples & ~finite)[real])
+
+    def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Ids [rows], and whether each row's logits are finite."""
+        logits = self._net.head(hidden)
+        ids = torch.arange(logits.shape[1], device=logits.device)
+        # The reference forbids this id in both versions, though the third ends with another.
+        forbidden = (old["early"] > 0)[:, None] & (ids == TOKENS)
+        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        noise = self.noise(old["seed"], old["draw"])
+        return draw_unrepeated(logits, noise, settings, old["recent"], forbidden)
+
+
+def _moved(recent: Tensor, drawn: Tensor, active: Tensor) -> Tensor:
+    later = torch.cat((recent[:, 1:], drawn[:, None]), 1)
+    return torch.where(active[:, None], later, recent)
+
+
+def spec_of(name: str, net: CosyNet) -> ModelSpec:
+    """What the engine has to know of a checkpoint. Its voices are recordings."""
+    c = net.sizes
+    return ModelSpec(
+        name=name,
+        family="cosyvoice",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=TOKEN_RATE_HZ,
+        voices=(),
+        frame=TOKEN,
+        replay=REPLAY,
+        state={**dict.fromkeys(_MOVING, _NUMBER), **_TOLD, "recent": Field((WINDOW,), "i8")},
+        inputs={"id": _NUMBER},
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
+            )
+        },
+        accepts=frozenset(_ACCEPTS),
+        max_positions=c.max_position_embeddings,
+    )

@@ -1,0 +1,196 @@
+"""A passage in the decoder: tokens that wait for the flow, mel frames that wait for HiFT.
+
+Passages never change: what a step makes of one is another, which its stream has when the launch is
+done. A launch that fails has changed none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ttsfamilies.base.codec.base import Due
+from ttsfamilies.cosyvoice.s3_flow.encoder import Ahead, Encoded
+from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Solving
+from ttsfamilies.cosyvoice.s3_flow.noise import Draws
+from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
+from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
+from ttsfamilies.cosyvoice.s3_flow.sound import MelWindow
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What the flow goes on from, behind `tokens` tokens of prompt and passage.
+
+    pages: see Solving.
+    """
+
+    tokens: int = 0
+    encoded: Encoded = field(default_factory=Encoded)
+    pasts: tuple[Past, ...] = ()
+    pages: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return self.encoded.nbytes + sum(past.nbytes for past in self.pasts)
+
+
+@dataclass
+class Opened:
+    """What the flow goes on from behind a recording, once a stream has solved that by itself."""
+
+    kept: Carried | None = None
+
+
+@dataclass(frozen=True)
+class FlowPrompt:
+    """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
+    [mels], as the flow is told of it. opened: of all streams that have this one, see `windows`.
+    """
+
+    tokens: Tensor
+    mel: Tensor
+    speaker: Tensor
+    opened: Opened = field(default_factory=Opened)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A stretch at work: what of it waits, where it ends, and what the encoder keeps then."""
+
+    due: Due
+    end: int
+    encoded: Encoded
+    solving: Solving
+
+
+@dataclass(frozen=True)
+class Passage:
+    """first: the stream's frame that it begins with. tokens: of the prompt and those solved or
+    looked at. solved: how many of them have mel frames; mel: of those, [mels, frames], that HiFT
+    was not shown. taken: frames of the passage whose sound was asked for. shown: mel frames that
+    HiFT was shown. closed: no token follows. work: the stretch that is being solved.
+    """
+
+    first: int
+    tokens: Tensor
+    prompt: int
+    kept: Carried
+    mel: Tensor
+    window: MelWindow
+    solved: int
+    closed: bool = False
+    taken: int = 0
+    shown: int = 0
+    work: Solved | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Tokens that were looked at and have no mel frames."""
+        return len(self.tokens) - self.solved
+
+    def hop(self, least: int, *, from_prompt: bool) -> int:
+        """Tokens to solve for next, up to the grid, which begins with the prompt or behind it.
+        least: mel frames without which no sound comes: a first hop of fewer has its successor with
+        it.
+        """
+        hop = CHUNK - (self.solved - self.prompt * from_prompt) % CHUNK
+        begins = self.solved <= self.prompt
+        return hop + CHUNK if begins and hop * MEL_FRAMES <= least else hop
+
+    def forgetful(self, net: FlowNet) -> Passage:
+        """The same, but the flow begins anew with the next stretch."""
+        return replace(self, kept=Carried(pasts=(NOTHING,) * net.steps))
+
+
+class Begun(NamedTuple):
+    """A passage and what is to be solved of it, up to the token `end`. tokens: of it, and those
+    looked at. noise: the frame that its noise begins with. fresh: see Solving.
+    """
+
+    passage: Passage
+    due: Due
+    end: int
+    tokens: Tensor
+    noise: int
+    fresh: tuple[int, ...]
+
+
+def blank(net: FlowNet, first: int, prompt: FlowPrompt, window: MelWindow) -> Passage:
+    """A passage of which nothing is known but the recording."""
+    kept = Carried(pasts=(NOTHING,) * net.steps)
+    mel = prompt.mel[:, :0]
+    return Passage(first, prompt.tokens, len(prompt.tokens), kept, mel, window, len(prompt.tokens))
+
+
+def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Passage, int]:
+    """A passage with more tokens, and up to which of them it can be solved for: to the grid, or, if
+    it closes, to its end.
+    """
+    whole = torch.cat((passage.tokens, tokens))
+    end = len(whole)
+    if not due.closes:
+        end = (end - LOOKAHEAD) // CHUNK * CHUNK if net.chunk else 0
+    return replace(passage, tokens=whole, closed=due.closes), end
+
+
+def begun(
+    net: FlowNet,
+    passages: Sequence[Begun],
+    prompts: Sequence[FlowPrompt],
+    draws: Sequence[Draws],
+) -> list[Passage]:
+    """Passages with a stretch to solve."""
+    works = [
+        Ahead(one.tokens, one.end - one.passage.kept.tokens, one.passage.kept.encoded)
+        for one in passages
+    ]
+    told, encoded = net.encode(works)
+    found = []
+    for i, (passage, due, end, _, noise, fresh) in enumerate(passages):
+        mu, first = told[i], passage.kept.tokens * MEL_FRAMES
+        x = draws[i].frames(noise, mu.shape[1], mu.device).to(mu.dtype)
+        cond, speaker = _cond(prompts[i], first, mu), prompts[i].speaker
+        kept = passage.kept
+        solving = Solving(x, mu, cond, speaker, kept.pasts, pages=kept.pages, fresh=fresh)
+        found.append(replace(passage, work=Solved(due, end, encoded[i], solving)))
+    return found
+
+
+def stepped(
+    step: Callable[[Sequence[Solving]], list[Solving]], steps: int, passages: Sequence[Passage]
+) -> list[Passage]:
+    """A step of each passage's stretch, out of `steps`; behind the last, its mel frames wait for
+    HiFT.
+    """
+    works = [passage.work for passage in passages]
+    news = step([work.solving for work in works if work is not None])
+    found = []
+    for passage, work, solving in zip(passages, works, news, strict=True):
+        assert work is not None
+        if solving.done < steps:
+            found.append(replace(passage, work=replace(work, solving=solving)))
+            continue
+        mel = solving.x[:, (passage.solved - passage.kept.tokens) * MEL_FRAMES :]
+        found.append(
+            replace(
+                passage,
+                kept=Carried(
+                    work.end, work.encoded, solving.news, (*solving.pages, *solving.fresh)
+                ),
+                mel=torch.cat((passage.mel, mel), 1),
+                solved=max(passage.solved, work.end),
+                work=None,
+            )
+        )
+    return found
+
+
+def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
+    """The recording's mel frames where they are, zeros behind them."""
+    known = prompt.mel[:, first : first + like.shape[1]]
+    return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))

@@ -1,0 +1,169 @@
+"""Passages of many streams, solved a stretch at a time, a step a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.fields import Arrays, rows
+from ttsfamilies.base.codec.base import Due
+from ttsfamilies.cosyvoice.s3_flow.carrying import Carrying
+from ttsfamilies.cosyvoice.s3_flow.noise import Draws, begin
+from ttsfamilies.cosyvoice.s3_flow.passage import (
+    Begun,
+    FlowPrompt,
+    Passage,
+    begun,
+    blank,
+    grown,
+    stepped,
+)
+from ttsfamilies.cosyvoice.s3_flow.sizes import LOOKAHEAD, MEL_FRAMES
+from ttsfamilies.cosyvoice.s3_flow.sound import Sound
+from ttsfamilies.cosyvoice.s3_flow.source import Phase
+from ttsfamilies.cosyvoice.s3_flow.spec import PASSAGE
+from ttsfamilies.cosyvoice.s3_flow.windows import (
+    MOST_FRAMES,
+    looked_at,
+    noise_from,
+    reach,
+    shortened,
+    stretch_end,
+)
+
+
+@dataclass(eq=False)
+class S3Stream:
+    """frame: the next one. passage: the one that frames are of; it begins when frames come."""
+
+    draws: Draws
+    frame: int
+    prompt: FlowPrompt | None = None
+    passage: Passage | None = None
+    of: int = -1
+
+
+@dataclass(eq=False)
+class S3News:
+    """What a launch makes of a stream, which has it when all of the launch is done."""
+
+    state: S3Stream
+    frame: int = 0
+    passage: Passage | None = None
+    of: int = -1
+
+    def __post_init__(self) -> None:
+        self.frame, self.passage, self.of = self.state.frame, self.state.passage, self.state.of
+
+
+class Stretches:
+    """sound: what a passage's mel frames are shown to."""
+
+    def __init__(self, carrying: Carrying, sound: Sound) -> None:
+        self._net, self._carrying, self._sound = carrying.net, carrying, sound
+        self._device = carrying.net.input_embedding.weight.device
+
+    def blank(self, state: S3Stream, frame: int) -> Passage:
+        """A passage that begins with this frame of a stream."""
+        if state.prompt is None:
+            raise MalformedMessage("a stream without a recording")
+        where = begin(state.draws, self._sound.net.sizes.harmonics, self._device)
+        if self._sound.phase is not Phase.PACE:
+            where = torch.zeros_like(where)
+        return blank(self._net, frame, state.prompt, self._sound.window(where))
+
+    def begin(self, begins: Sequence[tuple[S3News, Arrays, Due]]) -> None:
+        """New frames of each; what of them can be solved is at work then."""
+        grew = [(new, due, self._grow(new, frames, due)) for new, frames, due in begins]
+        self._start([(new, due, end) for new, due, end in grew if end > _of(new).solved])
+
+    def _start(self, works: Sequence[tuple[S3News, Due, int]]) -> None:
+        if not works:
+            return
+        prompts = [new.state.prompt for new, _, _ in works if new.state.prompt is not None]
+        after = begun(
+            self._net,
+            [self._begun(*work) for work in works],
+            prompts,
+            [new.state.draws for new, _, _ in works],
+        )
+        for (new, _, _), passage in zip(works, after, strict=True):
+            new.passage = passage
+
+    def _grow(self, new: S3News, frames: Arrays, due: Due) -> int:
+        """Up to which token the passage can be solved then."""
+        if new.passage is None:
+            new.passage = self.blank(new.state, new.frame)
+            new.of = int(frames[PASSAGE][0]) if PASSAGE in frames else 0
+        tokens = torch.from_numpy(frames["token"].astype(np.int64)).to(self._device)
+        new.passage, end = grown(self._net, new.passage, tokens, due)
+        if not self._net.windowed:
+            return end
+        if len(new.passage.tokens) * MEL_FRAMES > MOST_FRAMES:
+            raise MalformedMessage(f"more than {MOST_FRAMES} mel frames of recording and speech")
+        return reach(new.passage)
+
+    def _begun(self, new: S3News, due: Due, end: int) -> Begun:
+        passage, fresh = self._carrying.begin(id(new.state), _of(new), end)
+        if passage.solved > passage.prompt and not passage.kept.tokens:
+            self._carrying.recomputed += 1
+        if not self._net.windowed:
+            first = passage.kept.tokens
+            ahead = passage.tokens[first : end + LOOKAHEAD]
+            return Begun(passage, due, end, ahead, first * MEL_FRAMES, fresh)
+        opened = new.state.prompt.opened.kept if new.state.prompt is not None else None
+        if opened is not None and not passage.kept.tokens:
+            passage = replace(passage, kept=opened)
+        end = stretch_end(passage)
+        return Begun(passage, due, end, looked_at(passage, end), noise_from(passage), fresh)
+
+    def step(self, news: Sequence[S3News]) -> None:
+        """A step of each stretch that is at work. Behind a stretch whose passage can be solved
+        farther comes the next.
+        """
+        working = [(new, new.passage) for new in news if new.passage and new.passage.work]
+        if not working:
+            return
+        passages = [passage for _, passage in working]
+        after = stepped(self._carrying.step, self._net.steps, passages)
+        more = []
+        for (new, before), passage in zip(working, after, strict=True):
+            new.passage = passage
+            if passage.work is None and not self._rests(new):
+                assert before.work is not None
+                more.append((new, before.work.due, reach(passage)))
+        self._start(more)
+
+    def _rests(self, new: S3News) -> bool:
+        """Whether nothing more of the passage can be solved; what it carries is settled then."""
+        passage = _of(new)
+        if self._net.windowed:
+            passage = new.passage = shortened(passage)
+            self._open(new.state, passage)
+            if passage.kept.tokens < reach(passage):
+                return False
+        new.passage = self._carrying.behind(id(new.state), passage)
+        return True
+
+    def _open(self, state: S3Stream, passage: Passage) -> None:
+        if state.prompt is not None and passage.kept.tokens == passage.prompt:
+            state.prompt.opened.kept = passage.kept
+
+    def finish(self, new: S3News) -> None:
+        """All steps of what is at work."""
+        while new.passage is not None and new.passage.work is not None:
+            self.step([new])
+
+    def solve(self, new: S3News, frames: Arrays, *, closes: bool) -> None:
+        """All of these frames at once, as far as they can be."""
+        self.begin([(new, frames, Due(rows(frames), closes))])
+        self.finish(new)
+
+
+def _of(new: S3News) -> Passage:
+    assert new.passage is not None
+    return new.passage

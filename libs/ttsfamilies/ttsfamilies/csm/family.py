@@ -1,0 +1,186 @@
+"""CSM in the engine: a frame a step, its residual codes by a depth transformer inside the step.
+
+A frame whose codes but the last are all 0 ends the speech and is none of it. Ids that are no codes
+are drawn, logged and fed back as the model made them; the codec reads them as codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.nn.mimi import MimiEncoder
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import read_recording
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.depth import Picks
+from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.base.lm.stepped import frames_read, prompts_read, write_moved
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.lm.turns import turns_of
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Settings
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.csm.config import END_CODE, CsmConfig, CsmGeneration, load_generation
+from ttsfamilies.csm.net import CsmNet, load_encoder, load_net
+from ttsfamilies.csm.request import CsmPrepared, usual_drawing
+from ttsfamilies.csm.stream import CsmStream
+
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_SETTINGS: Final = {
+    f"{part}{name}": _NUMBER if name == "top_k" else _REAL
+    for part in ("", "subtalker_")
+    for name in ("temperature", "top_k", "top_p")
+}
+_COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
+_ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Csm(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: CsmNet,
+        encoder: MimiEncoder,
+        tokenizer: TextTokenizer,
+        defaults: CsmGeneration,
+        most_frames: int | None = None,
+    ) -> None:
+        """most_frames: of a request's speech, where it does not ask for a number."""
+        self.spec = spec_of(name, net.config)
+        self.noise = Noise
+        self.cache_dtype = net.text.weight.dtype
+        dim = net.config.hidden_size
+        self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
+        self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
+        self._usual, self._positions = usual_drawing(defaults), self.spec.max_positions
+        self._most = most_frames or self._positions
+        self._revision = ""
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation(checkpoint)
+        net, encoder = load_net(checkpoint, device, dtype), load_encoder(checkpoint, device)
+        return cls(name, net, encoder, tokenizer, defaults)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> CsmPrepared:
+        drawing = self._usual.wished(request.sampling)
+        before, c = turns_of(request, reference, turns), self._net.config
+        return CsmPrepared(
+            *(request, drawing, before, self._tokenizer, c.num_codebooks),
+            *(self._positions, self._most),
+        )
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> CsmStream:
+        assert isinstance(prepared, CsmPrepared)
+        return CsmStream(prepared, self._net.config.num_codebooks)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        self._revision = self._revision or digest((self._encoder,))[:32]
+        return self._revision
+
+    @torch.inference_mode()
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a turn's sound: codes [frames, codebooks]."""
+        rate = self._net.config.codec_config.sampling_rate
+        samples = torch.from_numpy(resampled(*read_recording(recording), rate))
+        codes = self._encoder(samples.to(self._net.text.weight.device))
+        return {"codes": codes.cpu().numpy().astype(np.int16)}
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompt_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.step_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        return prompts_read(self._net, rows, attend["backbone"])
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        return frames_read(self._net, rows, state, attend["backbone"])
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """Make each row's frame, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        codes, finite = self._net.frames(hidden["hidden"], self._picks(old))
+        active = hidden["samples"] & (old["over"] == 0)
+        ended = active & (codes[:, :-1] == END_CODE).all(-1)
+        gained = active & ~ended
+        moved = {
+            "codes": torch.where(gained[:, None], codes, old["codes"]),
+            "frame": old["frame"] + gained,
+            "over": old["over"] + ended,
+        }
+        write_moved(state, slots, real, moved)
+        bad = (hidden["samples"] & ~finite)[:real]
+        frames = {"codes": codes[:real, None].to(torch.int16)}
+        return Out(frames, gained.long()[:real], ended[:real], bad)
+
+    def _picks(self, old: Mapping[str, Tensor]) -> Picks:
+        talker, depth = (
+            Settings(*(old[f"{part}{name}"] for name in ("temperature", "top_k", "top_p")))
+            for part in ("", "subtalker_")
+        )
+        return Picks(talker, depth, self.noise(old["seed"], old["frame"]))
+
+
+_MOVING: Final = ("codes", *_COUNTS, *_SETTINGS)
+
+
+def spec_of(name: str, c: CsmConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
+    codes, codec = Field((c.num_codebooks,), "i8"), c.codec_config
+    return ModelSpec(
+        name=name,
+        family="csm",
+        sample_rate=codec.sampling_rate,
+        frame_rate_hz=codec.sampling_rate / codec.frame_samples,
+        voices=(),
+        frame={"codes": Field((c.num_codebooks,), "i2", c.vocab_size)},
+        state={"codes": codes, **_COUNTS, **_SETTINGS},
+        inputs={"text": _NUMBER, "codes": codes},
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
+            )
+        },
+        accepts=frozenset(_ACCEPTS),
+        max_positions=c.max_position_embeddings,
+    )

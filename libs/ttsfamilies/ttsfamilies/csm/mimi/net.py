@@ -1,0 +1,193 @@
+"""The decoder: codes to 25 Hz, a transformer with a window, a SEANet decoder to 24 kHz.
+
+Works one-shot, or goes on from a `CarriedState` with the same result. Shapes depend on batch and
+padded length alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
+from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
+from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttsfamilies.base.codec.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
+from ttsfamilies.csm.mimi.config import load_sizes
+
+# What of a whole Mimi only its encoder needs.
+UNUSED = ("encoder", "downsample.", "quantizer.")
+
+
+class ResidualBlock(nn.Module):
+    """A dilated convolution to part of the width and a pointwise one back, around a residual."""
+
+    def __init__(self, c: MimiSizes, size: int, dilation: int) -> None:
+        super().__init__()
+        inner = size // c.compress
+        self.wide = CausalConv1d(size, inner, c.residual_kernel_size, dilation=dilation)
+        self.point = nn.Conv1d(inner, size, 1)
+
+    def forward(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, size, steps] -> the same."""
+        inner = tails.through(self.wide, nn.functional.elu(x))
+        found: Tensor = x + self.point(nn.functional.elu(inner))
+        return found
+
+
+class UpsampleBlock(nn.Module):
+    """A transposed convolution that multiplies the rate and halves the width; residual blocks."""
+
+    def __init__(self, c: MimiSizes, size: int, ratio: int) -> None:
+        super().__init__()
+        self.up = CausalUpsample1d(size, size // 2, 2 * ratio, ratio)
+        dilations = [c.dilation_growth_rate**depth for depth in range(c.num_residual_layers)]
+        self.blocks = nn.ModuleList(ResidualBlock(c, size // 2, each) for each in dilations)
+
+    def forward(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, size, steps] -> [batch, size / 2, steps * ratio]."""
+        x = tails.through(self.up, nn.functional.elu(x))
+        for block in self.blocks:
+            x = block(x, tails)
+        return x
+
+
+class VectorDecoder(nn.Module):
+    """Frames of any kind to sound; `vectors` says what they are. stack: of the transformer."""
+
+    def __init__(self, c: MimiSizes, stack: DecoderConfig) -> None:
+        super().__init__()
+        self.sizes = c
+        dim, width = c.hidden_size, c.num_filters << len(c.upsampling_ratios)
+        self.stretch = CausalUpsample1d(
+            dim, dim, 2 * c.last_stride, c.last_stride, groups=c.upsample_groups, bias=False
+        )
+        self.transformer = Decoder(stack)
+        self.widen = CausalConv1d(dim, width, c.kernel_size)
+        self.ups = nn.ModuleList(
+            UpsampleBlock(c, width >> i, ratio) for i, ratio in enumerate(c.upsampling_ratios)
+        )
+        self.out = CausalConv1d(c.num_filters, 1, c.last_kernel_size)
+
+    @property
+    def frame_samples(self) -> int:
+        return self.sizes.frame_samples
+
+    def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
+        """In the order in which sound passes them; pointwise ones carry nothing."""
+        yield from (self.stretch, self.widen)
+        for up in self.ups:
+            assert isinstance(up, UpsampleBlock)
+            yield up.up
+            yield from (block.wide for block in up.blocks if isinstance(block, ResidualBlock))
+        yield self.out
+
+    def new_state(self, batch: int = 1) -> CarriedState:
+        """Streams of which nothing was decoded yet."""
+        window, like = self.sizes.sliding_window, self.out.weight
+        return blank(self.transformer.config, window, self.convolutions(), batch, like)
+
+    def beginning(self, begin: Tensor) -> VectorDecoder:
+        """See Carrier."""
+        del begin
+        return self
+
+    @abstractmethod
+    def vectors(self, frames: Tensor) -> Tensor:
+        """[batch, frames, ...] -> [batch, hidden_size, frames]."""
+
+    def step(
+        self, codes: Tensor, lengths: Tensor, state: CarriedState
+    ) -> tuple[Tensor, CarriedState]:
+        """See Steps."""
+        tails = Tails(state.tails, lengths)
+        x = tails.through(self.stretch, self.vectors(codes)).transpose(1, 2)
+        steps = lengths * self.sizes.last_stride
+        window = SlidingWindow(state, steps, x.shape[1])
+        positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
+        x = self.transformer(x, positions, window.attend).transpose(1, 2)
+        x = tails.through(self.widen, x)
+        for up in self.ups:
+            x = up(x, tails)
+        samples = tails.through(self.out, nn.functional.elu(x))[:, 0].clamp(-1, 1)
+        return samples, CarriedState(state.position + steps, *window.done(), tails.done())
+
+
+class MimiDecoder(VectorDecoder):
+    """Codes to sound. Call `quantizer.freeze` after loading."""
+
+    def __init__(self, c: MimiSizes, *, interleaved: bool = False) -> None:
+        """interleaved: see RopeConfig."""
+        stack = transformer_config(c)
+        super().__init__(c, replace(stack, rope=replace(stack.rope, interleaved=interleaved)))
+        self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, c.codebook_dim, c.hidden_size)
+
+    def vectors(self, frames: Tensor) -> Tensor:
+        """Ids that no codebook has count as the nearest one."""
+        found: Tensor = self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
+        return found
+
+
+def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:
+    """Every parameter's published tensors, whose names begin with `theirs`."""
+    parts = [quantizer_part(theirs, kind) for kind in ("semantic", "acoustic")]
+    books = [f"{parts[0]}layers.0.codebook."]
+    books += [f"{parts[1]}layers.{i}.codebook." for i in range(net.sizes.num_quantizers - 1)]
+    found = {
+        "quantizer.sums": Source(tuple(f"{book}embed_sum" for book in books), stacked=True),
+        "quantizer.usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
+        "quantizer.first.weight": same(f"{parts[0]}output_proj.weight"),
+        "quantizer.rest.weight": same(f"{parts[1]}output_proj.weight"),
+        "stretch.weight": same(f"{theirs}upsample.conv.weight"),
+    }
+    stack = f"{theirs}decoder_transformer."
+    found |= decoder_sources(net.transformer.config, "transformer.", stack)
+    for ours, layer in layers(net.sizes):
+        for part in ("weight", "bias"):
+            found[f"{ours}.{part}"] = same(f"{theirs}decoder.layers.{layer}.conv.{part}")
+    return found
+
+
+def layers(c: MimiSizes) -> Iterator[tuple[str, str]]:
+    """Our names of the SEANet's convolutions, and theirs: activations count there as well."""
+    yield "widen", "0"
+    at = 1
+    for i in range(len(c.upsampling_ratios)):
+        yield f"ups.{i}.up", f"{at + 1}"
+        for j in range(c.num_residual_layers):
+            yield f"ups.{i}.blocks.{j}.wide", f"{at + 2 + j}.block.1"
+            yield f"ups.{i}.blocks.{j}.point", f"{at + 2 + j}.block.3"
+        at += 2 + c.num_residual_layers
+    yield "out", f"{at + 1}"
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
+    """The decoder in a folder, in float32; raises CheckpointError."""
+    sizes, theirs = load_sizes(folder)
+    with torch.device("meta"):
+        net = MimiDecoder(sizes)
+    shards = Shards.of(folder)
+    unused = tuple(f"{theirs}{part}" for part in UNUSED)
+    others = (*unused, *(name for name in shards.shapes if not name.startswith(theirs)))
+    return filled(net, sources(net, theirs), shards, others, device)
+
+
+def filled(
+    net: MimiDecoder,
+    stated: Mapping[str, Source],
+    shards: Shards,
+    others: Sequence[str],
+    device: str,
+) -> MimiDecoder:
+    """The decoder with its tensors, on the device; raises CheckpointError."""
+    check(net, stated, shards, others=others)  # before its memory is asked for
+    net.to_empty(device=device)
+    fill(net, stated, shards, others=others)
+    net.quantizer.freeze()
+    return net.eval().requires_grad_(False)

@@ -1,0 +1,114 @@
+"""A Fish Audio S2 checkpoint's config.json. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttsfamilies.fish_s2.sizes import FishCodecSizes, load_sizes
+
+# Ids that repetition is looked for among.
+WINDOW: Final = 10
+
+
+@dataclass(frozen=True)
+class FishStack:
+    """A transformer, by its published names."""
+
+    dim: int
+    intermediate_size: int
+    n_layer: int
+    n_head: int
+    n_local_heads: int
+    head_dim: int
+    vocab_size: int
+    rope_base: float
+    norm_eps: float = 1e-6
+    max_seq_len: int = 32_768
+    attention_qk_norm: bool = False
+    attention_qkv_bias: bool = False
+    attention_o_bias: bool = False
+    tie_word_embeddings: bool = False
+    use_moe: bool = False
+
+    def problems(self) -> list[str]:
+        """What is wrong with it, and kinds of it that are not served."""
+        heads = head_problems(self.n_head, self.n_local_heads, self.head_dim)
+        found = [*size_problems(self), *heads]
+        if self.attention_qkv_bias or self.attention_o_bias or self.use_moe:
+            found.append("biases and experts are not served")
+        return found
+
+
+@dataclass(frozen=True)
+class FastStack(FishStack):
+    """The transformer of a frame. num_codebooks: the semantic one included."""
+
+    num_codebooks: int = 10
+    text_dim: int = 0
+
+
+@dataclass(frozen=True)
+class _File:
+    text_config: FishStack
+    audio_decoder_config: FastStack
+    semantic_start_token_id: int
+    semantic_end_token_id: int
+    eos_token_id: int
+
+
+@dataclass(frozen=True)
+class FishConfig:
+    """first, end: the ids of the semantic codebook's first code, and of a turn's end."""
+
+    slow: FishStack
+    fast: FastStack
+    first: int
+    end: int
+    codec: FishCodecSizes
+
+    @property
+    def codebooks(self) -> int:
+        return self.fast.num_codebooks
+
+    @property
+    def codes(self) -> int:
+        """Of each codebook, as they are embedded; the codec has fewer of the residual ones."""
+        return self.fast.vocab_size
+
+
+def load_config(folder: Path) -> FishConfig:
+    """Read and check a checkpoint's config.json; raises CheckpointError."""
+    path = folder / "config.json"
+    told = read_json(path, _File)
+    for wrong in _problems(told):
+        raise CheckpointError(f"{path}: {wrong}")
+    return FishConfig(
+        told.text_config,
+        told.audio_decoder_config,
+        told.semantic_start_token_id,
+        told.eos_token_id,
+        load_sizes(folder),
+    )
+
+
+def _problems(c: _File) -> list[str]:
+    slow, fast = c.text_config, c.audio_decoder_config
+    found = [f"text_config: {wrong}" for wrong in slow.problems()]
+    found += [f"audio_decoder_config: {wrong}" for wrong in fast.problems()]
+    if not slow.tie_word_embeddings or fast.tie_word_embeddings:
+        found.append("other ties between heads and embeddings are not served")
+    if fast.dim != slow.dim or fast.text_dim not in (0, slow.dim):
+        found.append("a fast transformer of another width is not served")
+    if c.semantic_end_token_id - c.semantic_start_token_id + 1 != fast.vocab_size:
+        found.append("as many semantic ids as codes are due")
+    if not 0 <= c.semantic_start_token_id <= slow.vocab_size - fast.vocab_size:
+        found.append("semantic ids are none of the vocabulary's")
+    if not 0 <= c.eos_token_id < slow.vocab_size:
+        found.append(f"the id of the end, {c.eos_token_id}, is none of the vocabulary's")
+    if fast.num_codebooks < 2:
+        found.append(f"{fast.num_codebooks} codebooks are not served")
+    return found

@@ -1,0 +1,36 @@
+"""Fish Audio S2: its codec lies beside its talker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+KIND: Final = "fish_qwen3_omni"
+_LICENCE: Final = "Fish Audio Research License: a contract for any hosted or commercial use"
+
+
+def _fits(signs: Signs) -> bool:
+    return signs.config.get("model_type") == KIND
+
+
+FAMILY: Final = FamilyFacts(
+    name="fish_s2",
+    title="Fish Audio S2",
+    fits=_fits,
+    codec=CodecFacts(
+        name="fish_s2",
+        title="Fish Audio S2's codec",
+        fits=_fits,
+        sample_rate=44_100,
+        frame_rate_hz=44_100 / 2048,
+        code="Apache-2.0, written without the authors'",
+        weights=_LICENCE,
+        inside=".",
+    ),
+    accepts=("temperature", "top_k", "top_p", "max_new_tokens"),
+    code="Apache-2.0, written without the authors'",
+    weights=_LICENCE,
+    published=("fishaudio/s2-pro",),
+)
+"""The codec is published as `codec.pth`, which `antiphon convert` writes anew."""

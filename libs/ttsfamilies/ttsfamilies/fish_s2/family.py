@@ -1,0 +1,213 @@
+"""Fish Audio S2 in the engine: a frame a step, its residual codes by the fast transformer.
+
+A semantic code that stands in one of the last frames is drawn again, from more ids (VALL-E 2: Chen
+et al., 2024). Residual codes are drawn from 4096, logged and fed back as they are; the codec has
+fewer, and reads those beyond as the last of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import MANY, Voice
+from ttsfamilies.base.lm.stepped import frames_read, prompts_read, write_moved
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.runners.computation import (
+    Attend,
+    Out,
+    Prompts,
+    Rows,
+    SlotTensors,
+    TwoPartComputation,
+)
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.fish_s2.config import WINDOW, FishConfig
+from ttsfamilies.fish_s2.net import FishNet, load_net
+from ttsfamilies.fish_s2.request import PARAMETERS, FishPrepared
+from ttsfamilies.fish_s2.stream import FishStream
+from ttsfamilies.fish_s2.voices import Voices, load_voices
+
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p"), _REAL),
+    **dict.fromkeys(("top_k", "window"), _NUMBER),
+}
+_COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), _NUMBER)
+_MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
+_ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+_CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
+# What asks for no voice in particular.
+_NONE: Final = "default"
+# Of a code that is drawn again.
+_AGAIN_TEMPERATURE, _AGAIN_TOP_P = 1.0, 0.9
+
+
+class FishS2(TalkerModel, TwoPartComputation):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: FishNet,
+        tokenizer: TextTokenizer,
+        voices: Voices,
+        most_frames: int | None = None,
+    ) -> None:
+        """most_frames: of a batch, where a request does not ask for a number."""
+        c = net.config
+        self.spec = spec_of(name, c, voices)
+        self.noise = Noise
+        self.cache_dtype = net.text.weight.dtype
+        self.hidden = {"hidden": ((c.slow.dim,), self.cache_dtype), "samples": ((), torch.bool)}
+        self._net, self._tokenizer, self._voices = net, tokenizer, voices
+        self._positions, self._most = self.spec.max_positions, most_frames
+        self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        tokenizer = TextTokenizer.load(checkpoint)
+        if missing := [control for control in _CONTROLS if control not in tokenizer.added]:
+            raise CheckpointError(f"{checkpoint}: tokenizer.json lacks {', '.join(missing)}")
+        net = load_net(checkpoint, device, dtype)
+        return cls(name, net, tokenizer, load_voices(checkpoint, net.config))
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> FishPrepared:
+        del reference, turns
+        return FishPrepared(
+            *(request, self._voice(request.voice), self._tokenizer, self._net.config),
+            *(self._positions, self._most),
+        )
+
+    def _voice(self, name: str) -> Sequence[Turn]:
+        """A speaker's recordings; of none the voice follows from the seed."""
+        if name in ("", _NONE):
+            return ()
+        if name not in self._voices:
+            known = ", ".join((_NONE, *self._voices))
+            raise UnknownVoice(f"no voice {name!r}; there are {known}", param="voice")
+        return self._voices[name]
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> FishStream:
+        assert isinstance(prepared, FishPrepared)
+        return FishStream(prepared)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        return prompts_read(self._net, rows, attend["slow"])
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        return frames_read(self._net, rows, state, attend["slow"])
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """Make each row's frame, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        first, residuals, finite = self._drawn(hidden["hidden"], old)
+        active = hidden["samples"] & (old["over"] == 0)
+        ended = active & (first == self._net.config.codes)
+        gained = active & ~ended
+        codes = torch.cat((first[:, None], residuals), 1)
+        moved = {
+            "codes": torch.where(gained[:, None], codes, old["codes"]),
+            "recent": _pushed(old, first, gained),
+            "made": old["made"] + gained,
+            "frame": old["frame"] + gained,
+            "over": old["over"] + ended,
+        }
+        write_moved(state, slots, real, moved)
+        bad = (hidden["samples"] & ~finite)[:real]
+        frames = {"codes": codes[:real, None].to(torch.int16)}
+        return Out(frames, gained.long()[:real], ended[:real], bad)
+
+    def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """[rows, dim] -> choices of the first codebook [rows], where the one behind all codes is
+        the end; residual codes [rows, residuals]; finite [rows] bool.
+        """
+        noise = self.noise(old["seed"], old["frame"])
+        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        logits = self._net.logits(hidden)
+        first = self._unrepeated(logits, noise, settings, old)
+        fast, last = self._net.fast, self._net.config.codes - 1
+
+        def pick(logits: Tensor, codebook: int, rules: object = None) -> Tensor:
+            del rules
+            return draw_unscaled(logits, noise, codebook, settings)
+
+        residuals = fast(hidden, fast.embed(first.clamp(max=last), 0), pick)
+        return first, residuals, logits.isfinite().all(-1)
+
+    def _unrepeated(
+        self, logits: Tensor, noise: Noise, settings: Settings, old: Mapping[str, Tensor]
+    ) -> Tensor:
+        """The semantic code; the draw that replaces one has the number behind all codebooks."""
+        first = draw_unscaled(logits, noise, 0, settings)
+        within = self._back <= old["window"][:, None]
+        repeated = ((old["recent"] == first[:, None]) & within).any(-1) & (old["temperature"] > 0)
+        if first.is_cpu and not bool(repeated.any()):
+            return first
+        hot = torch.full_like(settings.temperature, _AGAIN_TEMPERATURE)
+        other = Settings(hot, settings.top_k, torch.full_like(hot, _AGAIN_TOP_P))
+        again = draw_unscaled(logits, noise, self._net.config.codebooks, other)
+        return torch.where(repeated, again, first)
+
+
+def _pushed(old: Mapping[str, Tensor], first: Tensor, gained: Tensor) -> Tensor:
+    """The last semantic codes [rows, WINDOW], of which a batch's very first is never one."""
+    pushed = torch.cat((old["recent"][:, 1:], first[:, None]), 1)
+    return torch.where((gained & (old["made"] > 0))[:, None], pushed, old["recent"])
+
+
+def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    codes, slow = Field((c.codebooks,), "i8"), c.slow
+    return ModelSpec(
+        name=name,
+        family="fish_s2",
+        sample_rate=c.codec.sample_rate,
+        frame_rate_hz=c.codec.sample_rate / c.codec.frame_samples,
+        voices=tuple(Voice(each, each, MANY) for each in (_NONE, *voices)),
+        frame={"codes": Field((c.codebooks,), "i2", c.codes)},
+        replay=REPLAY,
+        state={"codes": codes, "recent": Field((WINDOW,), "i8"), **_COUNTS, **_SETTINGS},
+        inputs={"text": _NUMBER, "codes": codes},
+        caches={"slow": CacheSpec(slow.n_layer, slow.n_head, slow.n_local_heads, slow.head_dim)},
+        accepts=frozenset(_ACCEPTS),
+        parameters=PARAMETERS,
+        max_positions=slow.max_seq_len,
+    )

@@ -1,0 +1,125 @@
+"""The networks of Fish Audio S2: a slow transformer over text and frames, a fast one over a frame.
+
+A frame's input is its semantic code twice, as a token of the text and as a code, and its other
+codes, all of them added up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttsfamilies.base.lm.depth import DepthTransformer
+from ttsfamilies.base.lm.turns import FRAME
+from ttsfamilies.fish_s2.blocks import stack_sources
+from ttsfamilies.fish_s2.config import FishConfig, FishStack, load_config
+
+SLOW: Final = "text_model.model."
+FAST: Final = "audio_decoder."
+
+
+def stack_config(c: FishStack) -> DecoderConfig:
+    """The stack of blocks."""
+    return DecoderConfig(
+        dim=c.dim,
+        layers=c.n_layer,
+        heads=c.n_head,
+        kv_heads=c.n_local_heads,
+        head_dim=c.head_dim,
+        hidden=c.intermediate_size,
+        eps=c.norm_eps,
+        rope=RopeConfig(theta=c.rope_base, rounded=True),
+        qk_norm=c.attention_qk_norm,
+    )
+
+
+class FastTransformer(DepthTransformer):
+    """One table and one head for all codebooks."""
+
+    def __init__(self, c: FishConfig) -> None:
+        super().__init__(stack_config(c.fast), c.codebooks - 1)
+        self.project = nn.Identity()
+        self.codes = nn.Embedding(c.codes, c.fast.dim)
+        self.out = nn.Linear(c.fast.dim, c.codes, bias=False)
+
+    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+        del codebook
+        found: Tensor = self.codes(codes)
+        return found
+
+    def head(self, codebook: int) -> Tensor:
+        del codebook
+        return self.out.weight
+
+
+class FishNet(nn.Module):
+    """All parts of the talker. codes: one table of all codebooks, [codebooks * codes, dim]."""
+
+    choices: Tensor
+
+    def __init__(self, config: FishConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.text = nn.Embedding(config.slow.vocab_size, config.slow.dim)
+        self.codes = nn.Embedding(config.codebooks * config.codes, config.slow.dim)
+        self.slow = Decoder(stack_config(config.slow))
+        self.fast = FastTransformer(config)
+        self.register_buffer("choices", torch.empty(0), persistent=False)
+
+    def freeze(self) -> None:
+        """Gather what may be drawn, once and for all; to be called when parameters are loaded."""
+        c = self.config
+        ids = torch.tensor([*range(c.first, c.first + c.codes), c.end])
+        self.choices = self.text.weight.detach()[ids.to(self.text.weight.device)]
+
+    def embed_frames(self, codes: Tensor) -> Tensor:
+        """Frames [..., codebooks] int64 -> [..., dim]."""
+        c = self.config
+        tables = torch.arange(c.codebooks, device=codes.device) * c.codes
+        sums = nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
+        found: Tensor = (self.text(codes[..., 0] + c.first) + sums) / (1 + c.codebooks) ** 0.5
+        return found
+
+    def embed(self, text: Tensor, codes: Tensor) -> Tensor:
+        """Text ids [tokens], FRAME where frames [tokens, codebooks] stand -> [tokens, dim]."""
+        said = self.text(text.clamp(min=0))
+        return torch.where((text == FRAME)[:, None], self.embed_frames(codes), said)
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """States [tokens, dim] of inputs [tokens, dim] at positions [tokens], normed."""
+        states: Tensor = self.slow(x, positions, attend)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, dim] -> [rows, 1 + codes] float32: of the semantic codes, and of the end."""
+        return nn.functional.linear(hidden, self.choices).float()
+
+
+def sources(net: FishNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = {
+        "text.weight": same(f"{SLOW}embeddings.weight"),
+        "codes.weight": same(f"{FAST}codebook_embeddings.weight"),
+        "fast.codes.weight": same(f"{FAST}embeddings.weight"),
+        "fast.out.weight": same(f"{FAST}output.weight"),
+    }
+    found |= stack_sources(net.slow.config, "slow.", SLOW)
+    return found | stack_sources(net.fast.decoder.config, "fast.decoder.", FAST)
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> FishNet:
+    """The talker of a checkpoint folder; raises CheckpointError."""
+    shards = Shards.of(checkpoint)
+    with torch.device("meta"):
+        net = FishNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    stated = sources(net)
+    check(net, stated, shards)  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    fill(net, stated, shards)
+    net.freeze()
+    return net.eval().requires_grad_(False)

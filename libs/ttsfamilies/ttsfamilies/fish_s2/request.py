@@ -1,0 +1,220 @@
+"""A request as Fish Audio S2 takes it: a conversation, of which every turn is spoken. No torch.
+
+The system's turn has the voice. Each batch of the text is a user's turn, and its speech the
+assistant's, which later batches go on from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter, completed
+from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.lm.asked import plain_text
+from ttsfamilies.base.lm.drawing import Drawing
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.lm.turns import FRAME, Turn
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.fish_s2.config import WINDOW, FishConfig
+
+PARAMETERS: Final = (
+    Parameter(
+        "ras_win_len",
+        "integer",
+        WINDOW,
+        "Frames in which a code is sought that is then drawn again; 0: none.",
+        0,
+        WINDOW,
+    ),
+    Parameter(
+        "chunk_length",
+        "integer",
+        200,
+        "Bytes of speakers' turns that are spoken together.",
+        100,
+        1000,
+    ),
+)
+# Slow speech takes half of these.
+_FRAMES_A_TOKEN, _FRAMES_BEYOND = 12, 43
+# Of a batch, whatever its text, unless a request names a number.
+MOST_FRAMES: Final = 2048
+# A text may take one of so many positions: the others are its speech, at an ordinary pace.
+_TEXT_SHARE: Final = 8
+_MOST_SPEAKERS: Final = 5
+# What a text may say beside words; every other control token is read as it is written.
+_LEGAL: Final = re.compile(r"<\|(?:speaker:\d+|phoneme_\w+)\|>")
+_SPEAKER: Final = re.compile(r"(?=<\|speaker:\d+\|>)")
+_PLAIN: Final = "convert the provided text to speech"
+_LIKE: Final = f"{_PLAIN} reference to the following:\n\nText:\n"
+_SOUNDS: Final = "\n\nSpeech:\n"
+_BEGIN, _END, _VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
+
+
+@dataclass(frozen=True)
+class FishDrawing(Drawing):
+    """window: frames that repetition is looked for in."""
+
+    window: int = 0
+
+    @classmethod
+    def of(cls, request: SpeechRequest) -> Self:
+        """The request's wishes over the defaults of the authors' server."""
+        told = completed(PARAMETERS, request.extra_params)
+        return cls(0.8, 30, 0.8, int(told["ras_win_len"])).wished(request.sampling)
+
+
+class Batch(NamedTuple):
+    """A user's turn, and what stands before the speech that answers it, the system's turn too.
+
+    text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead. frames:
+    how many may follow. shared: so many of the positions are the voice.
+    """
+
+    text: Array
+    codes: Array
+    frames: int
+    shared: int = 0
+
+    @property
+    def length(self) -> int:
+        """Positions."""
+        return len(self.text)
+
+    def keys(self) -> Sequence[bytes]:
+        """See TalkerStream.prefix."""
+        return keys((self.text, self.codes), self.shared)
+
+
+class FishPrepared(Prepared):
+    """A request whose text is read when it is complete: the model needs all of a batch at once."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        voice: Sequence[Turn],
+        tokenizer: TextTokenizer,
+        config: FishConfig,
+        positions: int,
+        most: int | None = None,
+    ) -> None:
+        """positions: of the whole conversation. most: frames of a batch that names no number."""
+        self.request, self.config = request, config
+        self.drawing = FishDrawing.of(request)
+        self._voice, self._tokenizer = voice, tokenizer
+        self.positions, self._most = positions, most or MOST_FRAMES
+        self._bytes = int(completed(PARAMETERS, request.extra_params)["chunk_length"])
+        self._text: list[str] = []
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Batch]:
+        """The batches, once `final`; raises TextTooLong, NothingToSay."""
+        self._text += [plain_text(piece) for piece in pieces]
+        if final:
+            yield from self._batches("".join(self._text).strip())
+
+    def _batches(self, text: str) -> list[Batch]:
+        if not any(c.isalnum() for c in _LEGAL.sub("", text)):
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+        system = self._system()
+        texts = [self._spoken(part) for part in batches(text, self._bytes)]
+        self._check(len(system[0]), sum(map(len, texts)))
+        found = [self._batch(system, texts[0], begins=True)]
+        return found + [self._batch(self._said(()), each, begins=False) for each in texts[1:]]
+
+    def _check(self, voice: int, tokens: int) -> None:
+        """Raises TextTooLong for what would not fit with its speech."""
+        left = self.positions - voice
+        if left < self.positions // 2:
+            raise TextTooLong(
+                f"the voice's recording takes {voice} of {self.positions} positions, and may take"
+                " half of them: use a shorter one, or give the model a larger KV cache",
+                param="voice",
+            )
+        if tokens > (most := left // _TEXT_SHARE):
+            raise TextTooLong(
+                f"the text has {tokens} tokens, the model can speak {most} at once: split it, or"
+                " give the model a larger KV cache",
+                param="input",
+            )
+
+    def _batch(self, before: tuple[Array, Array], text: Sequence[int], *, begins: bool) -> Batch:
+        own = self._said(
+            (
+                *([] if begins else [self._control(_END), *self._ids("\n")]),
+                *self._role("user"),
+                *text,
+                self._control(_END),
+                *self._ids("\n"),
+                *self._role("assistant"),
+                self._control(_VOICE),
+            )
+        )
+        ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
+        usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * len(text))
+        most = self.request.sampling.max_new_tokens or usual
+        return Batch(ids, codes, min(most, self.positions - len(ids)), len(before[0]))
+
+    def _system(self) -> tuple[Array, Array]:
+        """Each part of it is split into tokens by itself."""
+        end = (self._control(_END), *self._ids("\n"))
+        role = self._role("system")
+        if not self._voice:
+            return self._said((*role, *self._ids(_PLAIN), *end))
+        words = "\n".join(tagged(turn.speaker, turn.text) for turn in self._voice)
+        told = (*role, *self._ids(_LIKE), *self._spoken(words), *self._ids(_SOUNDS))
+        sound = np.concatenate([turn.codes for turn in self._voice if turn.codes is not None])
+        parts = (self._said(told), (np.full(len(sound), FRAME), sound), self._said(end))
+        ids, codes = zip(*parts, strict=True)
+        return np.concatenate(ids), np.concatenate(codes)
+
+    def _role(self, name: str) -> tuple[int, ...]:
+        return (self._control(_BEGIN), *self._ids(f"{name}\n"))
+
+    def _control(self, name: str) -> int:
+        return self._tokenizer.added[name]
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer.ids(text)
+
+    def _spoken(self, text: str) -> list[int]:
+        """Of a text that may have tags of speakers and phones, as far as they are tokens."""
+        found: list[int] = []
+        begin = 0
+        for tag in _LEGAL.finditer(text):
+            if tag[0] in self._tokenizer.added:
+                found += [*self._ids(text[begin : tag.start()]), self._control(tag[0])]
+                begin = tag.end()
+        return found + self._ids(text[begin:])
+
+    def _said(self, ids: Sequence[int]) -> tuple[Array, Array]:
+        """Positions of text alone."""
+        return np.array(ids, np.int64), np.zeros((len(ids), self.config.codebooks), np.int64)
+
+
+def tagged(speaker: int, text: str) -> str:
+    """A transcript, and whose it is."""
+    return text if text.startswith("<|speaker:") else f"<|speaker:{speaker}|>{text}"
+
+
+def batches(text: str, most_bytes: int) -> list[str]:
+    """A text in turns of its speakers, a few of which are spoken together: five, or as many as
+    `most_bytes` hold. One without tags is one batch.
+    """
+    found: list[list[str]] = []
+    size = 0
+    for turn in (part.strip() for part in _SPEAKER.split(text) if _LEGAL.sub("", part).strip()):
+        size += len(turn.encode())
+        if not found or len(found[-1]) == _MOST_SPEAKERS or size > most_bytes:
+            found.append([])
+            size = len(turn.encode())
+        found[-1].append(turn)
+    return ["\n".join(turns) for turns in found]

@@ -1,0 +1,47 @@
+"""GLM-4-Voice: three published folders, of which two lie within the first under their own names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.cosyvoice.facts import HIFT, OLDER
+
+# What names of the flow's tensors begin with.
+FLOW: Final = (
+    *("input_embedding.", "spk_embed_affine_layer.", "encoder.", "encoder_proj.", "decoder."),
+    "length_regulator.",
+)
+
+
+def _talks(signs: Signs) -> bool:
+    return signs.config.get("model_type") == "chatglm"
+
+
+def _sounds(signs: Signs) -> bool:
+    return not signs.config and OLDER in signs.tensors()
+
+
+FAMILY = FamilyFacts(
+    name="glm_voice",
+    title="GLM-4-Voice",
+    fits=_talks,
+    codec=CodecFacts(
+        name="glm_voice",
+        title="GLM-4-Voice's flow and HiFT",
+        fits=_sounds,
+        sample_rate=22_050,
+        frame_rate_hz=12.5,
+        code="Apache-2.0",
+        weights="GLM-4's own licence",
+        inside="glm-4-voice-decoder",
+        prefixes=(*FLOW, *HIFT),
+    ),
+    accepts=(
+        *("speech", "turns", "instructions"),
+        *("temperature", "top_k", "top_p", "max_new_tokens"),
+    ),
+    code="Apache-2.0",
+    weights="GLM-4's own licence",
+    published=("THUDM/glm-4-voice-9b",),
+)

@@ -1,0 +1,149 @@
+"""A request as GLM-4-Voice takes it: a conversation whose last turn is answered. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.lm.answers import AnswerIds
+from ttsfamilies.base.lm.asked import chosen, plain_text
+from ttsfamilies.base.lm.drawing import Drawing
+from ttsfamilies.base.lm.ranked_tokenizer import RankedTokenizer
+from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.prefixes import keys
+
+VOICE: Final = "glm-4-voice"
+USER: Final = 0
+# How GLM-4 divides a text, as its own tokenizer class has it.
+PRE_TOKEN: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# As the authors' demo asks for an answer; what was spoken has a space behind it there.
+_ASKS: Final = (
+    "User will provide you with a {} instruction. Do it step by step. First, think about the"
+    " instruction and respond in a interleaved manner, with 13 text token followed by 26 audio"
+    " tokens."
+)
+_SPOKEN, _WRITTEN = _ASKS.format("speech") + " ", _ASKS.format("text")
+_ANSWERS: Final = "streaming_transcription\n"
+_NEW_LINE: Final = "\n"
+_PROMPT_SHARE: Final = 2
+
+
+# The demo's where a request says nothing; tokens of the answer.
+_USUAL: Final = Drawing(temperature=0.2, top_k=50, top_p=0.8)
+_USUAL_TOKENS: Final = 2000
+
+
+class Dialogue(NamedTuple):
+    """ids: of all positions [positions] int64. frames: ids that may follow."""
+
+    ids: Array
+    frames: int
+
+    @property
+    def length(self) -> int:
+        """Positions."""
+        return len(self.ids)
+
+    def keys(self) -> Sequence[bytes]:
+        """All of it: the next turn of a conversation begins with it."""
+        return keys((self.ids,), len(self.ids))
+
+
+class DialogueIds:
+    """A tokenizer, and what stands for speakers and for sound. answers: of what follows."""
+
+    def __init__(self, tokenizer: RankedTokenizer, vocabulary: int) -> None:
+        """Raises CheckpointError for a tokenizer of another model."""
+        one = tokenizer.special
+        self.tokenizer = tokenizer
+        self.begin = (one("[gMASK]"), one("<sop>"), one("<|system|>"))
+        self.user, self.model = one("<|user|>"), one("<|assistant|>")
+        self.sound = (one("<|begin_of_audio|>"), one("<|end_of_audio|>"))
+        ends = (one("<|endoftext|>"), self.user, one("<|observation|>"))
+        first = one("<|audio_0|>")
+        codes = sum(name.startswith("<|audio_") for name in tokenizer.specials)
+        if one(f"<|audio_{codes - 1}|>") != first + codes - 1 or first + codes > vocabulary:
+            raise CheckpointError(f"codes from {first} on are not {codes} in one piece")
+        self.answers = AnswerIds(first, codes, ends)
+
+    def of(self, turns: Sequence[Turn], instructions: str) -> list[int]:
+        """The positions of a conversation, up to where the model answers."""
+        spoken = [turn.codes is not None for turn in turns if turn.speaker == USER]
+        asks = (_SPOKEN if spoken and spoken[-1] else _WRITTEN) + instructions
+        found = [*self.begin, *self.tokenizer.ids(_NEW_LINE + asks)]
+        for turn in turns:
+            found += self._user(turn) if turn.speaker == USER else self._model(turn)
+        return [*found, self.model, *self.tokenizer.ids(_ANSWERS)]
+
+    def _user(self, turn: Turn) -> list[int]:
+        if turn.codes is None:
+            return [self.user, *self.tokenizer.ids(_NEW_LINE + turn.text)]
+        begin, end = self.sound
+        heard = [self.user, *self.tokenizer.ids(_NEW_LINE), begin, *self._codes(turn), end]
+        return [*heard, *self.tokenizer.ids(turn.text)]
+
+    def _model(self, turn: Turn) -> list[int]:
+        said = [self.model, *self.tokenizer.ids(_ANSWERS + turn.text)]
+        return said if turn.text or turn.codes is None else [*said, *self._codes(turn)]
+
+    def _codes(self, turn: Turn) -> list[int]:
+        assert turn.codes is not None
+        return [self.answers.first + int(code) for code in turn.codes[:, 0]]
+
+
+class GlmPrepared(Prepared):
+    """A request whose text is the user's turn, or stands beside one that was said."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        sounds: Sequence[Arrays | None],
+        ids: DialogueIds,
+        positions: int,
+    ) -> None:
+        """sounds: what was derived of each turn's. positions: of prompt and answer."""
+        self.request, self.drawing = request, _USUAL.wished(request.sampling)
+        self._most = chosen(request.sampling.max_new_tokens, _USUAL_TOKENS)
+        self._turns = [
+            Turn(min(turn.speaker, 1), turn.text, None if sound is None else sound["codes"])
+            for turn, sound in zip(request.turns, sounds, strict=True)
+        ]
+        self._ids, self._positions = ids, positions
+        self._text: list[str] = []
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Dialogue]:
+        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
+        self._text += [plain_text(piece) for piece in pieces]
+        if final:
+            yield self._dialogue("".join(self._text).strip())
+
+    def _dialogue(self, text: str) -> Dialogue:
+        ids = self._ids.of(self._asked(text), self.request.instructions)
+        if len(ids) > (most := self._positions // _PROMPT_SHARE):
+            raise TextTooLong(
+                f"what was said takes {len(ids)} positions, the model has {most} for it: leave out"
+                " the oldest turns",
+                param="turns",
+            )
+        return Dialogue(np.array(ids, np.int64), min(self._most, self._positions - len(ids)))
+
+    def _asked(self, text: str) -> list[Turn]:
+        """The turns, the last of which is the user's."""
+        *before, last = self._turns or [Turn(1, "", None)]
+        heard = last.speaker == USER and last.codes is not None
+        if not heard and not any(c.isalnum() for c in text):
+            raise NothingToSay("nothing was said to the model, and nothing written", param="input")
+        if heard:
+            return [*before, last._replace(text=f"{last.text} {text}".strip())]
+        return [*self._turns, Turn(USER, text, None)]

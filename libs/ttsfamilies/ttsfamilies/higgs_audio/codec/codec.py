@@ -1,0 +1,48 @@
+"""Higgs Audio's codec in the engine: rows of staggered codes, in windows that are exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Self
+
+from torch import Tensor
+
+from ttscommon.engine.stagger import Stagger
+from ttscommon.wire.fields import Field
+from ttsfamilies.base.codec.snake import reach
+from ttsfamilies.base.codec.staggered import Staggered
+from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
+from ttsfamilies.higgs_audio.codec.net import HiggsDecoder, load_decoder
+
+# A codebook that has not begun, and one that is over.
+_SPECIALS: Final = 2
+
+
+class HiggsFrames(WindowedCodec):
+    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
+
+    def __init__(self, name: str, net: HiggsDecoder) -> None:
+        c, self._net = net.sizes, net
+        codes = Field((c.codebooks,), "i2", c.codebook_size)
+        rates = c.acoustic_model_config.upsampling_ratios
+        told = c.sample_rate, c.frame_samples, reach(rates)
+        self.spec = windowed_spec(name, "higgs_audio", *told, codes)
+
+    def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
+        del stream, first
+        samples: Tensor = self._net(codes.to(self._net.narrow.weight.device))
+        return samples
+
+
+class HiggsCodec(Staggered):
+    """Shown rows, as the talker logs them."""
+
+    def __init__(self, name: str, net: HiggsDecoder) -> None:
+        c = net.sizes
+        stagger = Stagger.even(c.codebooks)
+        super().__init__(HiggsFrames(name, net), stagger, c.codebook_size + _SPECIALS)
+
+    @classmethod
+    def load(cls, name: str, folder: Path, device: str = "cpu") -> Self:
+        """Read a codec's folder; raises CheckpointError."""
+        return cls(name, load_decoder(folder, device))

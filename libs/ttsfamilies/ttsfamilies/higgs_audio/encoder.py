@@ -1,0 +1,136 @@
+"""The encoder of Higgs Audio's codec: a waveform to eight codes a frame. Always float32.
+
+What HuBERT hears at 16 kHz and what DAC's encoder hears at 24 kHz are quantised together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu, pad
+
+from ttscommon.engine.nn.dac import wave_encoder, wave_sources
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttsfamilies.higgs_audio.hubert import Hubert, hubert_sources
+from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts
+
+_BOTH = ("weight", "bias")
+# Samples at 16 kHz, on either side of what HuBERT hears.
+_QUIET = 160
+
+
+class FeatureUnit(nn.Module):
+    """Two convolutions around a residual."""
+
+    def __init__(self, dim: int, kernel: int, dilation: int) -> None:
+        super().__init__()
+        around = (kernel - 1) // 2 * dilation
+        self.conv1 = nn.Conv1d(dim, dim, kernel, padding=around, dilation=dilation, bias=False)
+        self.conv2 = nn.Conv1d(dim, dim, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[1, dim, frames] -> the same."""
+        found: Tensor = self.conv2(elu(self.conv1(elu(x))))
+        return x + found
+
+
+class HiggsEncoderLevel(nn.Module):
+    """One codebook, which says of what the ones before it left over as much as it can."""
+
+    def __init__(self, c: HiggsCodecSizes) -> None:
+        super().__init__()
+        self.into = nn.Linear(c.latent, c.codebook_dim)
+        self.codebook = nn.Embedding(c.codebook_size, c.codebook_dim)
+        self.out = nn.Linear(c.codebook_dim, c.latent)
+
+    def forward(self, rest: Tensor) -> tuple[Tensor, Tensor]:
+        """[frames, latent] -> codes [frames] int64, and what is left over."""
+        inner, entries = self.into(rest), self.codebook.weight
+        lengths = inner.pow(2).sum(1, keepdim=True), entries.pow(2).sum(1)
+        codes = (lengths[0] - 2 * inner @ entries.T + lengths[1]).argmin(-1)
+        return codes, rest - self.out(self.codebook(codes))
+
+
+class HiggsEncoder(nn.Module):
+    """Waveforms of whole frames to their codes."""
+
+    def __init__(self, c: HiggsCodecSizes) -> None:
+        super().__init__()
+        acoustic, self.sizes = c.acoustic_model_config, c
+        self.hubert = Hubert(c.semantic_model_config)
+        dim = c.semantic_model_config.hidden_size
+        self.features = nn.Conv1d(dim, dim, c.kernel_size, padding=c.kernel_size // 2, bias=False)
+        blocks = (
+            (
+                *(FeatureUnit(dim, c.unit_kernel_size, d) for d in c.block_dilations),
+                nn.Conv1d(dim, dim, 3, padding=1),
+            )
+            for _ in c.strides
+        )
+        self.blocks = nn.ModuleList(nn.Sequential(*block) for block in blocks)
+        self.waves = wave_encoder(
+            acoustic.encoder_hidden_size, acoustic.downsampling_ratios, acoustic.hidden_size
+        )
+        self.both = nn.Linear(c.latent, c.latent)
+        self.levels = nn.ModuleList(HiggsEncoderLevel(c) for _ in range(c.codebooks))
+
+    def forward(self, wav: Tensor, slower: Tensor) -> Tensor:
+        """[samples] float32 in -1..1 at the codec's rate, and the same at HuBERT's -> [frames,
+        codebooks] int64.
+        """
+        heard = self._heard(slower)
+        waves = self.waves(wav[None, None])
+        if waves.shape[2] != heard.shape[2]:
+            half = self.sizes.frame_samples // 2
+            waves = self.waves(pad(wav, (half, half))[None, None])
+        rest, found = self.both(torch.cat((waves, heard), 1)[0].T), []
+        for level in self.levels:
+            codes, rest = level(rest)
+            found.append(codes)
+        return torch.stack(found, -1)
+
+    def _heard(self, wav: Tensor) -> Tensor:
+        """[samples] -> [1, dim, frames]."""
+        states = self.hubert(pad(wav, (_QUIET, _QUIET)))[:: max(1, self.sizes.semantic_step)]
+        x = self.features(states.T[None])
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def encoder_sources(net: HiggsEncoder, theirs: str = "") -> dict[str, Source]:
+    """Every parameter's published tensors, whose names begin with `theirs`."""
+    rates = net.sizes.acoustic_model_config.downsampling_ratios
+    found = wave_sources("waves.", f"{theirs}acoustic_encoder.", rates)
+    found |= hubert_sources(net.hubert, "hubert.", f"{theirs}semantic_model.")
+    found["features.weight"] = same(f"{theirs}encoder_semantic.conv.weight")
+    found |= {f"both.{part}": same(f"{theirs}fc.{part}") for part in _BOTH}
+    units = len(net.sizes.block_dilations)
+    for i in range(len(net.blocks)):
+        ours, block = f"blocks.{i}.", f"{theirs}encoder_semantic.conv_blocks.{i}."
+        for unit in range(units):
+            for conv in ("conv1", "conv2"):
+                source = same(f"{block}res_units.{unit}.{conv}.weight")
+                found[f"{ours}{unit}.{conv}.weight"] = source
+        found |= {f"{ours}{units}.{part}": same(f"{block}conv.{part}") for part in _BOTH}
+    for i in range(len(net.levels)):
+        level = f"{theirs}quantizer.quantizers.{i}."
+        found[f"levels.{i}.codebook.weight"] = same(f"{level}codebook.embed")
+        for part in _BOTH:
+            found[f"levels.{i}.into.{part}"] = same(f"{level}project_in.{part}")
+            found[f"levels.{i}.out.{part}"] = same(f"{level}project_out.{part}")
+    return found
+
+
+def load_encoder(folder: Path, device: str = "cpu") -> HiggsEncoder:
+    """The encoder in a codec's folder; raises CheckpointError."""
+    sizes, theirs = load_sizes(folder)
+    with torch.device("meta"):
+        net = HiggsEncoder(sizes)
+    stated, shards = encoder_sources(net, theirs), Shards.of(folder)
+    check(net, stated, shards, others=parts(theirs))  # before its memory is asked for
+    net.to_empty(device=device)
+    fill(net, stated, shards, others=parts(theirs))
+    return net.eval().requires_grad_(False)

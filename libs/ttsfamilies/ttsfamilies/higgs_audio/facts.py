@@ -1,0 +1,42 @@
+"""Higgs Audio, both versions: one codec, which is published by itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+_THIRD: Final = "higgs_multimodal_qwen3"
+_CODEC: Final = "higgs_audio_v2_tokenizer"
+
+
+def _talks(signs: Signs) -> bool:
+    return signs.config.get("model_type") in ("higgs_audio_v2", _THIRD)
+
+
+def _sounds(signs: Signs) -> bool:
+    return signs.config.get("model_type") in (_CODEC, _THIRD)
+
+
+FAMILY: Final = FamilyFacts(
+    name="higgs_audio",
+    title="Higgs Audio",
+    fits=_talks,
+    codec=CodecFacts(
+        name="higgs_audio",
+        title="Higgs Audio v2 tokenizer",
+        fits=_sounds,
+        sample_rate=24_000,
+        frame_rate_hz=25.0,
+        code="Apache-2.0",
+        weights="Boson's community licence",
+        published="bosonai/higgs-audio-v2-tokenizer",
+    ),
+    accepts=(
+        *("instructions", "ref_audio", "ref_text", "turns", "speaker"),
+        *("temperature", "top_k", "top_p", "max_new_tokens"),
+    ),
+    code="Apache-2.0",
+    weights="v2: Boson's community licence; v3: research and non-commercial use only",
+    published=("bosonai/higgs-audio-v2-generation-3B-base", "bosonai/higgs-audio-v3-tts-4b"),
+)

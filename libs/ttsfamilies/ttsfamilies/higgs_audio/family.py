@@ -1,0 +1,259 @@
+"""Higgs Audio in the engine: a row of staggered codes a step, all of them drawn side by side.
+
+In row r codebook c is drawn from r = c on. What ends a codebook, and that the others follow one by
+one, is models.shared.staggered's. Ids that are no codes are logged and fed back as they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import read_recording
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending, unbegun
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.lm.turns import turns_of
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.s3.resampling import windowed_sinc
+from ttsfamilies.base.sampling import Noise, Settings, draw_alone, draw_ids
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.higgs_audio.config import (
+    FRAME_SAMPLES,
+    SAMPLE_RATE,
+    HiggsConfig,
+    HiggsDefaults,
+    load_defaults,
+)
+from ttsfamilies.higgs_audio.encoder import HiggsEncoder, load_encoder
+from ttsfamilies.higgs_audio.net import HiggsNet, load_net
+from ttsfamilies.higgs_audio.request import (
+    MOST_REMEMBERED,
+    HiggsDrawing,
+    HiggsPrepared,
+    parameters,
+)
+from ttsfamilies.higgs_audio.stream import HiggsStream
+
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p"), _REAL),
+    **dict.fromkeys(("top_k", "window", "repeats"), _NUMBER),
+}
+_KEPT: Final = ("codes", "recent", *COUNTS, "over")
+_ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
+_HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+# Finite, so that a row is not taken for one whose network failed; no draw reaches it.
+_OUT: Final = -1e30
+# Frames that the codec looks ahead, beside the stagger.
+_AHEAD: Final = 10
+
+
+class HiggsAudio(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: HiggsNet,
+        tokenizer: TextTokenizer,
+        defaults: HiggsDefaults,
+        most_frames: int | None = None,
+        encoder: HiggsEncoder | None = None,
+    ) -> None:
+        """most_frames: of a request's speech, where it does not ask for a number. encoder: of
+        recordings; without one none are heard.
+        """
+        c = net.config
+        self.spec = spec_of(name, c, defaults, hears=encoder is not None)
+        self._encoder, self._revision = encoder, ""
+        self.noise = Noise
+        self.cache_dtype = net.text.weight.dtype
+        self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
+        self._positions, self._most = c.positions, most_frames or c.positions
+        device = net.text.weight.device
+        self._delays = torch.tensor(c.stagger.delays, device=device)
+        self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
+        self._never = _never(c).to(device)
+
+    @classmethod
+    def load(
+        cls, name: str, checkpoint: Path, *, device: str, dtype: str, codec: Path | None = None
+    ) -> Self:
+        """Read a checkpoint folder, and its codec's encoder; raises CheckpointError."""
+        net = load_net(checkpoint, device, dtype)
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_defaults(checkpoint, net.config)
+        encoder = None if codec is None else load_encoder(codec, device)
+        return cls(name, net, tokenizer, defaults, encoder=encoder)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> HiggsPrepared:
+        drawing, before = (
+            HiggsDrawing.of(request, self._defaults),
+            turns_of(request, reference, turns),
+        )
+        return HiggsPrepared(
+            *(request, drawing, before, self._tokenizer, self._net.config),
+            *(self._positions, self._most),
+        )
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> HiggsStream:
+        assert isinstance(prepared, HiggsPrepared)
+        return HiggsStream(prepared)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        if self._encoder is None:
+            return super().revision
+        self._revision = self._revision or digest((self._encoder,))[:32]
+        return self._revision
+
+    @torch.inference_mode()
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a turn's sound: codes [frames, codebooks]; silence fills the last frame."""
+        if self._encoder is None:
+            return super().derive(recording)
+        sizes, device = self._encoder.sizes, self._net.text.weight.device
+        samples = resampled(*read_recording(recording), sizes.sample_rate)
+        whole = np.pad(samples, (0, -len(samples) % sizes.frame_samples))
+        slower = windowed_sinc(whole, sizes.sample_rate, sizes.semantic_sample_rate)
+        codes = self._encoder(*(torch.from_numpy(wav).to(device) for wav in (whole, slower)))
+        return {"codes": codes.cpu().numpy().astype(np.int16)}
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs["text"], rows.inputs["codes"]
+        hidden = self._net.prompt(*told, rows.positions, attend["backbone"])
+        return self._draw(hidden[rows.last], rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        codes = state["codes"].index_select(0, rows.slots)
+        hidden = self._net.step(codes, rows.positions, attend["backbone"])
+        return self._draw(hidden, rows, state, torch.ones_like(rows.slots, dtype=torch.bool))
+
+    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
+        """Draw each stream's next row of codes, and move its state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        c = self._net.config
+        old = {
+            name: state[name].index_select(0, rows.slots) for name in (*_KEPT, "seed", *_SETTINGS)
+        }
+        drawn, finite = self._drawn(self._net.logits(hidden), old)
+        row = drawn.masked_fill(unbegun(old["made"], self._delays), c.begin)
+        row = row.masked_fill(closed(old["since"], self._delays), c.end)
+        active = samples & (old["over"] == 0)
+        told = ending(row == c.end, Ending(old["since"], old["left"]), c.stagger.most)
+        ended = active & told.over
+        moved = {
+            "codes": row,
+            "recent": torch.cat((old["recent"][:, c.codebooks :], row), 1),
+            "made": old["made"] + 1,
+            "since": told.since,
+            "left": told.left,
+            "over": old["over"] + ended,
+        }
+        real = slice(rows.real)
+        for name, value in moved.items():
+            on = active.view(-1, *[1] * (value.dim() - 1))
+            kept = torch.where(on, value, old[name])
+            state[name].index_copy_(0, rows.slots[real], kept[real])
+        frames = {"codes": row[real, None].to(torch.int16)}
+        return Out(frames, active.long()[real], ended[real], (samples & ~finite)[real])
+
+    def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Logits [rows, codebooks, ids] -> ids [rows, codebooks], finite [rows] bool.
+
+        Each codebook is a row of its own to the draw, whose noise goes by the row and the codebook.
+        """
+        rows, codebooks, _ = logits.shape
+        seed, made, hot, top_k, top_p = (
+            old[name].repeat_interleave(codebooks)
+            for name in ("seed", "made", "temperature", "top_k", "top_p")
+        )
+        column = torch.arange(codebooks, device=logits.device).repeat(rows)
+        noise = self.noise(seed, made * codebooks + column)
+        flat = logits.masked_fill(self._never, _OUT).flatten(0, 1)
+        ids, finite = draw_ids(flat, noise, 0, Settings(hot, top_k, top_p))
+        ids, finite = ids.view(rows, codebooks), finite.view(rows, codebooks).all(-1)
+        repeated = self._repeated(ids, old)
+        if ids.is_cpu and not bool(repeated.any()):
+            return ids, finite
+        again = draw_alone(logits.flatten(0, 1), noise, 1, Settings(torch.ones_like(hot)))
+        return torch.where(repeated, again.view(rows, codebooks), ids), finite
+
+    def _repeated(self, ids: Tensor, old: Mapping[str, Tensor]) -> Tensor:
+        """[rows, codebooks] bool: the code stands too often in the rows before."""
+        recent = old["recent"].view(len(ids), MOST_REMEMBERED, -1)
+        within = (self._back <= old["window"][:, None])[..., None]
+        same = (recent == ids[:, None]) & (recent < self._net.config.begin) & within
+        counted: Tensor = same.sum(1) >= old["repeats"][:, None]
+        return counted & (old["window"] > 0)[:, None]
+
+
+def _never(c: HiggsConfig) -> Tensor:
+    """[codebooks, ids] bool: ids that are not drawn."""
+    never = torch.zeros(c.codebooks, c.ids, dtype=torch.bool)
+    if c.third:
+        never[:, c.begin] = True
+        never[1:, c.end] = True
+    return never
+
+
+def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) -> ModelSpec:
+    """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
+    accepts = (*_ACCEPTS, *(_HEARD if hears else ()), *(() if c.third else ("instructions",)))
+    codes, s, delay = Field((c.codebooks,), "i8"), c.sizes, c.stagger.most
+    rate_hz = SAMPLE_RATE / FRAME_SAMPLES
+    lag = delay + _AHEAD
+    return ModelSpec(
+        name=name,
+        family="higgs_audio",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=rate_hz,
+        voices=(),
+        frame={"codes": Field((c.codebooks,), "i2", c.ids)},
+        state={
+            "codes": codes,
+            "recent": Field((MOST_REMEMBERED * c.codebooks,), "i8"),
+            **COUNTS,
+            **dict.fromkeys(("over", "seed"), _NUMBER),
+            **_SETTINGS,
+        },
+        inputs={"text": _NUMBER, "codes": codes},
+        caches={
+            "backbone": CacheSpec(
+                s.num_hidden_layers, s.num_attention_heads, s.num_key_value_heads, s.head_size
+            )
+        },
+        accepts=frozenset(accepts),
+        parameters=() if c.third else parameters(defaults),
+        max_positions=c.positions,
+        delay_frames=delay,
+        lag_frames=lag,
+        chunks=ChunkSeconds(initial_s=(lag + 2) / rate_hz),
+    )

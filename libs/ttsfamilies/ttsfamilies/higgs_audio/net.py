@@ -1,0 +1,142 @@
+"""The network of Higgs Audio: text ids and rows of codes to logits of every codebook.
+
+In the second version a position of sound has norms and a feed-forward network of its own in each
+layer; attention is shared, and so is the norm at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
+from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.turns import FRAME
+from ttsfamilies.higgs_audio.config import HiggsConfig, load_config
+
+_SOUND: Final = "audio_"
+_TEXT_ALONE: Final = ("text_lm_head.", "audio_decoder_proj.")
+_CODES: Final = "tied.embedding.modality_embeddings.0."
+_THIRD_OTHERS: Final = (f"{_CODES}model.", f"{_CODES}projection", "tied.head.")
+
+
+class TwoExperts(nn.Module):
+    """Two stacks of blocks with one attention: one for text, and one for sound."""
+
+    def __init__(self, c: DecoderConfig) -> None:
+        super().__init__()
+        self.text, self.sound = Decoder(c), Decoder(c)
+        self.sound.norm = self.text.norm
+        for mine, other in self._pairs():
+            other.attention = mine.attention
+
+    def _pairs(self) -> list[tuple[DecoderBlock, DecoderBlock]]:
+        pairs = zip(self.text.blocks, self.sound.blocks, strict=True)
+        return [
+            (mine, other)
+            for mine, other in pairs
+            if isinstance(mine, DecoderBlock) and isinstance(other, DecoderBlock)
+        ]
+
+    def forward(self, x: Tensor, positions: Tensor, attend: Attend, sounds: Tensor) -> Tensor:
+        """[tokens, dim] -> the same; sounds: [tokens] bool. Both experts see all positions, so that
+        shapes are fixed; a step, which is of sound alone, is `sound`'s.
+        """
+        angles, of_sound = self.text.rope.angles(positions), sounds[:, None]
+        for layer, (text, sound) in enumerate(self._pairs()):
+            normed = torch.where(of_sound, sound.attention_norm(x), text.attention_norm(x))
+            attended = attend(layer, *text.attention.queries(normed, angles))
+            x = x + text.attention.finish(attended)
+            heard, read = (block.mlp(block.mlp_norm(x)) for block in (sound, text))
+            x = x + torch.where(of_sound, heard, read)
+        found: Tensor = self.text.norm(x)
+        return found
+
+
+class HiggsNet(nn.Module):
+    """All parts of the talker. codes: one table of all codebooks, [codebooks * ids, dim]."""
+
+    def __init__(self, config: HiggsConfig) -> None:
+        super().__init__()
+        self.config = config
+        dim, codes = config.sizes.hidden_size, config.codebooks * config.ids
+        self.text = nn.Embedding(config.sizes.vocab_size, dim)
+        self.codes = nn.Embedding(codes, dim)
+        stack = decoder_config(config.sizes)
+        if config.third:
+            self.backbone: nn.Module = Decoder(replace(stack, qk_norm=True))
+        else:
+            self.backbone = TwoExperts(stack)
+            self.head = nn.Linear(dim, codes, bias=False)
+
+    def embed_rows(self, codes: Tensor) -> Tensor:
+        """Rows [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
+        tables = torch.arange(self.config.codebooks, device=codes.device) * self.config.ids
+        return nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
+
+    def prompt(self, text: Tensor, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Text ids [tokens] int64, FRAME where rows [tokens, codebooks] stand -> [tokens, dim]."""
+        sounds = text == FRAME
+        x = torch.where(sounds[:, None], self.embed_rows(codes), self.text(text.clamp(min=0)))
+        told = (x, positions, attend)
+        states: Tensor = self.backbone(*told) if self.config.third else self.backbone(*told, sounds)
+        return states
+
+    def step(self, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Rows [rows, codebooks] int64 -> [rows, dim]."""
+        both = self.backbone
+        of_sound = both.sound if isinstance(both, TwoExperts) else both
+        states: Tensor = of_sound(self.embed_rows(codes), positions, attend)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, dim] -> [rows, codebooks, ids] float32."""
+        weight = self.codes.weight if self.config.third else self.head.weight
+        found = nn.functional.linear(hidden, weight).float()
+        return found.view(len(hidden), self.config.codebooks, self.config.ids)
+
+
+def sources(net: HiggsNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    if net.config.third:
+        assert isinstance(net.backbone, Decoder)
+        found = {
+            "text.weight": same("tied.embedding.text_embedding.weight"),
+            "codes.weight": same(f"{_CODES}embedding.weight"),
+        }
+        return found | decoder_sources(net.backbone.config, "backbone.", "body.")
+    assert isinstance(net.backbone, TwoExperts)
+    c = net.backbone.text.config
+    found = {
+        "text.weight": same("model.embed_tokens.weight"),
+        "codes.weight": same("model.embed_audio_tokens.embed_audio_tokens.weight"),
+        "head.weight": same("audio_lm_head.weight"),
+    }
+    found |= decoder_sources(c, "backbone.text.", "model.")
+    of_sound = decoder_sources(c, "backbone.sound.", "model.")
+    return found | {name: _of_sound(source) for name, source in of_sound.items()}
+
+
+def _of_sound(source: Source) -> Source:
+    """The source of a block for sound, where that has tensors of its own."""
+    names = source.names
+    for own in ("input_layernorm", "post_attention_layernorm", "mlp"):
+        names = tuple(name.replace(f".{own}.", f".{_SOUND}{own}.") for name in names)
+    return replace(source, names=names)
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> HiggsNet:
+    """The talker of a checkpoint folder; raises CheckpointError."""
+    config, shards = load_config(checkpoint), Shards.of(checkpoint)
+    with torch.device("meta"):
+        net = HiggsNet(config).to(getattr(torch, dtype))
+    stated, others = sources(net), _THIRD_OTHERS if config.third else _TEXT_ALONE
+    check(net, stated, shards, others=others)  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    fill(net, stated, shards, others=others)
+    return net.eval().requires_grad_(False)

@@ -1,0 +1,48 @@
+"""One request of Higgs Audio on the host: a step a row, logged as it was drawn."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from ttscommon.wire.fields import Array, Arrays
+from ttsfamilies.base.lm.staggered import counts, is_over
+from ttsfamilies.base.lm.turns import FRAME, TurnsStream
+from ttsfamilies.base.talker.streams import SlotWriter
+from ttsfamilies.higgs_audio.request import MOST_REMEMBERED, HiggsPrepared
+
+
+class HiggsStream(TurnsStream):
+    """See TalkerStream. A frame of the log is a row."""
+
+    def __init__(self, prepared: HiggsPrepared) -> None:
+        super().__init__(prepared.config.codebooks)
+        self._prepared, self._config = prepared, prepared.config
+
+    @property
+    def _ends(self) -> Array:
+        """[rows, codebooks] bool: where a codebook is over."""
+        ends: Array = self.codes == self._config.end
+        return ends
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self._ended = is_over(self._ends, self._config.stagger)
+
+    def begin(self, write: SlotWriter) -> None:
+        recent = self._recent()
+        write("codes", recent[-1])
+        write("recent", recent.reshape(-1))
+        for name, value in counts(self._ends, self._config.stagger).items():
+            write(name, value)
+        write("over", 0)
+        write("seed", self._prepared.request.seed)
+        for name, value in asdict(self._prepared.drawing).items():
+            write(name, value)
+
+    def _recent(self) -> Array:
+        """The last rows [MOST_REMEMBERED, codebooks], those of recordings too."""
+        heard = self.prompt.codes[self.prompt.text == FRAME]
+        none = np.full((MOST_REMEMBERED, self._codebooks), self._config.begin, np.int64)
+        return np.concatenate([none, heard, self.codes])[-MOST_REMEMBERED:]

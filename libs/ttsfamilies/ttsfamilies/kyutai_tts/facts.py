@@ -1,0 +1,24 @@
+"""Kyutai TTS: its codec, Mimi, is a file of its own beside the talker's."""
+
+from __future__ import annotations
+
+from ttsfamilies.base.facts import FamilyFacts, Signs
+from ttsfamilies.csm import facts as csm
+
+
+def _fits(signs: Signs) -> bool:
+    if signs.config:
+        return "depformer_dim" in signs.config and "tts_config" in signs.config
+    return "depformer_in.0.weight" in signs.tensors()
+
+
+FAMILY = FamilyFacts(
+    name="kyutai_tts",
+    title="Kyutai TTS",
+    fits=_fits,
+    codec=csm.FAMILY.codec,
+    accepts=("temperature", "top_k", "subtalker_temperature", "subtalker_top_k"),
+    code="MIT",
+    weights="CC-BY-4.0; each voice its own",
+    published=("kyutai/tts-1.6b-en_fr",),
+)

@@ -1,0 +1,193 @@
+"""Orpheus in the engine: an id a step, a frame every seven.
+
+Each of a frame's seven slots has 4096 ids of its own, and the end of speech comes before a frame
+only. A draw is among the ids of its slot, so that every frame can be decoded; where the model
+would have drawn another, its audio would be damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+from torch import Tensor
+
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Gender, Voice
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.orpheus.config import (
+    CODES,
+    END_SPEECH,
+    FIRST_AUDIO,
+    MOST_POSITIONS,
+    SLOTS,
+    LlamaConfig,
+)
+from ttsfamilies.orpheus.net import OrpheusNet, load_net
+from ttsfamilies.orpheus.request import PARAMETERS, VOICES, OrpheusPrepared, check
+from ttsfamilies.orpheus.stream import CHOICES, OrpheusStream
+
+SAMPLE_RATE: Final = 24_000
+FRAME_SAMPLES: Final = 2048
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_MOVING: Final = ("step", "drawn", "over", "codes", "seed")
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p"), _REAL),
+    "top_k": _NUMBER,
+}
+# The published speakers', as listeners hear them.
+_GENDERS: Final[Mapping[str, Gender]] = {
+    **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
+    **dict.fromkeys(("leo", "dan", "zac"), "male"),
+}
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Orpheus(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: OrpheusNet,
+        tokenizer: TextTokenizer,
+        voices: Sequence[str] = VOICES,
+        most_tokens: int = MOST_POSITIONS,
+    ) -> None:
+        """most_tokens: of a request's speech, where it does not ask for fewer."""
+        self.spec = spec_of(name, net.config, voices)
+        self.noise = Noise
+        self.cache_dtype = net.embedding.weight.dtype
+        self._net, self._tokenizer, self._voices = net, tokenizer, voices
+        self._most = most_tokens
+        device = net.embedding.weight.device
+        self._codes = torch.arange(CODES, device=device)
+        self._slots = torch.arange(SLOTS, device=device)
+        self._never = torch.zeros(CODES + 1, dtype=torch.bool, device=device)
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        return cls(name, load_net(checkpoint, device, dtype), TextTokenizer.load(checkpoint))
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> OrpheusPrepared:
+        del reference, turns
+        check(request, self._voices)
+        return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
+
+    def open(self, prepared: Prepared) -> OrpheusStream:
+        assert isinstance(prepared, OrpheusPrepared)
+        return OrpheusStream(prepared)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        ids = self._known(rows, state["drawn"])
+        hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
+        return self._draw(hidden[rows.last], rows, state, rows.samples)
+
+    @staticmethod
+    def _known(rows: Prompts, drawn: Tensor) -> Tensor:
+        """Ids of all tokens: rows that decode are told theirs by the slot."""
+        # Rows of padding may share a token with a real one.
+        ids, last = rows.inputs["id"], rows.last[: rows.real]
+        told = drawn.index_select(0, rows.slots[: rows.real])
+        return ids.index_copy(0, last, torch.where(ids[last] < 0, told, ids[last]))
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        ids = state["drawn"].index_select(0, rows.slots)
+        hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
+        return self._draw(hidden, rows, state, torch.ones_like(ids, dtype=torch.bool))
+
+    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
+        """Draw each row's next id, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, rows.slots) for name in (*_MOVING, *_SETTINGS)}
+        slot = old["step"] % SLOTS
+        columns = self._columns(slot)
+        seen = state["seen"].index_select(0, rows.slots).gather(1, columns)
+        chosen, finite = self._chosen(self._net.logits(hidden), columns, seen, slot, old)
+        active = samples & (old["over"] == 0)
+        ended = active & (chosen == CODES)
+        told = active & ~ended
+        codes = torch.where(self._slots == slot[:, None], chosen[:, None], old["codes"])
+        ids = columns.gather(1, chosen[:, None])[:, 0] + END_SPEECH
+        real = slice(rows.real)
+        moved = {
+            "step": old["step"] + told,
+            "drawn": torch.where(told, ids, old["drawn"]),
+            "over": old["over"] + ended,
+            "codes": torch.where(told[:, None], codes, old["codes"]),
+        }
+        for name, value in moved.items():
+            state[name].index_copy_(0, rows.slots[real], value[real])
+        self._remember(state["seen"], rows.slots[real], ids[real] - END_SPEECH, told[real])
+        gained = told & (slot == SLOTS - 1)
+        frames = {"codes": codes[real, None].to(torch.int16)}
+        return Out(frames, gained.long()[real], ended[real], (samples & ~finite)[real])
+
+    def _columns(self, slot: Tensor) -> Tensor:
+        """[rows] -> [rows, CODES + 1]: where the slot's codes and then the end are in CHOICES."""
+        codes = (FIRST_AUDIO - END_SPEECH) + slot[:, None] * CODES + self._codes
+        return torch.cat((codes, torch.zeros_like(slot)[:, None]), 1)
+
+    def _chosen(
+        self, logits: Tensor, columns: Tensor, seen: Tensor, slot: Tensor, old: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Columns [rows], and whether each row's logits are finite."""
+        # The penalty covers the prompt's ids too, as in the reference; none of them can be drawn.
+        rules = Rules(seen.bool(), old["penalty"], (slot == 0).long(), self._never, CODES, 1)
+        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        noise = self.noise(old["seed"], old["step"])
+        found = without_unlikely(logits.gather(1, columns), settings, rules, old["min_p"])
+        return draw_ids(found, noise, 0, settings, rules)
+
+    @staticmethod
+    def _remember(seen: Tensor, slots: Tensor, choices: Tensor, told: Tensor) -> None:
+        seen[slots, choices] = seen[slots, choices] | told.to(seen.dtype)
+
+
+def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    counts = dict.fromkeys(("step", "drawn", "over", "seed"), _NUMBER)
+    slots = {"codes": Field((SLOTS,), "i8"), "seen": Field((CHOICES,), "u1")}
+    return ModelSpec(
+        name=name,
+        family="orpheus",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
+        voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in voices),
+        frame=OrpheusStream.frame,
+        replay=REPLAY,
+        parameters=PARAMETERS,
+        state={**slots, **counts, **_SETTINGS},
+        inputs={"id": _NUMBER},
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
+            )
+        },
+        accepts=frozenset(
+            ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
+        ),
+        max_positions=c.positions,
+    )

@@ -1,0 +1,68 @@
+"""SNAC: published names, small widths, weights drawn from a seed."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import dump_json
+from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.orpheus.snac.config import load_config
+from ttsfamilies.orpheus.snac.net import SnacDecoder
+
+TINY: Final[dict[str, Any]] = {
+    "sampling_rate": 24_000,
+    "encoder_dim": 2,
+    "encoder_rates": [2, 4, 8, 8],
+    "decoder_dim": 32,
+    "decoder_rates": [8, 8, 4, 2],
+    "attn_window_size": None,
+    "codebook_size": 4096,
+    "codebook_dim": 8,
+    "vq_strides": [4, 2, 1],
+    "noise": True,
+    "depthwise": True,
+}
+# Of every convolution's rows: samples stay within -1..1 without all being near either.
+_LENGTH: Final = 0.7
+
+
+def write_codec(folder: Path, *, seed: int = 0) -> None:
+    """Write config.json and model.safetensors with the decoder's tensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dump_json(folder / "config.json", TINY)
+    with torch.device("meta"):
+        net = SnacDecoder(load_config(folder))
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in net.state_dict().items():
+        tensors |= _published(name, tuple(tensor.shape), seed)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor]:
+    """A parameter's tensors: weights of convolutions as length and direction."""
+    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    drawn = torch.from_numpy(random.standard_normal(shape, np.float32))
+    if name.endswith("alpha"):
+        return {name: 1 + 0.2 * drawn}
+    if name.endswith("bias"):
+        return {name: 0.05 * drawn}
+    if name.endswith("codebook.weight"):
+        return {name: drawn}
+    stem = f"{name.removesuffix('weight')}parametrizations.weight.original"
+    length = torch.full((shape[0], 1, 1), _LENGTH)
+    return {f"{stem}0": length, f"{stem}1": drawn}
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A codec."""
+    write_codec(folder, seed=seed)
+
+
+FAMILY: Final = Family(write_family, "a codec")

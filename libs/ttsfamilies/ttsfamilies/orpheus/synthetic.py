@@ -1,0 +1,96 @@
+"""Orpheus: published names and ids, small shapes, weights drawn from a seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import torch
+
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.weights import published_shapes
+from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.orpheus.config import END_SPEECH, load_config
+from ttsfamilies.orpheus.net import OrpheusNet, sources
+from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
+
+# Llama 3's division of a text into pre-tokens.
+_PRE_TOKEN: Final = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TINY: Final[dict[str, Any]] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 156_940,
+    "hidden_size": 36,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 131_072,
+    "rope_theta": 500_000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+    "tie_word_embeddings": True,
+    "bos_token_id": 128_000,
+    "eos_token_id": END_SPEECH,
+    "torch_dtype": "float32",
+}
+
+PUBLISHED_HEADS: Final = MappingProxyType(
+    {"num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128}
+)
+
+
+def write_checkpoint(
+    folder: Path,
+    *,
+    seed: int = 0,
+    ending: float = 1.0,
+    shard_bytes: int = SHARD_BYTES,
+    heads: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Write a whole talker. ending: how loudly the end of speech speaks among the logits.
+
+    heads: in place of TINY's, such as PUBLISHED_HEADS.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    dump_json(folder / "config.json", TINY | dict(heads))
+    write_tokenizer(folder)
+    with torch.device("meta"):
+        net = OrpheusNet(load_config(folder))
+    shapes = published_shapes(net, sources(net))
+    louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
+    save(folder, drawn(shapes, seed, louder), shard_bytes)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A Llama's tokenizer.json with a vocabulary for tests."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary(), merges=merges()))
+    split = pre_tokenizers.Split(Regex(_PRE_TOKEN), behavior="isolated")
+    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
+    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A talker, which is served with a SNAC."""
+    write_checkpoint(folder, seed=seed)
+
+
+FAMILY: Final = Family(write_family, "a talker; its codec is a snac")

@@ -1,0 +1,34 @@
+"""Piper: VITS voices in ONNX files, each with its own generator, at 22,050 or 16,000 Hz."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+_HOP: Final = 256
+_SAMPLE_RATE: Final = 22_050
+
+
+def _fits(signs: Signs) -> bool:
+    return "phoneme_id_map" in signs.config and "audio" in signs.config
+
+
+FAMILY = FamilyFacts(
+    name="piper",
+    title="Piper",
+    fits=_fits,
+    codec=CodecFacts(
+        name="piper",
+        title="Piper's generator (HiFi-GAN)",
+        fits=_fits,
+        sample_rate=_SAMPLE_RATE,
+        frame_rate_hz=_SAMPLE_RATE / _HOP,
+        code="Apache-2.0",
+        weights="each voice's own",
+        inside=".",
+    ),
+    accepts=("speed",),
+    code="Apache-2.0",
+    weights="each voice's own (CC0 to non-commercial)",
+)

@@ -1,0 +1,180 @@
+"""Piper in the engine: passes over a sentence, then its latents in windows.
+
+The text encoder's layers are a pass each, the durations the last one; windows of the flow follow,
+each with the frames around it that it depends on. Noise is a function of seed, sentence and
+position, so that any frame can be computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.device.device import Device
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.segments import SegmentComputation, Segments
+from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
+from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
+from ttsfamilies.piper.net import Vits
+from ttsfamilies.piper.phones import Sentences
+from ttsfamilies.piper.request import MOST_IDS, SPEEDS, PiperPrepared, parameters_of
+from ttsfamilies.piper.stream import BEGINS, PiperStream, frame_of
+from ttsfamilies.piper.voice import HOP, PiperConfig
+
+_GRID: Final = Grid((20, 28, 48, 96, 160))
+"""The first is what the generator holds back and a little sound; a long one computes less twice."""
+_DEVICE_GRID: Final = Grid((32,))
+_MOST_FRAMES_OF_ID: Final = 1000
+_MOST_POSITIONS: Final = 1 << 22
+_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Piper(SegmentComputation, TalkerModel):
+    """A loaded voice. ways: how its texts are read, by name, the default one first."""
+
+    signs = None
+
+    def __init__(
+        self, name: str, net: Vits, config: PiperConfig, ways: Mapping[str, Sentences]
+    ) -> None:
+        self._net, self._config, self._ways = net, config, ways
+        self._speakers = config.speakers()
+        self._layers = len(net.enc_p.encoder.attn_layers)
+        self._latent = net.enc_p.proj.out_channels // 2
+        self.spec = spec_of(name, net, config, tuple(ways))
+
+    def compute_on(self, device: Device | None) -> None:
+        super().compute_on(device)
+        self.apart = device is None
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> PiperPrepared:
+        del turns
+        if reference is not None or request.reference is not None:
+            raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        if request.voice not in self._speakers:
+            known = ", ".join(self._speakers)
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        slowest, fastest = self.spec.speeds
+        if not slowest <= request.speed <= fastest:
+            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
+        return PiperPrepared(request, self._speakers[request.voice], self._config, self._ways)
+
+    def open(self, prepared: Prepared) -> PiperStream:
+        assert isinstance(prepared, PiperPrepared)
+        grid = _GRID if self.apart else _DEVICE_GRID
+        reach, rate_hz = self._net.flow.reach, self.spec.frame_rate_hz
+        return PiperStream(prepared, rate_hz, self._layers + 1, grid, self._latent, reach)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
+        slots, real = segments.slots, segments.real
+        mask, longest = real[:, None].float(), real.shape[1]
+        if not index:
+            x = self._net.enc_p.embed(state["ids"][slots, :longest], mask)
+        else:
+            x = state["hidden"][slots, :longest].mT
+        if index == self._layers:
+            self._time(slots, real, x, state)
+            return
+        x = self._net.enc_p.encoder.layer(index, x, mask)
+        state["hidden"][slots, :longest] = x.mT
+
+    def _time(self, slots: Tensor, real: Tensor, x: Tensor, state: SlotTensors) -> None:
+        """The prior of each id, and where its frames end."""
+        mask, longest = real[:, None].float(), real.shape[1]
+        ids = torch.arange(longest, device=slots.device)
+        noise = self._noise(slots, -1 - ids.expand(len(slots), -1), 2, state)
+        scaled = noise.mT * state["noise_w"][slots, None, None]
+        speaker = self._net.speaker(state["speaker"][slots])
+        logs = self._net.dp(x, mask, scaled, speaker)
+        stretched = torch.exp(logs) * state["stretch"][slots, :longest]
+        lasts = torch.ceil(stretched.nan_to_num(1.0)).clamp(1, _MOST_FRAMES_OF_ID) * real
+        stats = self._net.enc_p.proj(x).mT
+        # A duration that is no number fails its stream where frames are made.
+        state["stats"][slots, :longest] = stats + 0.0 * logs[..., None]
+        ends = lasts.long().cumsum(1)
+        state["ends"][slots] = ends[:, -1:]
+        state["ends"][slots, :longest] = ends
+
+    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
+        ends, reach = state["ends"][slots], self._net.flow.reach
+        total = ends[:, -1]
+        around = torch.arange(-reach, count + reach, device=slots.device)
+        if self.apart:  # nothing is computed for what is beyond a segment's ends
+            first, last = int(starts), int(total)
+            around = around[max(0, reach - first) : max(reach, last - first + reach)]
+        at = starts[:, None] + around
+        known = (at >= 0) & (at < total[:, None])
+        last_id = (state[LENGTH][slots] - 1).clamp(min=0)[:, None]
+        place = torch.minimum(torch.searchsorted(ends, at, right=True), last_id)
+        mean, logs = state["stats"][slots[:, None], place].chunk(2, -1)
+        noise = self._noise(slots, at, self._latent, state)
+        z = mean + noise * torch.exp(logs) * state["noise"][slots, None, None]
+        mask, speaker = known[:, None].float(), self._net.speaker(state["speaker"][slots])
+        own = (around >= 0) & (around < count)
+        sides = (reach, reach)
+        if self.apart:
+            sides = -int(around[0]), max(0, int(around[-1]) + 1 - count)
+        z = self._net.flow((z * known[..., None]).mT, mask, speaker, sides).mT
+        gained = (total - starts).clamp(0, count)
+        frames = {"z": z, BEGINS: (at[:, own] == 0).to(torch.uint8), PLACE: place[:, own]}
+        return Out(frames, gained, starts + count >= total, ~z.isfinite().flatten(1).all(1))
+
+    def no_frames(self, rows: int) -> dict[str, Tensor]:
+        window, where = (0 if self.apart else self.spec.window), self._net.enc_p.proj.weight.device
+        none = torch.zeros(rows, window, dtype=torch.int64, device=where)
+        z = torch.zeros(rows, window, self._latent, device=where)
+        return {"z": z, BEGINS: none.to(torch.uint8), PLACE: none}
+
+    @staticmethod
+    def _noise(slots: Tensor, positions: Tensor, width: int, state: SlotTensors) -> Tensor:
+        """[rows, positions, width], standard normal."""
+        keys = frame_keys(state["seed"][slots], state["sentence"][slots])
+        drawn = normals(draw_keys(keys[:, None], positions).reshape(-1), width)
+        return drawn.view(*positions.shape, width)
+
+
+def spec_of(name: str, net: Vits, config: PiperConfig, ways: Sequence[str]) -> ModelSpec:
+    """What the engine has to know of a voice."""
+    latent, channels = net.enc_p.proj.out_channels // 2, net.enc_p.emb.embedding_dim
+    rate_hz = config.audio.sample_rate / HOP
+    return ModelSpec(
+        name=name,
+        family="piper",
+        sample_rate=config.audio.sample_rate,
+        frame_rate_hz=rate_hz,
+        voices=config.voices(),
+        frame=frame_of(latent),
+        replay=REPLAY,
+        state={
+            "ids": Field((MOST_IDS,), "i8"),
+            "stretch": Field((MOST_IDS,), "f4"),
+            "ends": Field((MOST_IDS,), "i8"),
+            "hidden": Field((MOST_IDS, channels), "f4"),
+            "stats": Field((MOST_IDS, 2 * latent), "f4"),
+            **dict.fromkeys((LENGTH, "sentence", "seed", "speaker"), _NUMBER),
+            **dict.fromkeys(("noise", "noise_w"), _REAL),
+        },
+        max_positions=_MOST_POSITIONS,
+        window=_DEVICE_GRID.frames[0],
+        chunks=ChunkSeconds(initial_s=_GRID.frames[0] / rate_hz),
+        speeds=SPEEDS,
+        parameters=parameters_of(config, ways),
+    )

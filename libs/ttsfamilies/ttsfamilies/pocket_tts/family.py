@@ -1,0 +1,214 @@
+"""Pocket TTS in the engine: a latent a step, made of noise by the flow head inside the step.
+
+A frame's noise is a function of (seed, frame). The frame at which the model ends its speech is not
+the last: so many more follow as the text asks for, and the log says how many are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import read_recording
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.pocket_tts.blocks import PocketEncoder
+from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
+from ttsfamilies.pocket_tts.recordings import ended_on_a_pause, resampled
+from ttsfamilies.pocket_tts.request import KEPT, PocketPrepared, parameters, published, recorded
+from ttsfamilies.pocket_tts.request import Voice as Conditions
+from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config
+from ttsfamilies.pocket_tts.stream import LEFT, PocketStream
+from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
+from ttsfamilies.pocket_tts.voices import Kept, load_voices
+
+# A voice of half a minute, a sentence of 300 tokens and its speech.
+_POSITIONS: Final = 2048
+# Before speech begins, the logit of its end may exceed the threshold: the package's rule.
+_LEAST_FRAMES: Final = 6
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_COUNTS: Final = dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), _NUMBER)
+_SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), _REAL)
+_MOVING: Final = ("latent", *_COUNTS, *_SETTINGS)
+# As a checkpoint is published whose encoder is none.
+_WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class PocketTts(TalkerModel):
+    """A loaded checkpoint. encoder: None where it cannot clone. kept: its published voices."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: PocketNet,
+        encoder: PocketEncoder | None,
+        tokenizer: Tokenizer,
+        kept: Kept | None = None,
+        most_frames: int | None = None,
+    ) -> None:
+        """most_frames: of a chunk, for tests of the engine."""
+        self.spec = spec_of(
+            name, net.config, tuple(kept.spans) if kept else (), encoder is not None
+        )
+        self.noise = Noise
+        self._net, self._encoder, self._kept = net, encoder, kept
+        self._tokenizer, self._most = tokenizer, most_frames
+        self._positions, self._revision = self.spec.max_positions, ""
+        self._first = net.first.cpu().numpy()
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str = "cpu") -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        config = load_config(checkpoint)
+        lm = config.flow_lm
+        tokenizer = load_tokenizer(checkpoint, lm.lookup_table)
+        net, encoder = load_net(checkpoint, device), load_encoder(checkpoint, device)
+        kept = load_voices(checkpoint, lm.transformer, device)
+        clones = config.voice_cloning and _WITHOUT_CLONING not in str(checkpoint.resolve())
+        if not (clones or kept):
+            raise CheckpointError(f"{checkpoint} has no voices, and no weights to clone any with")
+        return cls(name, net, encoder if clones else None, tokenizer, kept)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> PocketPrepared:
+        del turns
+        voice = self._voice(request, reference)
+        return PocketPrepared(
+            *(request, self._net.config, voice, self._tokenizer, self._positions, self._most)
+        )
+
+    def _voice(self, request: SpeechRequest, reference: Arrays | None) -> Conditions:
+        if reference is not None:
+            return recorded(reference["latents"], begins=self._net.begin is not None)
+        spans = self._kept.spans if self._kept else {}
+        if request.voice in spans:
+            return published(spans[request.voice], self._net.config.mimi.heard)
+        if self._encoder is None:
+            known = f"there are {', '.join(spans)}"
+            raise UnknownVoice(f"no voice {request.voice!r}; {known}", param="voice")
+        raise UnknownVoice(
+            f"no voice {request.voice!r}: {', '.join(spans) or 'none'} is known, others are made"
+            " of a recording",
+            param="voice",
+        )
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> PocketStream:
+        assert isinstance(prepared, PocketPrepared)
+        return PocketStream(prepared, self._first)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def example_reference(self) -> Arrays | None:
+        if self._kept is not None:
+            return None
+        return {"latents": np.zeros((1, self._net.config.mimi.heard), np.float32)}
+
+    @property
+    def revision(self) -> str:
+        if self._encoder is None:
+            return super().revision
+        self._revision = self._revision or digest((self._encoder,))[:32]
+        return self._revision
+
+    @torch.inference_mode()
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a voice's recording: latents [frames, values] float32."""
+        if self._encoder is None:
+            raise BadRequest(
+                "this checkpoint cannot clone a voice: its encoder is not published with it",
+                param="ref_audio",
+            )
+        rate = self._net.config.mimi.sample_rate
+        samples = ended_on_a_pause(resampled(*read_recording(recording), rate), rate)
+        heard = torch.from_numpy(samples).to(self._net.first.device)
+        return {"latents": self._encoder(heard).cpu().numpy()}
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        told, stored = rows.inputs, attend["backbone"]
+        kept = self._kept
+        backbone = kept.attend(stored, told["id"], told["kind"] == KEPT) if kept else stored
+        x = self._net.embed(told["kind"], told["id"], told["row"])
+        hidden = self._net.hidden(x, rows.positions, backbone)[rows.last]
+        return self._frames(rows, state, hidden, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        x = self._net.latent(state["latent"][rows.slots])
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
+        return self._frames(rows, state, hidden, samples)
+
+    def _frames(self, rows: Rows, state: SlotTensors, hidden: Tensor, samples: Tensor) -> Out:
+        """Make each row's frame, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, rows.slots) for name in _MOVING}
+        noise = self.noise(old["seed"], old["frame"]).normal(0, old["latent"].shape[1])
+        latent = self._net.head(hidden, noise * old["deviation"][:, None])
+        active = samples & (old["over"] == 0)
+        ends = self._net.end(hidden)[:, 0] > old["threshold"]
+        ends = ends & (old["said"] >= _LEAST_FRAMES) & (old["left"] < 0)
+        due = torch.where(ends, old["after"], old["left"])  # frames, this one included
+        gained, left = active & (due != 0), torch.where(due > 0, due - 1, due)
+        ended = active & (left == 0)
+        moved = {
+            "latent": torch.where(gained[:, None], latent, old["latent"]),
+            "left": torch.where(active, left, old["left"]),
+            "frame": old["frame"] + gained,
+            "said": old["said"] + gained,
+            "over": old["over"] + ended,
+        }
+        real = slice(rows.real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, rows.slots[real], value[real])
+        frames = {"latent": latent[real, None], "left": left[real, None].to(torch.int16)}
+        bad = (samples & ~latent.isfinite().all(-1))[real]
+        return Out(frames, gained.long()[real], ended[real], bad)
+
+
+def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    lm, values = c.flow_lm.transformer, c.mimi.quantizer.dimension
+    latent = Field((values,), "f4")
+    wide = Field((max(values, c.mimi.heard),), "f4")
+    return ModelSpec(
+        name=name,
+        family="pocket_tts",
+        sample_rate=c.mimi.sample_rate,
+        frame_rate_hz=c.mimi.frame_rate,
+        voices=tuple(Voice(id, id.replace("_", " ").title(), c.language) for id in voices),
+        frame={"latent": latent, **REPLAY},
+        replay=LEFT,
+        state={"latent": latent, **_COUNTS, **_SETTINGS},
+        inputs={"kind": _NUMBER, "id": _NUMBER, "row": wide},
+        caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
+        max_positions=_POSITIONS,
+        accepts=frozenset(("temperature", "max_new_tokens", *(("ref_audio",) if clones else ()))),
+        parameters=parameters(c),
+    )

@@ -1,0 +1,143 @@
+"""The network of Pocket TTS: a transformer over voice, text and latents, and two heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, halve
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttsfamilies.pocket_tts.blocks import (
+    FLOW_LM,
+    MIMI,
+    PocketEncoder,
+    backbone_config,
+    encoder_sources,
+    stack_sources,
+)
+from ttsfamilies.pocket_tts.head import FlowHead
+from ttsfamilies.pocket_tts.request import BEGIN, LATENT, TEXT
+from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config
+
+_HEAD: Final = {
+    "frequencies": "freqs",
+    "alpha": "mlp.3.alpha",
+    "rise.": "mlp.0.",
+    "out.": "mlp.2.",
+    "norm.": "in_ln.",
+    "modulation.": "adaLN_modulation.1.",
+}
+_HEAD_PARTS: Final = (
+    ("embeddings.", "time_embed."),
+    ("blocks.", "res_blocks."),
+    ("condition.", "cond_embed."),
+    ("noise.", "input_proj."),
+    ("modulation.", "final_layer.adaLN_modulation.1."),
+    ("out.", "final_layer.linear."),
+)
+
+
+class PocketNet(nn.Module):
+    """Methods work on [tokens, ...] or [rows, ...]."""
+
+    def __init__(self, config: PocketConfig) -> None:
+        super().__init__()
+        self.config = config
+        lm, latent = config.flow_lm, config.mimi.quantizer.dimension
+        table, dim = lm.lookup_table, lm.transformer.d_model
+        hidden = lm.z_dim or dim
+        self.text = nn.Embedding(table.n_bins + 1, table.rank or dim)
+        self.widen = nn.Linear(table.rank, dim, bias=False) if table.rank else nn.Identity()
+        self.latent = nn.Linear(latent, dim, bias=False)
+        self.heard = nn.Linear(config.mimi.heard, dim, bias=False)
+        self.first = nn.Parameter(torch.empty(latent))
+        self.begin = nn.Parameter(torch.empty(1, 1, dim)) if lm.insert_bos_before_voice else None
+        self.backbone = Decoder(backbone_config(lm.transformer))
+        self.narrow = nn.Linear(dim, hidden, bias=False) if lm.z_dim else nn.Identity()
+        self.end = nn.Linear(hidden, 1)
+        self.head = FlowHead(lm.flow, latent, hidden, config.steps)
+
+    def embed(self, kind: Tensor, id: Tensor, row: Tensor) -> Tensor:
+        """[tokens] int64 each, and row [tokens, values] of a latent -> [tokens, dim]."""
+        latent, heard = (each(row[:, : each.in_features]) for each in (self.latent, self.heard))
+        found = torch.where((kind == LATENT)[:, None], latent, heard)
+        text = self.widen(self.text(id.where(kind == TEXT, 0)))
+        found = torch.where((kind == TEXT)[:, None], text, found)
+        if self.begin is not None:
+            found = torch.where((kind == BEGIN)[:, None], self.begin[0], found)
+        return found
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Of inputs [tokens, dim] at positions [tokens]: [tokens, hidden]."""
+        found: Tensor = self.narrow(self.backbone(x, positions, attend))
+        return found
+
+
+def sources(net: PocketNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    lm = FLOW_LM
+    found = {
+        "text.weight": same(f"{lm}conditioner.embed.weight"),
+        "latent.weight": same(f"{lm}input_linear.weight"),
+        "heard.weight": same(f"{lm}speaker_proj_weight"),
+        "first": same(f"{lm}bos_emb"),
+        "backbone.norm.weight": same(f"{lm}out_norm.weight"),
+        "backbone.norm.bias": same(f"{lm}out_norm.bias"),
+        "end.weight": same(f"{lm}out_eos.weight"),
+        "end.bias": same(f"{lm}out_eos.bias"),
+    }
+    optional = {
+        "widen.weight": "conditioner.proj.weight",
+        "begin": "bos_before_voice",
+        "narrow.weight": "z_proj.weight",
+    }
+    state = net.state_dict()
+    found |= {ours: same(f"{lm}{theirs}") for ours, theirs in optional.items() if ours in state}
+    found |= stack_sources(net.backbone.config, "backbone.", f"{lm}transformer.")
+    names = (name for name in state if name.startswith("head."))
+    return found | {name: same(f"{lm}flow_net.{_head_name(name[5:])}") for name in names}
+
+
+def _head_name(ours: str) -> str:
+    part, theirs = next(pair for pair in _HEAD_PARTS if ours.startswith(pair[0]))
+    rest = ours.removeprefix(part)
+    if part in ("embeddings.", "blocks."):
+        number, _, inner = rest.partition(".")
+        known, name = next(pair for pair in _HEAD.items() if inner.startswith(pair[0]))
+        rest = f"{number}.{name}{inner.removeprefix(known)}"
+    return theirs + rest
+
+
+def load_net(checkpoint: Path, device: str) -> PocketNet:
+    """The talker of a checkpoint folder, in float32; raises CheckpointError.
+
+    On a CPU a step takes as long as its weights are big: those that are published in two bytes
+    stay in two.
+    """
+    with torch.device("meta"):
+        net = PocketNet(load_config(checkpoint))
+    stated, shards = sources(net), Shards.of(checkpoint)
+    others = (MIMI, f"{FLOW_LM}emb_std", f"{FLOW_LM}emb_mean")
+    check(net, stated, shards, others=others)  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    fill(net, stated, shards, others=others)
+    net.head.freeze()
+    net.eval().requires_grad_(False)
+    if device == "cpu":
+        halve(net, lossless=True)
+    return net
+
+
+def load_encoder(checkpoint: Path, device: str) -> PocketEncoder:
+    """What turns recordings into latents; raises CheckpointError."""
+    with torch.device("meta"):
+        net = PocketEncoder(load_config(checkpoint).mimi)
+    unused = (f"{MIMI}{part}" for part in ("decoder", "upsample.", "quantizer."))
+    others, shards = (FLOW_LM, *unused), Shards.of(checkpoint)
+    check(net, encoder_sources(net), shards, others=others)
+    net.to_empty(device=torch.device(device))
+    fill(net, encoder_sources(net), shards, others=others)
+    return net.eval().requires_grad_(False)

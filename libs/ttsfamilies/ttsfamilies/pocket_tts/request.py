@@ -1,0 +1,151 @@
+"""A request as Pocket TTS takes it, its voice, and its prompts. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter, completed
+from ttscommon.wire.pieces import Boundary, Piece
+from ttsfamilies.base.lm.asked import chosen, plain_text
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.pocket_tts.sizes import PocketConfig
+from ttsfamilies.pocket_tts.text import Chunks, prompt
+from ttsfamilies.pocket_tts.tokenizer import Tokenizer
+
+# What a position holds: a text id, a latent, a recording's latent, what stands before a voice, or
+# a position of a published voice, whose keys and values are known.
+TEXT, LATENT, HEARD, BEGIN, KEPT = range(5)
+_ENDLESS: Final = 1 << 40
+# The package's estimate of the longest speech.
+_TOKENS_A_SECOND, _SECONDS_BEYOND = 3.0, 2.0
+_PROMPT_SHARE: Final = 2
+_AFTER: Final = "frames_after_eos"
+_THRESHOLD: Final = "eos_threshold"
+
+
+def parameters(config: PocketConfig) -> tuple[Parameter, ...]:
+    """Settings of the package that have no field of their own."""
+    return (
+        Parameter(
+            *(_AFTER, "integer", -1, "Frames behind the end of speech; -1: by the text.", -1, 100)
+        ),
+        Parameter(
+            *(_THRESHOLD, "number", config.default_eos_threshold),
+            *("What the logit of the end has to exceed.", -100, 100),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class PocketDrawing:
+    """How latents are drawn. deviation: of the noise. after: negative follows from the text."""
+
+    deviation: float
+    threshold: float
+    after: int
+
+    @classmethod
+    def of(cls, request: SpeechRequest, config: PocketConfig) -> Self:
+        """The request's wishes over the checkpoint's."""
+        extra = completed(parameters(config), request.extra_params)
+        hot = chosen(request.sampling.temperature, config.default_temperature)
+        return cls(math.sqrt(hot), float(extra[_THRESHOLD]), int(extra[_AFTER]))
+
+
+class Voice(NamedTuple):
+    """The positions that a prompt begins with: kind and id [positions] int64, latents of a
+    recording [positions, values].
+    """
+
+    kind: Array
+    id: Array
+    row: Array
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is prefilled of one chunk of the text.
+
+    length: positions, with the voice before the tokens and the first latent behind them. frames:
+    the most that may follow. after: those behind the end of speech. longest_s: see PassageStream.
+    """
+
+    tokens: tuple[int, ...]
+    length: int
+    frames: int
+    after: int
+    longest_s: float
+
+
+class PocketPrepared(Prepared):
+    """A request whose text is read chunk by chunk: the model needs all of one at once."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        config: PocketConfig,
+        voice: Voice,
+        tokenizer: Tokenizer,
+        positions: int,
+        most: int | None = None,
+    ) -> None:
+        """positions: of prompt and speech. most: frames of a chunk, for tests of the engine."""
+        self.request, self.voice = request, voice
+        self.drawing = PocketDrawing.of(request, config)
+        self._config, self._tokenizer = config, tokenizer
+        self._positions, self._most = positions, most or positions
+        self.most_frames = request.sampling.max_new_tokens or _ENDLESS
+        self._chunks = Chunks(config, tokenizer)
+        self._spoken = False
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
+        """A prompt for each chunk that is certain; raises TextTooLong, NothingToSay."""
+        for piece in pieces:
+            yield from self._read(plain_text(piece), ends=isinstance(piece, Boundary))
+        yield from self._read("", ends=final)
+        if final and not self._spoken:
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+
+    def _read(self, text: str, *, ends: bool) -> Iterator[Prompt]:
+        for chunk in self._chunks.feed(text, final=ends):
+            if any(c.isalnum() for c in chunk):
+                self._spoken = True
+                yield self._prompt(chunk)
+
+    def _prompt(self, chunk: str) -> Prompt:
+        text, after = prompt(self._config, chunk)
+        ids = self._tokenizer.tokens(text).ids
+        length = len(self.voice.kind) + len(ids) + 1
+        if length > (most := self._positions // _PROMPT_SHARE):
+            raise TextTooLong(
+                f"voice and a sentence take {length} positions, the model has {most} for them:"
+                " split it",
+                param="input",
+            )
+        seconds = len(ids) / _TOKENS_A_SECOND + _SECONDS_BEYOND
+        frames = math.ceil(seconds * self._config.mimi.frame_rate)
+        most = min(frames, self._most, self._positions - length)
+        asked = self.drawing.after
+        return Prompt(tuple(ids), length, most, after if asked < 0 else asked, seconds)
+
+
+def recorded(latents: Array, *, begins: bool) -> Voice:
+    """A voice made of a recording's latents [frames, values]. begins: something stands before."""
+    kind = np.full(begins + len(latents), HEARD, np.int64)
+    kind[:begins] = BEGIN
+    row = np.pad(latents.astype(np.float32), ((int(begins), 0), (0, 0)))
+    return Voice(kind, np.zeros(len(kind), np.int64), row)
+
+
+def published(rows: range, values: int) -> Voice:
+    """A voice whose keys and values are known."""
+    ids = np.arange(rows.start, rows.stop, dtype=np.int64)
+    return Voice(np.full(len(ids), KEPT, np.int64), ids, np.zeros((len(ids), values), np.float32))

@@ -1,0 +1,168 @@
+"""Qwen3-Omni's talker in the engine: Qwen3-TTS's steps, told rows of the thinker in place of ids.
+
+The row of the step that comes lies in the slot, and a few behind it, so that a device goes on by
+itself. A step whose row its thinker has not made yet is not planned; see OmniStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+import torch
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.replicas import MANY, Gender, Voice
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
+from ttsfamilies.qwen3_omni.net import OmniNet
+from ttsfamilies.qwen3_omni.request import OmniPrepared
+from ttsfamilies.qwen3_omni.stream import RING, OmniStream
+from ttsfamilies.qwen3_omni.weights import ThinkerTable, load_talker
+from ttsfamilies.qwen3_tts.config import GenerationConfig
+from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
+from ttsfamilies.qwen3_tts.request import Reader
+from ttsfamilies.qwen3_tts.stream import TOLD
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+
+SAMPLE_RATE: Final = 24_000
+FRAME_RATE_HZ: Final = 12.5
+_NUMBER: Final = Field((), "i8")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
+_GENDERS: Final[Mapping[str, Gender]] = {"chelsie": "female", "ethan": "male", "aiden": "male"}
+
+
+class Qwen3Omni(FramedTalker):
+    """A loaded checkpoint's talker. Text in place of rows is looked up in the thinker's table."""
+
+    def __init__(
+        self,
+        name: str,
+        config: OmniConfig,
+        net: OmniNet,
+        table: ThinkerTable,
+        tokenizer: TextTokenizer,
+        defaults: GenerationConfig = DEFAULTS,
+    ) -> None:
+        self.make_frames_of(net, least=0)
+        self.spec = spec_of(name, config, defaults)
+        self._net, self._table, self._tokenizer = net, table, tokenizer
+        self._defaults = defaults
+        role = (tokenizer.special("<|im_start|>"), *tokenizer.ids("assistant\n"))
+        self._opening = table.rows([*config.specials, *role])
+        self.fit(self.spec.max_positions)
+
+    @classmethod
+    def load(
+        cls, name: str, checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
+    ) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        config, net, table = load_talker(checkpoint, device=device, dtype=dtype)
+        tokenizer = TextTokenizer.load(checkpoint)
+        if tokenizer.size > table.size:
+            raise CheckpointError(
+                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, the thinker's"
+                f" table {table.size} rows"
+            )
+        return cls(name, config, net, table, tokenizer)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> OmniPrepared:
+        """A text is told as it comes, and in the language that it is in."""
+        del reference, turns
+        plain = msgspec.structs.replace(request, language="", whole_text=False)
+        told = self._reader.prepare(plain, None)
+        told.request = request
+        return OmniPrepared(told, self._table.rows, self._table.width, self._positions)
+
+    def fit(self, positions: int) -> None:
+        """Half of the positions are for what is told, half for frames, unless a request asks for
+        less.
+        """
+        self._positions = positions
+        most = min(self._defaults.max_new_tokens, positions // 2)
+        defaults = replace(self._defaults, max_new_tokens=most)
+        self._reader = Reader(
+            *(self._net.config, defaults, self._tokenizer, most - 1),
+            streaming=True,
+            positions=positions,
+        )
+
+    def open(self, prepared: Prepared) -> OmniStream:
+        assert isinstance(prepared, OmniPrepared)
+        return OmniStream(prepared, self._net.config, self._opening)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        told = rows.inputs
+        x = self._net.embed_rows(told["row"], told["kind"])
+        sound = self._net.embed_sound(told["heard"], told["codes"])
+        x = x + torch.where(told["heard"][:, None] == 0, 0, sound)
+        hidden = self._net.hidden(x, told["places"], attend["backbone"])
+        use = told["use"].index_select(0, rows.last)
+        return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        slots = rows.slots
+        told, known = state["told"][slots], state["known"][slots]
+        here = told < known
+        row = state["row"][slots, told % RING]
+        row = torch.where(here[:, None], row, self._net.pad.to(row.dtype))
+        places = (rows.positions + state["shift"][slots])[:, None].expand(-1, 3)
+        x = self._net.step_input(state["codes"][slots], row)
+        hidden = self._net.hidden(x, places, attend["backbone"])
+        use = torch.where(here, TOLD, 0)
+        return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
+
+
+def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    c = config.as_talker().talker_config
+    row = Field((c.text_hidden_size,), "f4")
+    text = {
+        "row": Field((RING, c.text_hidden_size), "f4"),
+        **dict.fromkeys(("known", "complete", "shift"), _NUMBER),
+    }
+    return ModelSpec(
+        name=name,
+        family="qwen3_omni",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=FRAME_RATE_HZ,
+        voices=tuple(_voice(speaker) for speaker in c.spk_id),
+        **framed(c, text),
+        inputs={
+            **dict.fromkeys(("heard", "use", "kind"), _NUMBER),
+            "codes": Field((c.codebooks,), "i8"),
+            "row": row,
+            "places": Field((3,), "i8"),
+        },
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
+            )
+        },
+        accepts=frozenset({"instructions", *Sampling.__struct_fields__}),
+        max_positions=c.max_position_embeddings,
+        row_width=c.text_hidden_size,
+    )
+
+
+def _voice(speaker: str) -> Voice:
+    return Voice(speaker, speaker.replace("_", " ").title(), MANY, _GENDERS.get(speaker))

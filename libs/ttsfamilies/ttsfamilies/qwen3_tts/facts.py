@@ -1,0 +1,51 @@
+"""Qwen3-TTS (12 Hz): the codec is published within each checkpoint."""
+
+from __future__ import annotations
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+_SAMPLING = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
+_CODEC_TYPE = "qwen3_tts_tokenizer_12hz"
+
+
+def _talks(signs: Signs) -> bool:
+    if signs.config:
+        return signs.config.get("model_type") == "qwen3_tts"
+    return "talker.model.codec_embedding.weight" in signs.tensors()
+
+
+def _sounds(signs: Signs) -> bool:
+    if signs.config:
+        return signs.config.get("model_type") == _CODEC_TYPE
+    return "decoder.quantizer.rvq_first.output_proj.weight" in signs.tensors()
+
+
+FAMILY = FamilyFacts(
+    name="qwen3_tts",
+    title="Qwen3-TTS",
+    fits=_talks,
+    codec=CodecFacts(
+        name="qwen3_tts",
+        title="Qwen3-TTS tokenizer, 12 Hz",
+        fits=_sounds,
+        sample_rate=24_000,
+        frame_rate_hz=12.5,
+        code="Apache-2.0",
+        weights="Apache-2.0",
+        inside="speech_tokenizer",
+    ),
+    accepts=(
+        *("adapter", "instructions", "language", "non_streaming_mode", "ref_audio", "ref_text"),
+        "task_type",
+        *("x_vector_only_mode", *_SAMPLING, *(f"subtalker_{name}" for name in _SAMPLING[:3])),
+    ),
+    code="Apache-2.0",
+    weights="Apache-2.0",
+    published=tuple(
+        f"Qwen/Qwen3-TTS-12Hz-{kind}"
+        for kind in (
+            *("0.6B-CustomVoice", "0.6B-Base"),
+            *("1.7B-CustomVoice", "1.7B-VoiceDesign", "1.7B-Base"),
+        )
+    ),
+)

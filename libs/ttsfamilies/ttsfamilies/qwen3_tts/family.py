@@ -1,0 +1,220 @@
+"""Qwen3-TTS in the engine: one frame a step, its 15 residual codes inside the step.
+
+The backbone's cache is paged and the runner's; the code predictor's lives within a frame and is
+scratch. Text that is told one token a step lies in the slot, so that a device goes on by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.wire.adapters import ADAPTER
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.qwen3_tts.cloning import Cloning
+from ttsfamilies.qwen3_tts.config import (
+    GenerationConfig,
+    TalkerConfig,
+)
+from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_config
+from ttsfamilies.qwen3_tts.frame import embed_positions
+from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
+from ttsfamilies.qwen3_tts.languages import voice_of
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.request import Qwen3Prepared, Reader
+from ttsfamilies.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker, talker_sources
+
+SAMPLE_RATE: Final = 24_000
+FRAME_RATE_HZ: Final = 12.5
+# A text has at most 20,000 characters; one of these tokens is most often several of them.
+MOST_TOKENS: Final = 8192
+# Whether training had the whole model, its talker, or that one's backbone in hand.
+_ROOTS: Final = ("", "talker.", "talker.model.")
+_NUMBER: Final = Field((), "i8")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
+
+
+class Qwen3Tts(AdaptingModel, FramedTalker):
+    """A loaded checkpoint.
+
+    cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
+    Reader.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        net: TalkerNet,
+        tokenizer: TextTokenizer,
+        defaults: GenerationConfig,
+        *,
+        cloning: Cloning | None = None,
+        pads: bool = False,
+        streaming: bool | None = None,
+    ) -> None:
+        self.make_frames_of(net)
+        self._cloning = cloning
+        self.spec = spec_of(name, net.config, defaults)
+        self._net, self._pads = net, pads
+        self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
+        self._reader = self._reading(defaults)
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        checkpoint: Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        pads: bool = False,
+    ) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
+        known = load_config(checkpoint).talker_config.text_vocab_size
+        if tokenizer.size > known:
+            raise CheckpointError(
+                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
+                f" text_vocab_size is {known}"
+            )
+        net = load_talker(checkpoint, device=device, dtype=dtype)
+        cloning = None
+        if net.config.tts_model_type == "base":
+            cloning = Cloning(*load_encoders(checkpoint, device=device))
+        return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Qwen3Prepared:
+        del turns
+        prepared = self._reader.prepare(request, reference)
+        prepared.adapter = self.row_of(request)
+        return prepared
+
+    def fit(self, positions: int) -> None:
+        """Half of the positions are for text, half for frames, unless a request asks for less."""
+        most = min(self._defaults.max_new_tokens, positions // 2)
+        self._reader = self._reading(replace(self._defaults, max_new_tokens=most), positions)
+
+    def _reading(self, defaults: GenerationConfig, positions: int | None = None) -> Reader:
+        return Reader(
+            self._net.config,
+            defaults,
+            self._tokenizer,
+            _most_tokens(defaults),
+            streaming=self._streaming,
+            positions=positions,
+        )
+
+    def adapted_parts(self) -> AdaptedParts:
+        """The backbone, the code predictor and what stands around them."""
+        return AdaptedParts(self._net, talker_sources(self._net), _ROOTS)
+
+    def open(self, prepared: Prepared) -> Qwen3Stream:
+        assert isinstance(prepared, Qwen3Prepared)
+        return Qwen3Stream(prepared, self._net.config, pads=self._pads)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        if self._cloning is None:
+            return super().revision
+        return self._cloning.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """The speaker's embedding, speaker [dim], and codes [frames, codebooks]."""
+        if self._cloning is None:
+            return super().derive(recording)
+        return self._cloning.derive(recording)
+
+    def example_reference(self) -> Arrays | None:
+        c = self._net.config.talker_config
+        if self._net.config.tts_model_type != "base":
+            return None
+        return {"speaker": np.zeros(c.hidden_size, np.float32)}
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        told = rows.inputs
+        speaker = told.get("speaker", self._net.codec.weight[:1])
+        with self.rows(lambda: told[ADAPTER]):
+            x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
+            hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        use = told["use"].index_select(0, rows.last)
+        return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        slots = rows.slots
+        told, known = state["told"][slots], state["known"][slots]
+        here = told < known
+        ids = state["text"][slots, told.clamp(max=MOST_TOKENS - 1)]
+        text = torch.where(here, ids, self._net.config.tts_pad_token_id)
+        late = torch.where(state["complete"][slots] > 0, 0, PADDED)
+        use = torch.where(here, TOLD, late)
+        with self.rows(lambda: state[ADAPTER][slots]):
+            x = self._net.step_input(state["codes"][slots], text)
+            hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
+
+
+def _most_tokens(defaults: GenerationConfig) -> int:
+    """A token needs a frame at the least, where text is told one a step."""
+    return min(MOST_TOKENS, defaults.max_new_tokens) - 1
+
+
+def accepted(config: TalkerConfig) -> frozenset[str]:
+    """Fields of a request that a checkpoint obeys."""
+    found = {"language", "task_type", "non_streaming_mode", *Sampling.__struct_fields__}
+    if config.takes_instructions:
+        found.add("instructions")
+    if config.tts_model_type == "base":
+        found |= {"ref_audio", "ref_text", "x_vector_only_mode"}
+    return frozenset(found)
+
+
+def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    c = config.talker_config
+    codes = Field((c.codebooks,), "i8")
+    inputs = {**dict.fromkeys(("text", "heard", "use"), _NUMBER), "codes": codes}
+    if config.tts_model_type == "base":
+        inputs["speaker"] = Field((c.hidden_size,), "f4")
+    text = {"text": Field((MOST_TOKENS,), "i4"), "known": _NUMBER, "complete": _NUMBER}
+    return ModelSpec(
+        name=name,
+        family="qwen3_tts",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=FRAME_RATE_HZ,
+        voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
+        **framed(c, text),
+        inputs=inputs,
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
+            )
+        },
+        accepts=accepted(config),
+        languages=config.languages,
+        max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),
+    )

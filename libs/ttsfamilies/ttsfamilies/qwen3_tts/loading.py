@@ -1,0 +1,15 @@
+"""Loading a Qwen3-TTS checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+
+
+def load(name: str, folder: Path, how: ModelOptions) -> Qwen3Tts:
+    """A checkpoint's folder as model `name`; raises CheckpointError."""
+    family = Qwen3Tts.load(name, folder, pads=how.pads, device=how.place, dtype=how.dtype)
+    family.draw_whole_frames(how.frame_in_one_launch)
+    return family

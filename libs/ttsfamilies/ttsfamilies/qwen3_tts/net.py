@@ -1,0 +1,117 @@
+"""The Qwen3-TTS talker: text and codec ids to codec frames.
+
+A position's input is the sum of what is said (a text token, projected) and what was heard (a
+control id, a speaker, or the 16 codes of a frame). The backbone gives codebook 0 of the next
+frame, the code predictor the other 15.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttsfamilies.base.lm.depth import CodeDraw
+from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig
+from ttsfamilies.qwen3_tts.predictor import CodePredictor
+from ttsfamilies.qwen3_tts.prompt import Heard
+
+
+def backbone_config(c: BackboneConfig) -> DecoderConfig:
+    """The talker's decoder. Its multimodal rotation is plain: all three positions are equal."""
+    return DecoderConfig(
+        dim=c.hidden_size,
+        layers=c.num_hidden_layers,
+        heads=c.num_attention_heads,
+        kv_heads=c.num_key_value_heads,
+        head_dim=c.head_dim,
+        hidden=c.intermediate_size,
+        eps=c.rms_norm_eps,
+        rope=RopeConfig(theta=c.rope_theta),
+        qk_norm=True,
+        qkv_bias=c.attention_bias,
+        out_bias=c.attention_bias,
+    )
+
+
+class TextProjection(nn.Module):
+    """Two layers from the text embedding's width to the talker's."""
+
+    def __init__(self, text_dim: int, dim: int, inner: int | None = None) -> None:
+        super().__init__()
+        inner = text_dim if inner is None else inner
+        self.first = nn.Linear(text_dim, inner)
+        self.second = nn.Linear(inner, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., text_dim] -> [..., dim]."""
+        return self.second(nn.functional.silu(self.first(x)))
+
+
+class FrameNet(nn.Module):
+    """What makes frames, whatever says the text: codec ids, backbone, code predictor.
+
+    Methods work on any leading dimensions unless said otherwise.
+    """
+
+    def add_frame_parts(self, config: TalkerConfig, backbone: Decoder) -> None:
+        """Behind the parts of the text, whose parameters come first."""
+        c = config.talker_config
+        self.config = config
+        self.codec = nn.Embedding(c.vocab_size, c.hidden_size)
+        self.backbone = backbone
+        self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
+        self.predictor = CodePredictor(c)
+
+    def keep_float32(self, where: torch.device | str = "cpu") -> None:
+        """After the model was cast to a narrower type: put back what must stay exact there."""
+        self.predictor.decoder.keep_float32(where)
+
+    def embed_frame(self, codes: Tensor) -> Tensor:
+        """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
+        return self.codec(codes[..., 0]) + self.predictor.embed_all(codes[..., 1:])
+
+    def embed_sound(self, heard: Tensor, codes: Tensor) -> Tensor:
+        """The codec side of positions that have no speaker's embedding.
+
+        heard: [tokens] int64, see prompt.Heard; codes: [tokens, codebooks] int64. Returns
+        [tokens, dim], of NOTHING whatever the first code is.
+        """
+        kind = heard[:, None]
+        frame = torch.where(kind == Heard.FRAME, codes, 0)
+        return torch.where(kind == Heard.FRAME, self.embed_frame(frame), self.codec(codes[:, 0]))
+
+    def code0_logits(self, hidden: Tensor) -> Tensor:
+        """[..., dim] -> [..., codec vocabulary] float32, unconstrained."""
+        return self.codec_head(hidden).float()
+
+    def residuals(self, hidden: Tensor, code0: Tensor, pick: CodeDraw) -> Tensor:
+        """Codebooks 1.. of frames: [rows, dim], [rows] -> [rows, codebooks - 1] int64."""
+        return self.predictor(hidden, self.codec(code0), pick)
+
+
+class TalkerNet(FrameNet):
+    """All parts of the talker, of which the text is ids."""
+
+    def __init__(self, config: TalkerConfig) -> None:
+        super().__init__()
+        c = config.talker_config
+        self.text = nn.Embedding(c.text_vocab_size, c.text_hidden_size)
+        self.text_projection = TextProjection(c.text_hidden_size, c.hidden_size)
+        self.add_frame_parts(config, Decoder(backbone_config(c)))
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """Text ids [...] -> [..., dim]."""
+        return self.text_projection(self.text(ids))
+
+    def step_input(self, codes: Tensor, text: Tensor) -> Tensor:
+        """What the backbone hears at a decode step.
+
+        codes: [rows, codebooks] int64, the frame before; text: [rows] int64, the text token of
+        this step, or the id of end or pad. Returns [rows, dim].
+        """
+        return self.embed_frame(codes) + self.embed_text(text)
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
+        return self.backbone(x, positions, attend)

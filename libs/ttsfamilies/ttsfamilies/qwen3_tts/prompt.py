@@ -1,0 +1,221 @@
+"""Prompt layouts: what every position of the backbone is told. No torch.
+
+A position has a text side (a token, or nothing) and a codec side (nothing, a control id, the
+speaker's embedding, or a whole frame); the input is the sum of both. With `streaming`, text beyond
+the prompt is told one token a step; without, all of it stands in the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ttsfamilies.qwen3_tts.config import TalkerConfig
+
+NO_TEXT: Final = -1
+ROLE_TOKENS: Final = 3
+_MOST_HEADER: Final = 6
+_FORCES_DIALECT: Final = ("chinese", "auto")
+
+
+class Heard(IntEnum):
+    """The codec side of a position."""
+
+    NOTHING = 0
+    CONTROL = 1  # an id of the codec's vocabulary, in the first code
+    FRAME = 2
+    SPEAKER = 3  # an embedding that travels beside the ids
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Inputs of consecutive positions.
+
+    text: [positions] int32, NO_TEXT for none; heard: [positions] uint8, see Heard;
+    codes: [positions, codebooks] int16, zeros where there is no frame.
+    """
+
+    text: npt.NDArray[np.int32]
+    heard: npt.NDArray[np.uint8]
+    codes: npt.NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __getitem__(self, part: slice) -> Positions:
+        return Positions(self.text[part], self.heard[part], self.codes[part])
+
+
+@dataclass(frozen=True, eq=False)
+class InContext:
+    """A reference that is continued: its transcript's tokens, its frames [frames, codebooks]."""
+
+    text: tuple[int, ...]
+    codes: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class PromptRequest:
+    """What a prompt is made of.
+
+    role: the three tokens that open the speaker's turn; text: tokens to speak, as far as known;
+    complete: no text follows; cloned: a speaker embedding takes the speaker's place.
+    """
+
+    role: tuple[int, ...]
+    text: tuple[int, ...]
+    complete: bool
+    streaming: bool
+    language: str = "auto"
+    speaker: str | None = None
+    instruction: tuple[int, ...] = ()
+    cloned: bool = False
+    reference: InContext | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which tokens of `spoken` stand in the prompt; the others are told one a step.
+
+    spoken: transcript of the reference, text, and the end token once the text is complete.
+    """
+
+    spoken: tuple[int, ...]
+    complete: bool
+    in_prompt: int
+
+    def step(self, step: int, pad: int) -> int | None:
+        """The text token of decode step `step` (0 follows the first frame); None: not known yet."""
+        index = self.in_prompt + step
+        if index < len(self.spoken):
+            return self.spoken[index]
+        return pad if self.complete else None
+
+
+def layout(config: TalkerConfig, r: PromptRequest) -> Layout | None:
+    """How the text is divided, or None while too little of it is known."""
+    transcript = r.reference.text if r.reference else ()
+    ending = (config.tts_eos_token_id,) if r.complete else ()
+    spoken = (*transcript, *r.text, *ending)
+    if not r.streaming:
+        return Layout(spoken, True, len(spoken)) if r.complete else None
+    wanted = 1 if r.reference is None else 1 + len(r.reference.codes)
+    if len(spoken) < wanted and not r.complete:
+        return None
+    return Layout(spoken, r.complete, wanted)
+
+
+def prompt(config: TalkerConfig, r: PromptRequest, parts: Layout) -> Positions:
+    """All positions before the first frame."""
+    rows = _Rows(config.talker_config.codebooks)
+    for token in (*r.instruction, *r.role):
+        rows.add(token)
+    _add_header(rows, config, r)
+    if r.streaming:
+        _add_aligned(rows, config, r, parts)
+    else:
+        _add_whole(rows, config, r, parts)
+    return rows.done()
+
+
+def common_positions(r: PromptRequest, parts: Layout, positions: int) -> int:
+    """How many of a prompt's `positions` come before the first that tells of the text to speak."""
+    transcript = len(r.reference.text) if r.reference else 0
+    if r.streaming:
+        return positions - _codec(r) + min(transcript, _codec(r))
+    return positions - len(parts.spoken) - _codec(r) + transcript
+
+
+def prompt_positions(r: PromptRequest, text: int) -> int:
+    """How many positions a prompt has at the most, with so many tokens of text."""
+    transcript, frames = (len(r.reference.text), len(r.reference.codes)) if r.reference else (0, 0)
+    told = 1 if r.streaming else transcript + text + 2
+    return len(r.instruction) + ROLE_TOKENS + _MOST_HEADER + frames + told
+
+
+def language_id(config: TalkerConfig, language: str, speaker: str | None) -> int | None:
+    """The codec's id of a language, None for "auto"; some speakers force their dialect."""
+    c = config.talker_config
+    dialect = c.spk_is_dialect.get(speaker.lower(), False) if speaker else False
+    if dialect and language.lower() in _FORCES_DIALECT:
+        return c.codec_language_id[str(dialect)]
+    return None if language.lower() == "auto" else c.codec_language_id[language.lower()]
+
+
+def spoken_frames(codes: npt.NDArray[np.int16], text: Sequence[int]) -> Positions:
+    """Positions of frames already made, [frames, codebooks], each with its step's text token."""
+    if len(codes) != len(text):
+        raise ValueError("every frame has one text token")
+    heard = np.full(len(codes), Heard.FRAME, np.uint8)
+    return Positions(np.array(text, np.int32), heard, codes)
+
+
+def join(parts: Sequence[Positions]) -> Positions:
+    """One after the other."""
+    return Positions(
+        np.concatenate([part.text for part in parts]),
+        np.concatenate([part.heard for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+    )
+
+
+class _Rows:
+    def __init__(self, codebooks: int) -> None:
+        self._codebooks = codebooks
+        self._rows: list[tuple[int, Heard, Any]] = []
+
+    def add(self, text: int, heard: Heard = Heard.NOTHING, codes: Any = 0) -> None:
+        self._rows.append((text, heard, codes))
+
+    def done(self) -> Positions:
+        codes = np.zeros((len(self._rows), self._codebooks), np.int16)
+        for row, (_, heard, value) in zip(codes, self._rows, strict=True):
+            if heard is Heard.FRAME:
+                row[:] = value
+            else:
+                row[0] = value
+        text = np.array([row[0] for row in self._rows], np.int32)
+        return Positions(text, np.array([row[1] for row in self._rows], np.uint8), codes)
+
+
+def _add_header(rows: _Rows, config: TalkerConfig, r: PromptRequest) -> None:
+    c = config.talker_config
+    language = language_id(config, r.language, r.speaker)
+    ids: tuple[int, ...]
+    if language is None:
+        ids = (c.codec_nothink_id, c.codec_think_bos_id, c.codec_think_eos_id)
+    else:
+        ids = (c.codec_think_id, c.codec_think_bos_id, language, c.codec_think_eos_id)
+    for number in ids:
+        rows.add(config.tts_pad_token_id, Heard.CONTROL, number)
+    if r.cloned:
+        rows.add(config.tts_pad_token_id, Heard.SPEAKER)
+    elif r.speaker:
+        rows.add(config.tts_pad_token_id, Heard.CONTROL, c.spk_id[r.speaker.lower()])
+    rows.add(config.tts_bos_token_id, Heard.CONTROL, c.codec_pad_id)
+
+
+def _add_aligned(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: Layout) -> None:
+    texts = [parts.step(i - parts.in_prompt, config.tts_pad_token_id) for i in range(_codec(r))]
+    known = [NO_TEXT if text is None else text for text in texts]
+    rows.add(known[0], Heard.CONTROL, config.talker_config.codec_bos_id)
+    if r.reference is not None:
+        for text, codes in zip(known[1:], r.reference.codes, strict=True):
+            rows.add(text, Heard.FRAME, codes)
+
+
+def _codec(r: PromptRequest) -> int:
+    return 1 if r.reference is None else 1 + len(r.reference.codes)
+
+
+def _add_whole(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: Layout) -> None:
+    for token in parts.spoken:
+        rows.add(token, Heard.CONTROL, config.talker_config.codec_pad_id)
+    rows.add(config.tts_pad_token_id, Heard.CONTROL, config.talker_config.codec_bos_id)
+    for codes in [] if r.reference is None else r.reference.codes:
+        rows.add(config.tts_pad_token_id, Heard.FRAME, codes)

@@ -1,0 +1,69 @@
+"""Qwen3-TTS: published names and shapes, weights drawn from a stated seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from ttscommon.engine.checkpoint import dump_json
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.qwen3_tts.synthetic.shapes import codec_shapes, model_shapes
+from ttsfamilies.qwen3_tts.synthetic.sizes import (
+    GENERATION,
+    PREPROCESSOR,
+    PUBLISHED_TEXT_VOCABULARY,
+    Kind,
+    Size,
+    codec_config,
+    model_config,
+)
+from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+
+_DTYPES: Final = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def write_checkpoint(
+    folder: Path,
+    size: Size = "tiny",
+    kind: Kind = "custom_voice",
+    *,
+    seed: int = 0,
+    small: bool = False,
+    published_heads: bool = False,
+    ending: float = 1.0,
+    shard_bytes: int = SHARD_BYTES,
+    dtype: str = "",
+    transformers_version: str | None = "",
+) -> None:
+    """Write a whole checkpoint. ending: how loudly the end of speech speaks among the logits.
+    published_heads: see model_config.
+
+    dtype: of the talker's tensors; by default tiny ones are float32, the others as published:
+    bfloat16, and float32 for the codec. transformers_version: what config.json names as its
+    writer, None for nothing; by default the version of the published form.
+    """
+    vocab = vocabulary(0 if size == "tiny" else PUBLISHED_TEXT_VOCABULARY)
+    config = model_config(size, kind, len(vocab), small=small, published_heads=published_heads)
+    codec = codec_config(size)
+    if transformers_version is None:
+        config.pop("transformers_version")
+    elif transformers_version:
+        config["transformers_version"] = transformers_version
+    stored = _DTYPES[dtype or ("float32" if size == "tiny" else "bfloat16")]
+    (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
+    dump_json(folder / "config.json", config)
+    dump_json(folder / "generation_config.json", GENERATION)
+    dump_json(folder / "speech_tokenizer" / "config.json", codec)
+    for place in (folder, folder / "speech_tokenizer"):
+        dump_json(place / "preprocessor_config.json", PREPROCESSOR)
+    write_tokenizer(folder, vocab)
+    eos = config["talker_config"]["codec_eos_token_id"]
+    tensors = drawn(model_shapes(config), seed, {"talker.codec_head.weight": (eos, ending)})
+    save(folder, ((name, tensor.to(stored)) for name, tensor in tensors), shard_bytes)
+    save(folder / "speech_tokenizer", drawn(codec_shapes(codec), seed), shard_bytes)

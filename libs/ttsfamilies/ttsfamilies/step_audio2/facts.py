@@ -1,0 +1,43 @@
+"""Step-Audio 2 mini: an answer to speech or text; its codec in a folder of its checkpoint."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.cosyvoice.facts import CONVDIT, FLOW, HIFT
+
+
+def _talks(signs: Signs) -> bool:
+    if signs.config:
+        return signs.config.get("model_type") == "step_audio_2"
+    return "adapter.linear1.weight" in signs.tensors()
+
+
+def _sounds(signs: Signs) -> bool:
+    return not signs.config and CONVDIT in signs.tensors()
+
+
+FAMILY: Final = FamilyFacts(
+    name="step_audio2",
+    title="Step-Audio 2 mini",
+    fits=_talks,
+    codec=CodecFacts(
+        name="step_audio2",
+        title="Step-Audio 2's flow and HiFT",
+        fits=_sounds,
+        sample_rate=24_000,
+        frame_rate_hz=25.0,
+        code="Apache-2.0",
+        weights="Apache-2.0",
+        inside="token2wav",
+        prefixes=(*FLOW, *HIFT),
+    ),
+    accepts=(
+        *("instructions", "ref_audio", "speech", "turns"),
+        *("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"),
+    ),
+    code="Apache-2.0",
+    weights="Apache-2.0",
+    published=("stepfun-ai/Step-Audio-2-mini",),
+)

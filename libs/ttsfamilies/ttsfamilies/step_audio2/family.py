@@ -1,0 +1,158 @@
+"""Step-Audio 2 mini in the engine: ids of words and of sound by turns, one a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.answering import STATE, AnsweringModel
+from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
+from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
+from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
+from ttsfamilies.base.s3.resampling import windowed_sinc
+from ttsfamilies.base.s3.tokens import RATE_HZ
+from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepSizes
+from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS
+from ttsfamilies.step_audio2.net import StepNet
+from ttsfamilies.step_audio2.request import StepPrepared, turns_of
+from ttsfamilies.step_audio2.stream import TOKEN_RATE_HZ, StepStream
+
+SAMPLE_RATE: Final = 24_000
+_TOLD: Final = ("temperature", "top_k", "top_p", "penalty", "seen", "step")
+_ACCEPTS: Final = (
+    *("instructions", "max_new_tokens", "ref_audio", "speech", "turns"),
+    *("temperature", "top_k", "top_p", "repetition_penalty"),
+)
+_EXAMPLES: Final = ("What would you say to warm a voice up?", "Say so.")
+
+
+class StepAudio2(AnsweringModel):
+    """A loaded checkpoint. Its answers are bounded by their ids, and repeat themselves rightly."""
+
+    pauses = True  # of a text that is no speech there are none to make
+    signs = None
+    hears = True
+
+    def __init__(
+        self, name: str, net: StepNet, tokenizer: Qwen2Tokenizer, voices: FlowReferences
+    ) -> None:
+        sizes = net.config.text_config
+        control = self._control = ChatIds.of(tokenizer, sizes.vocab_size)
+        self.ids = AnswerIds(control.first_audio, TOKENS, tuple(sorted(control.ends)))
+        self.spec = spec_of(name, sizes, self.ids)
+        self.cache_dtype = net.embedding.weight.dtype
+        self._net, self._tokenizer, self._voices = net, tokenizer, voices
+        self._revision = f"{voices.revision[:16]}{digest((net.hearing,))[:16]}"
+        self._positions = self.spec.max_positions
+        device = net.embedding.weight.device
+        self._never = torch.zeros(sizes.vocab_size, dtype=torch.bool, device=device)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> StepPrepared:
+        if reference is None:
+            raise BadRequest(
+                "this model speaks with the voice of a recording: send ref_audio, or name a voice"
+                " made of one",
+                param="ref_audio",
+            )
+        said = turns_of(request, turns or [None] * len(request.turns), SEGMENT_ROWS)
+        width = self._net.config.text_config.hidden_size
+        tokens, tokenizer = len(reference["token"]), self._tokenizer
+        return StepPrepared(request, said, tokens, tokenizer, self._control, width, self._positions)
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> StepStream:
+        assert isinstance(prepared, StepPrepared)
+        return StepStream(prepared, self.ids, self._tokenizer, len(self._never))
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        return self._revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a voice: see docs/decisions/0118."""
+        return self._voices.derive(recording)
+
+    def hear(self, recording: bytes) -> Arrays:
+        """Rows of what was said."""
+        return self.rows(*read_recording(recording, LEAST_SAID_S))
+
+    @torch.inference_mode()
+    def rows(self, samples: Floats, rate: int) -> Arrays:
+        """The same of samples [samples]."""
+        heard = torch.from_numpy(windowed_sinc(samples, rate, RATE_HZ))
+        rows = self._net.hearing(heard.to(self._never.device))
+        return {"row": rows.float().cpu().numpy()}
+
+    def example_reference(self) -> Arrays | None:
+        return {
+            "token": np.zeros(3, np.int16),
+            "mel": np.zeros((6, MEL_BANDS), np.float32),
+            "speaker": np.zeros((1, 192), np.float32),
+        }
+
+    def hidden(
+        self, ids: Tensor, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> Tensor:
+        del state
+        x = self._net.embedding(ids)
+        if isinstance(rows, Prompts):
+            heard = rows.inputs["heard"][:, None] > 0
+            x = torch.where(heard, rows.inputs["row"].to(x.dtype), x)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        found: Tensor = self._net.head(hidden)
+        return found
+
+    def choose(
+        self, logits: Tensor, rows: Rows, state: SlotTensors, noise: Noise
+    ) -> tuple[Tensor, Tensor]:
+        """All ids are punished that are in the sequence, the prompt's among them."""
+        real = rows.slots[: rows.real]
+        state["seen"][real, state["drawn"][real]] = 1
+        old = {name: state[name].index_select(0, rows.slots) for name in _TOLD}
+        rules = Rules(old["seen"].bool(), old["penalty"], old["step"], self._never, 0, 0)
+        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        return draw_ids(logits, noise, 0, settings, rules)
+
+
+def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:
+    """What the engine has to know of a checkpoint. Its voices are recordings."""
+    heads, number = (c.num_attention_heads, c.num_key_value_heads, c.head_size), Field((), "i8")
+    return ModelSpec(
+        name=name,
+        family="step_audio2",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=TOKEN_RATE_HZ,
+        voices=(),
+        frame=frame_of(ids),
+        replay=REPLAY,
+        state={**STATE, "penalty": Field((), "f4"), "seen": Field((c.vocab_size,), "u1")},
+        inputs={"id": number, "heard": number, "row": Field((c.hidden_size,), "f4")},
+        caches={"backbone": CacheSpec(c.num_hidden_layers, *heads)},
+        accepts=frozenset(_ACCEPTS),
+        max_positions=c.max_position_embeddings,
+        says=True,
+    )

@@ -1,0 +1,153 @@
+"""A request as Step-Audio 2 takes it, and its prompt: a chat whose last turn is answered. No torch.
+
+What a human said may be sound, whose rows stand between two marks, or text, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Piece
+from ttsfamilies.base.lm.asked import plain_text
+from ttsfamilies.base.lm.drawing import PenalisedDrawing
+from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.step_audio2.config import ChatIds
+
+USER: Final = 0
+# What the authors' examples begin with.
+_SYSTEM: Final = "You are a helpful assistant."
+_PROMPT_SHARE: Final = 2
+# Mel frames of recording and answer that the flow takes, two a token: see the codec's `windows`.
+MOST_TOKENS: Final = 2500
+
+
+# The authors' settings where a request says nothing.
+_USUAL: Final = PenalisedDrawing(temperature=0.7, top_k=0, top_p=0.9, penalty=1.05)
+
+
+class ChatTurn(NamedTuple):
+    """rows: of sound [rows, dim], in segments. human: whose it is."""
+
+    human: bool
+    text: str
+    rows: Sequence[Array] = ()
+
+
+class StepPrompt(NamedTuple):
+    """ids: of positions; `audio_patch` where one of `rows` [rows, dim] stands. frames: ids that may
+    follow. common: leading positions that are the system's.
+    """
+
+    ids: Array
+    rows: Array
+    frames: int
+    common: int
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+    def keys(self) -> Sequence[bytes]:
+        """See TalkerStream.prefix."""
+        return keys((self.ids,), self.common)
+
+
+class StepPrepared(Prepared):
+    """A request whose voice and sounds were heard. tokens: of the voice's recording."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        turns: Sequence[ChatTurn],
+        tokens: int,
+        tokenizer: Qwen2Tokenizer,
+        control: ChatIds,
+        width: int,
+        positions: int,
+    ) -> None:
+        """width: of rows. positions: of prompt and answer."""
+        self.request, self.drawing = request, _USUAL.wished(request.sampling)
+        self._turns, self._tokenizer, self.control = turns, tokenizer, control
+        self._width, self._positions = width, positions
+        asked = request.sampling.max_new_tokens or MOST_TOKENS
+        self.most_frames = min(asked, MOST_TOKENS - tokens)
+        self._text: list[str] = []
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[StepPrompt]:
+        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
+        self._text += [plain_text(piece) for piece in pieces]
+        if final:
+            yield self._prompt("".join(self._text).strip())
+
+    def _prompt(self, text: str) -> StepPrompt:
+        turns = _answered(self._turns, text)
+        system = self.request.instructions.strip() or _SYSTEM
+        before = self._role("system", system)
+        ids = [*before]
+        for turn in turns:
+            ids += self._turn(turn)
+        ids += [*self._opened("assistant\n"), self.control.speak]
+        if len(ids) > (most := self._positions // _PROMPT_SHARE):
+            raise TextTooLong(
+                f"what was said takes {len(ids)} positions, the model has {most} for it",
+                param="turns",
+            )
+        rows = [rows for turn in turns for rows in turn.rows]
+        heard = np.concatenate([np.zeros((0, self._width), np.float32), *rows])
+        most = min(self.most_frames, self._positions - len(ids))
+        return StepPrompt(np.array(ids, np.int64), heard, most, len(before))
+
+    def _turn(self, turn: ChatTurn) -> list[int]:
+        if not turn.rows:
+            return self._role("human" if turn.human else "assistant", turn.text)
+        ids, c = self._opened("human\n"), self.control
+        for rows in turn.rows:
+            ids += [c.audio_start, *[c.audio_patch] * len(rows), c.audio_end]
+        return [*ids, *self._tokenizer.ids(turn.text), self.control.end]
+
+    def _role(self, name: str, text: str) -> list[int]:
+        return [*self._opened(f"{name}\n{text}"), self.control.end]
+
+    def _opened(self, text: str) -> list[int]:
+        return [self.control.begin, *self._tokenizer.ids(text)]
+
+
+def _answered(turns: Sequence[ChatTurn], text: str) -> Sequence[ChatTurn]:
+    """The turns and the request's own text: with the sound that was said last, or behind it."""
+    if not any(c.isalnum() for c in text):
+        if not (turns and turns[-1].human):
+            raise NothingToSay("there is nothing to answer", param="input")
+        return turns
+    if turns and turns[-1].rows and not turns[-1].text:
+        return [*turns[:-1], turns[-1]._replace(text=text)]
+    return [*turns, ChatTurn(human=True, text=text)]
+
+
+def turns_of(
+    request: SpeechRequest, sounds: Sequence[Arrays | None], segment: int
+) -> list[ChatTurn]:
+    """What was said before, by the human (USER) or by the model; sounds: rows that were derived of
+    each turn's. segment: most rows of one.
+
+    Raises BadRequest for sound of the model's own.
+    """
+    found = []
+    for turn, sound in zip(request.turns, sounds, strict=True):
+        human = turn.speaker == USER
+        if sound is not None and not human:
+            raise BadRequest("this model takes its own turns as text", param="turns")
+        rows = () if sound is None else _segments(sound["row"], segment)
+        found.append(ChatTurn(human, turn.text.strip(), rows))
+    return found
+
+
+def _segments(rows: Array, most: int) -> Sequence[Array]:
+    return [rows[at : at + most] for at in range(0, len(rows), most)]

@@ -1,0 +1,161 @@
+"""Tacotron 2's codec in the engine: exact state, or the chunks of an incremental server.
+
+Du et al. (2023) decode 32 frames behind the last 4 or 8 of those before, and fade one decoding into
+the other where they overlap: nothing is held back for what layers look ahead, and samples at every
+border are others than those of one shot. docs/decisions/0154 compares both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.fields import Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.codec.base import CodecSpec
+from ttsfamilies.base.codec.margins import Margins
+from ttsfamilies.base.codec.sentences import (
+    BEGINS,
+    FLAG,
+    TOLERANCE,
+    Kept,
+    SentenceCodec,
+    SentenceStream,
+    context_of,
+)
+from ttsfamilies.tacotron2.codec.net import MelVocoder
+from ttsfamilies.tacotron2.sizes import HifiganConfig
+
+_MEL: Final = "mel"
+
+
+class TacotronCodec(SentenceCodec[None]):
+    """A loaded generator. There is one voice."""
+
+    field = _MEL
+
+    def __init__(self, name: str, net: MelVocoder, config: HifiganConfig) -> None:
+        self._net, self._voice = net, config.voice
+        self.device = net.generator.conv_pre.weight.device
+        self.spec = self._spec(name, config)
+
+    def _spec(self, name: str, config: HifiganConfig) -> CodecSpec:
+        context = context_of(self._net.context, self._net.lag, config.hop_size)
+        return CodecSpec(**_facts(name, config, self._net.lag, context))
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> SentenceStream[None]:
+        if request.voice not in ("", self._voice):
+            raise UnknownVoice(f"this codec has no voice {request.voice!r}", param="voice")
+        return SentenceStream.at(None, frame, self.spec)
+
+    def advance(
+        self, x: Tensor, told: None, kept: Kept, first: int, *, ends: bool
+    ) -> tuple[Tensor, Kept]:
+        del first  # only distances matter
+        margins = Margins(kept, ends=ends)
+        return self._net(x, margins), margins.kept
+
+
+@dataclass(frozen=True)
+class GridSpec(CodecSpec):
+    """Of a codec that decodes so many frames together, always the same ones."""
+
+    together: int = 1
+
+    def samples(self, frames: int, *, final: bool) -> int:
+        whole = frames if final else frames - frames % self.together
+        return super().samples(whole, final=final)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """frames: decoded together. again: those before them that are decoded once more. power: fade by
+    equal power, as the paper does, which is louder where both are nearly the same.
+    """
+
+    frames: int = 32
+    again: int = 8
+    power: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.again < self.frames:
+            raise ValueError("a chunk holds more frames than are decoded again")
+
+    def weights(self, samples: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the new decoding and the old one, [samples] each: their sum is 1, or their power."""
+        steps = torch.arange(samples, device=like.device, dtype=like.dtype) + 0.5
+        turn = steps * (math.pi / 2 / max(1, samples))
+        rising, falling = turn.sin(), turn.cos()
+        return (rising, falling) if self.power else (rising.square(), falling.square())
+
+
+class OverlappingCodec(TacotronCodec):
+    """A loaded generator, in chunks. What is kept of a sentence: the last frames that were decoded,
+    their samples, and the frames of the next chunk so far.
+    """
+
+    def __init__(self, name: str, net: MelVocoder, config: HifiganConfig, overlap: Overlap) -> None:
+        self._overlap = overlap
+        super().__init__(name, net, config)
+
+    def _spec(self, name: str, config: HifiganConfig) -> CodecSpec:
+        frames, again = self._overlap.frames, self._overlap.again
+        context = 2 * frames - 1 + again
+        facts = _facts(name, config, again * config.hop_size, context)
+        return GridSpec(**facts, together=frames)
+
+    def advance(
+        self, x: Tensor, told: None, kept: Kept, first: int, *, ends: bool
+    ) -> tuple[Tensor, Kept]:
+        before, old, waiting = (x[..., :0], x.new_zeros(0), x[..., :0]) if kept is None else kept
+        first -= waiting.shape[-1]
+        sounds, waiting = list[Tensor](), torch.cat((waiting, x), -1)
+        for count in self._chunks(first, waiting.shape[-1], ends=ends):
+            chunk, waiting = waiting[..., :count], waiting[..., count:]
+            sound, before, old = self._decoded(before, old, chunk)
+            sounds.append(sound)
+        sounds += [old] * ends
+        return torch.cat([x.new_zeros(0), *sounds]), (before, old, waiting)
+
+    def _chunks(self, first: int, count: int, *, ends: bool) -> Iterator[int]:
+        """Frames of each chunk that is whole, of so many from `first` on."""
+        while count:
+            due = self._overlap.frames - first % self._overlap.frames
+            if due > count and not ends:
+                return
+            yield min(due, count)
+            first, count = first + due, max(0, count - due)
+
+    def _decoded(self, before: Tensor, old: Tensor, chunk: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Samples that are final, the frames to decode again, and their samples so far."""
+        whole = torch.cat((before, chunk), -1)
+        sound = self._net(whole, Margins(None, ends=True))
+        rising, falling = self._overlap.weights(len(old), sound)
+        faded = sound[: len(old)] * rising + old * falling
+        sound = torch.cat((faded, sound[len(old) :]))
+        again = min(self._overlap.again, whole.shape[-1])
+        first = whole.shape[-1] - again
+        begin = first * self._net.hop
+        return sound[:begin], whole[..., first:], sound[begin:]
+
+
+def _facts(name: str, config: HifiganConfig, lag: int, context: int) -> dict[str, Any]:
+    """What specifications of both ways say."""
+    return {
+        "name": name,
+        "family": "tacotron2",
+        "sample_rate": config.sampling_rate,
+        "samples_per_frame": config.hop_size,
+        "frame": {_MEL: Field((config.num_mels,), "f4"), BEGINS: FLAG},
+        "lag_samples": lag,
+        "context_frames": context,
+        "tolerance": TOLERANCE,
+        "voices": (Voice(config.voice, config.voice.title(), "en-US"),),
+    }

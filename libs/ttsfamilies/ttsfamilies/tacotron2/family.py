@@ -1,0 +1,185 @@
+"""Tacotron 2 in the engine: a mel frame a step, by LSTMs whose state is in the slot.
+
+It has no cache. What a step needs of its past lies in the slot, overwritten by every step, and a
+prompt computes it anew: the encoder reads the text, and a step follows for each frame that is
+known. What the prenet drops is a function of (seed, frame, layer), so that these steps do what the
+first ones did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.kv import LEAST_ROWS
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.segments import LENGTH, PLACE
+from ttsfamilies.base.talker.signs import Signs, Stall
+from ttsfamilies.piper.phones import Sentences
+from ttsfamilies.tacotron2.net import TacotronNet, Text
+from ttsfamilies.tacotron2.request import MOST_FRAMES, MOST_IDS, PARAMETERS, TacotronPrepared
+from ttsfamilies.tacotron2.sizes import HifiganConfig
+from ttsfamilies.tacotron2.stream import BEGINS, ENDS, REPLAY, TacotronStream, frame_of
+
+SIGNS: Final = Signs(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
+"""Attention that stays where it is, or goes back: the furthest place does not move."""
+_LAG_FRAMES: Final = 23
+"""What postnet and generator look ahead, as published."""
+_FIRST_FRAMES: Final = 32
+_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Tacotron2(TalkerModel):
+    """A loaded checkpoint. most_frames: of a sentence, for tests of the engine."""
+
+    signs = SIGNS
+
+    def __init__(
+        self,
+        name: str,
+        net: TacotronNet,
+        config: HifiganConfig,
+        sentences: Sentences,
+        most_frames: int = MOST_FRAMES,
+    ) -> None:
+        self._net, self._sentences, self._most = net, sentences, most_frames
+        self._carried = tuple(net.blank(MOST_IDS))
+        self.noise = Noise
+        self.spec = spec_of(name, net, config)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> TacotronPrepared:
+        del turns
+        if reference is not None or request.reference is not None:
+            raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        (voice,) = self.spec.voices
+        if request.voice not in ("", voice.id):
+            raise UnknownVoice(f"no voice {request.voice!r}; there is {voice.id}", param="voice")
+        return TacotronPrepared(request, self._sentences, self._most)
+
+    def open(self, prepared: Prepared) -> TacotronStream:
+        assert isinstance(prepared, TacotronPrepared)
+        return TacotronStream(prepared, self.spec.frame_rate_hz, self._net.sizes.mels)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        """Read texts and go through frames that are known, a step for each; all rows at once.
+
+        Reads back how far each row is, which on a device waits for the launch before.
+        """
+        del attend
+        ends = [last + 1 for last in rows.last[: rows.real].tolist()]
+        begins = [0, *ends[:-1]]
+        counts = [end - begin for begin, end in zip(begins, ends, strict=True)]
+        starts = rows.positions[begins].tolist()
+        self._begin(rows.slots[[row for row, start in enumerate(starts) if not start]], state)
+        for step in range(max(counts)):
+            now = [row for row, count in enumerate(counts) if step < count]
+            enough = [*now, *[now[0]] * (LEAST_ROWS - len(now))]
+            at = [begins[row] + step for row in enough]
+            mel, positions = rows.inputs["mel"][at], rows.positions[at]
+            self._step(rows.slots[enough], len(now), mel, positions, state)
+        return self._frames(rows, rows.positions[rows.last], rows.samples, state)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        del attend
+        mel = state["mel"].index_select(0, rows.slots)
+        self._step(rows.slots, rows.real, mel, rows.positions, state)
+        return self._frames(rows, rows.positions, torch.ones_like(rows.slots).bool(), state)
+
+    def _begin(self, slots: Tensor, state: SlotTensors) -> None:
+        """Have the encoder read the slots' texts, on the CPU one by one, and forget the past."""
+        together = 1 if self.device is None else max(1, len(slots))
+        for first in range(0, len(slots), together):
+            some = slots[first : first + together]
+            lengths = state[LENGTH][some].tolist()
+            ids = state["ids"][some, : max(lengths)]
+            memory, keys = self._net.read(ids, lengths)
+            for name, found in (("memory", memory), ("keys", keys)):
+                state[name][some] = 0.0
+                state[name][some, : found.shape[1]] = found
+            for name in self._carried:
+                state[name][some] = 0.0
+
+    def _step(
+        self, slots: Tensor, real: int, mel: Tensor, positions: Tensor, state: SlotTensors
+    ) -> None:
+        """Take the state of the first `real` rows a frame on; the others are there for company."""
+        old = {name: state[name].index_select(0, slots) for name in self._carried}
+        text = Text(*(state[name].index_select(0, slots) for name in ("memory", "keys", LENGTH)))
+        noise = self.noise(state["seed"][slots], state["begun"][slots] + positions)
+        share = state["dropout"][slots][:, None]
+        drawn = (noise.uniform(draw, width) for draw, width in enumerate(self._net.sizes.prenet))
+        kept = [(one >= share) / (1 - share) for one in drawn]
+        for name, value in self._net.step(mel, kept, text, old).items():
+            state[name].index_copy_(0, slots[:real], value[:real])
+
+    def _frames(self, rows: Rows, positions: Tensor, samples: Tensor, state: SlotTensors) -> Out:
+        """A frame of each row that samples, where its state has come to."""
+        slots, real = rows.slots, slice(rows.real)
+        at = {name: state[name].index_select(0, slots) for name in ("speaking", "context")}
+        mel, gate = self._net.frame(at)
+        active = samples & (state["over"][slots] == 0)
+        ended = active & (gate > state["least"][slots])
+        place = state["weights"].index_select(0, slots).argmax(-1)
+        frames = {
+            "mel": mel,
+            BEGINS: (positions == 0).to(torch.uint8),
+            PLACE: place,
+            ENDS: ended.to(torch.uint8),
+        }
+        told = torch.where(active[:, None], mel, state["mel"][slots])
+        state["mel"].index_copy_(0, slots[real], told[real])
+        state["over"].index_copy_(0, slots[real], (state["over"][slots] + ended)[real])
+        bad = samples & ~mel.isfinite().all(-1)
+        given = {name: value[real, None] for name, value in frames.items()}
+        return Out(given, active.long()[real], ended[real], bad[real])
+
+
+def spec_of(name: str, net: TacotronNet, config: HifiganConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    c = net.sizes
+    carried = {part: Field(shape, "f4") for part, shape in net.blank(MOST_IDS).items()}
+    mel, rate_hz = Field((c.mels,), "f4"), config.frame_rate_hz
+    return ModelSpec(
+        name=name,
+        family="tacotron2",
+        sample_rate=config.sampling_rate,
+        frame_rate_hz=rate_hz,
+        voices=(Voice(config.voice, config.voice.title(), "en-US"),),
+        frame=frame_of(c.mels),
+        replay=REPLAY,
+        state={
+            "ids": Field((MOST_IDS,), "i8"),
+            "memory": Field((MOST_IDS, c.text), "f4"),
+            "keys": Field((MOST_IDS, c.attention), "f4"),
+            **carried,
+            "mel": mel,
+            **dict.fromkeys((LENGTH, "begun", "over", "seed"), _NUMBER),
+            **dict.fromkeys(("dropout", "least"), _REAL),
+        },
+        inputs={"mel": mel},
+        max_positions=MOST_FRAMES + 1,
+        lag_frames=_LAG_FRAMES,
+        chunks=ChunkSeconds(initial_s=_FIRST_FRAMES / rate_hz),
+        accepts=frozenset(("max_new_tokens",)),
+        parameters=PARAMETERS,
+    )

@@ -1,0 +1,58 @@
+"""Model families: a package each, found by what a folder's files say of themselves."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from ttscommon.engine.checkpoint import find_checkpoint
+from ttsfamilies.base.talker.adapters import MOST_RANK
+from ttsfamilies.base.talker.loading import LEXICON, ModelOptions
+from ttsfamilies.known import FAMILIES
+
+if TYPE_CHECKING:
+    from ttsfamilies.base.runners.model import TalkerModel
+
+# Before a vocoder on the same GPU: steps are short, and every stream waits for them.
+_PRIORITY: Final = -1
+
+
+class _Load(Protocol):
+    def __call__(self, name: str, folder: Path, how: ModelOptions) -> TalkerModel: ...
+
+
+def load(
+    name: str,
+    path: Path,
+    *,
+    pads: bool = False,
+    device: str = "cpu",
+    lexicon: Path = LEXICON,
+    adapters: int = 0,
+    adapter_rank: int = MOST_RANK,
+    codec: Path | None = None,
+    frame_in_one_launch: bool = False,
+) -> TalkerModel:
+    """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
+
+    pads, lexicon, codec, frame_in_one_launch: see ModelOptions. device: "cpu", "cuda" or "cuda:1";
+    checkpoints run in bfloat16 on a GPU. adapters: how many are held at once, of ranks up
+    to `adapter_rank`. Raises VoiceError, which for an unknown family lists the known ones, or
+    DeviceError. torch is imported only for families that use it.
+    """
+    from ttscommon.engine.device.device import device_of
+
+    where = device_of(device, _PRIORITY)
+    folder = find_checkpoint(str(path))
+    model = _loader(FAMILIES.of(folder).home)(
+        name, folder, ModelOptions(pads, where, lexicon, codec, frame_in_one_launch)
+    )
+    model.compute_on(where)
+    if adapters:
+        model.adapt(adapters, adapter_rank)
+    return model
+
+
+def _loader(home: str) -> _Load:
+    return cast(_Load, import_module(f"{home}.loading").load)

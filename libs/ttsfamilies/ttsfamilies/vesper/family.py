@@ -1,0 +1,268 @@
+"""The vesper family: encoders read an utterance whole, a pointer walks it, pitch goes back in.
+
+Text becomes utterances (a clause or sentence each) and an utterance becomes tokens, which the
+encoders read at once, outside the engine. Each utterance is a sequence of its own in the cache:
+one position that says the pace, then one a frame. Energy is chosen and text is quantised when a
+chunk is rendered, for all frames of all streams at once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from typing import Final, Protocol
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ttscommon.engine.nn import TurnsPairs, halve
+from ttscommon.engine.voice import VoiceFolder
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.signs import Signs, Stall
+from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
+from ttsfamilies.base.text.locales import british
+from ttsfamilies.base.text.misaki import SILENCE, Tokens, in_parts, tokens_of
+from ttsfamilies.vesper.drafts import Drafts
+from ttsfamilies.vesper.frame import MOVING, FrameChoice
+from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
+from ttsfamilies.vesper.stream import (
+    UNITS_PER_FRAME,
+    Conditioning,
+    VesperPrepared,
+    VesperSampling,
+    VesperStream,
+)
+from ttsfamilies.vesper.text import TextCodes
+from ttsfamilies.vesper.text_numba import CompiledEncoder
+
+MOST_TOKENS: Final = 384
+"""Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
+CODEBOOKS: Final = 4
+WIDTH: Final = 4
+"""Frames that a step may try: the drafter is trained for one more."""
+LAG_FRAMES: Final = 3
+"""The decoder holds so many back."""
+CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)
+"""Two frames more than it holds back: one would give 50 ms of sound, of which up to 35 are silence
+in front, which listeners are not sent, and the second chunk has to be made in what is left. With
+company it may take longer than that, though steps need little of the engine's time.
+"""
+SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
+"""The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
+it holds a token for as long as it may now and then, or three: see docs/decisions/0143.
+"""
+_ENERGY_DRAW: Final = 1
+_REMEMBERED_UTTERANCES: Final = 4096
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
+_SILENCE: Final = Tokens((SILENCE,), ())
+_NUMBER: Final = Field((), "i8")
+
+
+class Frontend(Protocol):
+    """Turns an utterance's text into phones; raises NothingToSay."""
+
+    def phones(
+        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+    ) -> Utterance: ...
+
+
+class Vesper(TalkerModel):
+    """A loaded vesper voice. paces: of each of its presets, 1 is the speaker's own.
+
+    silence: [4] the codes of a silent frame. reading: a copy of the net on the CPU that reads
+    utterances, where the net itself is on a device; its work there would disturb the engine's.
+    """
+
+    pauses = True
+    signs = SIGNS
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        net: VesperNet,
+        frontend: Frontend,
+        sampling: VesperSampling,
+        paces: Mapping[str, float],
+        silence: Sequence[int],
+        reading: VesperNet | None = None,
+    ) -> None:
+        self.spec = spec
+        self._net = net.eval()
+        self._reading = (reading or net).eval()
+        self._prosody = CompiledEncoder(self._reading.prosody)
+        self._texts = CompiledEncoder(self._reading.text)
+        self._beside = ThreadPoolExecutor(1, "vesper-text")
+        self._frame = FrameChoice(net, spec.max_positions)
+        self._text_codes = TextCodes(net.text_table)
+        self._drafts: Drafts | None = None  # steps of a processor
+        if net.text_table.device.type == "cpu":
+            halve(self._text_codes)
+            self._drafts = Drafts(net, spec.max_positions)
+        self._sampling = sampling
+        self._paces = paces
+        self._silence = torch.tensor(silence, device=net.begin.device)
+        self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
+
+    @classmethod
+    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Vesper:
+        """Read a checked voice folder's weights and lexicon."""
+        net = VesperNet(VesperConfig(**voice.config["talker"]))
+        weights = load_file(voice.talker_weights)
+        net.load_state_dict({n: w.float() for n, w in weights.items()})
+        moved = None if device == "cpu" else copy.deepcopy(net).to(device)
+        halve(net)
+        speeds = tuple(voice.config["speeds"])
+        spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
+        paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
+        sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
+        frontend = EnglishFrontend.load(voice.path)
+        return cls(spec, moved or net, frontend, sampling, paces, silence, net)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> VesperPrepared:
+        del reference, turns  # voices are part of the model
+        pace = self._paces.get(request.voice)
+        if pace is None:
+            known = ", ".join(self._paces)
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        slowest, fastest = self.spec.speeds
+        if not slowest <= request.speed <= fastest:
+            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
+        pace *= request.speed
+        phones = partial(self._phones, british=True) if british(request.language) else self._phones
+        return VesperPrepared(request, pace, phones, self._tell, self.spec.frame_rate_hz)
+
+    def open(self, prepared: Prepared) -> VesperStream:
+        assert isinstance(prepared, VesperPrepared)
+        bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
+        return VesperStream(prepared, self._sampling, bos, rate_hz)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs
+        frames = self._frame.embed(told["code"], told["told"], told["held"])
+        x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        positions = rows.positions[rows.last]
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
+            return self._drafts.first(hidden[rows.last], positions, rows, state)
+        return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
+            return self._drafts.step(rows, state, attend["backbone"])
+        x = self._frame.embed_state(rows.slots, state)
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        every = torch.ones_like(rows.slots, dtype=torch.bool)
+        return self._frame.plain(hidden, rows.positions, rows, state, every)
+
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Energy and text of all frames at once: codes [frames, 4], move [frames]."""
+        count = len(raw["code"])
+        logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
+        device = logits.device
+        settings = Settings(
+            torch.full((count,), self._sampling.energy_temperature, device=device),
+            torch.full((count,), self._sampling.top_k, device=device),
+        )
+        energy, _ = draw_ids(logits, Noise(raw["seed"], raw["frame"]), _ENERGY_DRAW, settings)
+        codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
+        codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
+        move = raw["move"].to(torch.uint8)
+        # Talkers of the release before, which may take over, ask for the row of their tolerance.
+        window = torch.zeros_like(move)
+        return {"codes": codes.to(torch.int16), "move": move, "window": window}
+
+    def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Conditioning]:
+        """An utterance, or silence, as the encoders read it."""
+        tokens = _SILENCE if utterance is None else tokens_of(utterance)
+        parts = in_parts(tokens, MOST_TOKENS) if utterance else [tokens]
+        return (self._told(part, pace) for part in parts)
+
+    @torch.inference_mode()
+    def _told(self, tokens: Tokens, pace: float) -> Conditioning:
+        """The first frame needs one of the encoders; the other one has until a chunk is due."""
+        net, ids = self._reading, torch.tensor([tokens.ids])
+        text = self._beside.submit(self._text, ids)
+        paced = net.embed_pace(torch.tensor([pace]))[0]
+        contexts = token_contexts(net, ids, self._prosody(ids))[0]
+        return Conditioning(
+            net.embed_begin(paced).numpy(),
+            (contexts + self._paces_of(tokens, pace, paced)).numpy(),
+            text.result,
+            tokens.words,
+        )
+
+    @torch.inference_mode()
+    def _text(self, ids: Tensor) -> Array:
+        encoded: Array = self._texts(ids)[0].numpy()
+        return encoded
+
+    def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:
+        """The embedded pace of an utterance, or of each of its tokens where words differ."""
+        if all(word.rate == 1.0 for word in tokens.words):
+            return paced
+        slowest, fastest = self.spec.speeds
+        paces = torch.full((len(tokens.ids),), pace)
+        for word in tokens.words:
+            # A preset's own pace may lie beyond the speeds already.
+            least, most = min(pace, slowest), max(pace, fastest)
+            paces[word.start : word.end] = min(max(pace * word.rate, least), most)
+        return self._reading.embed_pace(paces)
+
+
+def spec_of(
+    net: VesperNet,
+    name: str,
+    voices: tuple[Voice, ...],
+    sample_rate: int,
+    frame_rate_hz: float,
+    speeds: tuple[float, float],
+) -> ModelSpec:
+    """What the engine has to know of a vesper net."""
+    c = net.config
+    told, all_told = Field((c.dim,), "f4"), Field((MOST_TOKENS + 1, c.dim), "f4")
+    moving = dict.fromkeys(MOVING, _NUMBER)
+    temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
+    asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
+    return ModelSpec(
+        name=name,
+        family="vesper",
+        sample_rate=sample_rate,
+        frame_rate_hz=frame_rate_hz,
+        voices=voices,
+        frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
+        replay={"move": Field((), "u1", MOVES), "window": Field((), "u1", WIDTH)},
+        raw={**chosen, "text": Field((UNITS_PER_FRAME, c.text_dim), "f4"), "hidden": told},
+        state={
+            **moving,
+            **temperatures,
+            "hidden": told,
+            "told": all_told,
+        },
+        inputs={**asked, "told": told},
+        caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
+        max_positions=c.positions,
+        width=WIDTH,
+        lag_frames=LAG_FRAMES,
+        chunks=CHUNKS,
+        speeds=speeds,
+    )

@@ -1,0 +1,263 @@
+"""The text encoders for processors: an utterance in one compiled loop.
+
+Reading goes on beside the engine's thread. What it calls in one piece, without the interpreter's
+lock, makes neither wait for the other; as some hundred operations of torch it did, and two encoders
+side by side took as long as one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
+from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
+from ttscommon.engine.nn import ConvNeXt, HalfLinear
+from ttsfamilies.vesper.text import TextEncoder
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+_EPS: Final = np.float32(1e-5)
+_ZERO: Final = np.float32(0.0)
+_ONE: Final = np.float32(1.0)
+_NOTHING: Final = np.float32(-np.inf)
+
+
+class _Product(NamedTuple):
+    """weight: [.., in, out]. bias: [.., out]."""
+
+    weight: Floats
+    bias: Floats
+
+
+class _Norm(NamedTuple):
+    """[.., dim] each."""
+
+    weight: Floats
+    bias: Floats
+
+
+class _Convolutions(NamedTuple):
+    """Of all ConvNeXt blocks. taps: [blocks, kernel, dim]; bias, scale: [blocks, dim]."""
+
+    taps: Floats
+    bias: Floats
+    norm: _Norm
+    rise: _Product
+    fall: _Product
+    scale: Floats
+
+
+class _Layer(NamedTuple):
+    """The transformer layer."""
+
+    attention_norm: _Norm
+    qkv: _Product
+    out: _Product
+    mlp_norm: _Norm
+    rise: _Product
+    fall: _Product
+
+
+_NORMS: Final = tuple_of(_Norm, floats(2), floats(2))
+_NORM: Final = tuple_of(_Norm, floats(1), floats(1))
+_PRODUCTS: Final = tuple_of(_Product, floats(3), floats(2))
+_PRODUCT: Final = tuple_of(_Product, floats(2), floats(1))
+_CONVOLUTIONS: Final = tuple_of(
+    _Convolutions, floats(3), floats(2), _NORMS, _PRODUCTS, _PRODUCTS, floats(2)
+)
+_LAYER: Final = tuple_of(_Layer, _NORM, _PRODUCT, _PRODUCT, _NORM, _PRODUCT, _PRODUCT)
+
+
+class CompiledEncoder:
+    """A `TextEncoder` as it is now, for inference on a processor."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self._table = numbers(encoder.embedding.weight)
+        self._convolutions = _convolutions([cast(ConvNeXt, c) for c in encoder.convolutions])
+        layer = encoder.layer
+        self._layer = _Layer(
+            _norm(layer.attention_norm),
+            _product(layer.qkv),
+            _product(layer.out),
+            _norm(layer.mlp_norm),
+            _product(layer.rise),
+            _product(layer.fall),
+        )
+        self._norm, self._rounds = _norm(encoder.norm), encoder.rounds
+        self._heads = layer.heads
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """[1, tokens] int64 -> [1, tokens, dim]."""
+        ids = tokens[0].numpy()
+        x = self._table[ids]
+        _encode(x, self._convolutions, self._layer, self._norm, self._rounds, self._heads)
+        return torch.from_numpy(x)[None]
+
+
+def _norm(norm: nn.LayerNorm) -> _Norm:
+    return _Norm(numbers(norm.weight), numbers(norm.bias))
+
+
+def _product(linear: nn.Module) -> _Product:
+    weight, bias = linear.numbers() if isinstance(linear, HalfLinear) else _of_linear(linear)
+    assert bias is not None
+    return _Product(numbers(weight.T), numbers(bias))
+
+
+def _of_linear(linear: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(linear, nn.Linear)
+    return linear.weight, linear.bias
+
+
+def _convolutions(blocks: list[ConvNeXt]) -> _Convolutions:
+    norms = [_norm(block.norm) for block in blocks]
+    taps = [numbers(block.depthwise.weight[:, 0].T) for block in blocks]
+    biases = [numbers(cast(Tensor, block.depthwise.bias)) for block in blocks]
+    rises = [_product(block.rise) for block in blocks]
+    falls = [_product(block.fall) for block in blocks]
+    return _Convolutions(
+        np.stack(taps),
+        np.stack(biases),
+        _Norm(np.stack([n.weight for n in norms]), np.stack([n.bias for n in norms])),
+        _Product(np.stack([p.weight for p in rises]), np.stack([p.bias for p in rises])),
+        _Product(np.stack([p.weight for p in falls]), np.stack([p.bias for p in falls])),
+        np.stack([numbers(block.scale) for block in blocks]),
+    )
+
+
+@part
+def _multiplied(x: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
+    """Four rows at a time and two terms of each sum, which vectors of outputs then hold."""
+    (rows, inner), outer = x.shape, weight.shape[1]
+    for row in range(rows):
+        out[row] = bias
+    paired = inner // 2 * 2
+    whole = rows // 4 * 4
+    for row in range(0, whole, 4):
+        a, b, c, d = out[row], out[row + 1], out[row + 2], out[row + 3]
+        for k in range(0, paired, 2):
+            first, second = weight[k], weight[k + 1]
+            a0, a1, b0, b1 = x[row, k], x[row, k + 1], x[row + 1, k], x[row + 1, k + 1]
+            c0, c1, d0, d1 = x[row + 2, k], x[row + 2, k + 1], x[row + 3, k], x[row + 3, k + 1]
+            for n in range(outer):
+                a[n] += a0 * first[n] + a1 * second[n]
+                b[n] += b0 * first[n] + b1 * second[n]
+                c[n] += c0 * first[n] + c1 * second[n]
+                d[n] += d0 * first[n] + d1 * second[n]
+    for row in range(rows):
+        for k in range(0 if row >= whole else paired, inner):
+            one = x[row, k]
+            for n in range(outer):
+                out[row, n] += one * weight[k, n]
+
+
+@part
+def _add_mlp(
+    x: Floats,
+    rise_weight: Floats,
+    rise_bias: Floats,
+    fall_weight: Floats,
+    fall_bias: Floats,
+    wide: Floats,
+    out: Floats,
+) -> None:
+    """`out` becomes what two products and a gelu make of x."""
+    _multiplied(x, rise_weight, rise_bias, wide)
+    bent(wide)
+    _multiplied(wide, fall_weight, fall_bias, out)
+
+
+@part
+def _convolve(x: Floats, c: _Convolutions, block: int, mixed: Floats, wide: Floats) -> None:
+    tokens, dim = x.shape
+    kernel = c.taps.shape[1]
+    for token in range(tokens):
+        mixed[token] = c.bias[block]
+        for tap in range(kernel):
+            at = token + tap - kernel // 2
+            if 0 <= at < tokens:
+                for i in range(dim):
+                    mixed[token, i] += x[at, i] * c.taps[block, tap, i]
+        normed(mixed[token], c.norm.weight[block], c.norm.bias[block], _EPS)
+    fallen = np.empty((tokens, dim), np.float32)
+    rise, rise_bias = c.rise.weight[block], c.rise.bias[block]
+    fall, fall_bias = c.fall.weight[block], c.fall.bias[block]
+    _add_mlp(mixed, rise, rise_bias, fall, fall_bias, wide, fallen)
+    for token in range(tokens):
+        for i in range(dim):
+            x[token, i] += c.scale[block, i] * fallen[token, i]
+
+
+@part
+def _attend(qkv: Floats, heads: int, out: Floats) -> None:
+    """[tokens, 3 * dim] to [tokens, dim], every token to all."""
+    tokens, dim = out.shape
+    size = dim // heads
+    scale = _ONE / np.sqrt(np.float32(size))
+    scores = np.empty(tokens, np.float32)
+    for token in range(tokens):
+        for head in range(heads):
+            lane = head * size
+            highest, query = _NOTHING, qkv[token, lane : lane + size]
+            for other in range(tokens):
+                key, score = qkv[other, dim + lane : dim + lane + size], _ZERO
+                for i in range(size):
+                    score += query[i] * key[i]
+                scores[other] = score * scale
+                highest = scores[other] if scores[other] > highest else highest
+            total = _ZERO
+            for other in range(tokens):
+                scores[other] = exp(scores[other] - highest)
+            for other in range(tokens):
+                total += scores[other]
+            mixed = out[token, lane : lane + size]
+            mixed[:] = _ZERO
+            for other in range(tokens):
+                begin, share = 2 * dim + lane, scores[other] / total
+                value = qkv[other, begin : begin + size]
+                for i in range(size):
+                    mixed[i] += share * value[i]
+
+
+@part
+def _transform(x: Floats, layer: _Layer, heads: int, mixed: Floats, wide: Floats) -> None:
+    tokens, dim = x.shape
+    qkv, added = np.empty((tokens, 3 * dim), np.float32), np.empty((tokens, dim), np.float32)
+    for token in range(tokens):
+        mixed[token] = x[token]
+        normed(mixed[token], layer.attention_norm.weight, layer.attention_norm.bias, _EPS)
+    _multiplied(mixed, layer.qkv.weight, layer.qkv.bias, qkv)
+    _attend(qkv, heads, mixed)
+    _multiplied(mixed, layer.out.weight, layer.out.bias, added)
+    for token in range(tokens):
+        for i in range(dim):
+            x[token, i] += added[token, i]
+        mixed[token] = x[token]
+        normed(mixed[token], layer.mlp_norm.weight, layer.mlp_norm.bias, _EPS)
+    rise, fall = layer.rise, layer.fall
+    _add_mlp(mixed, rise.weight, rise.bias, fall.weight, fall.bias, wide, added)
+    for token in range(tokens):
+        for i in range(dim):
+            x[token, i] += added[token, i]
+
+
+@compiled(floats(2), _CONVOLUTIONS, _LAYER, _NORM, INT, INT)
+def _encode(
+    x: Floats, convolutions: _Convolutions, layer: _Layer, norm: _Norm, rounds: int, heads: int
+) -> None:
+    """[tokens, dim] embedded, to what the encoder makes of them, in place."""
+    tokens, dim = x.shape
+    mixed = np.empty((tokens, dim), np.float32)
+    wide = np.empty((tokens, convolutions.rise.weight.shape[2]), np.float32)
+    for block in range(len(convolutions.taps)):
+        _convolve(x, convolutions, block, mixed, wide)
+    for _ in range(rounds):
+        _transform(x, layer, heads, mixed, wide)
+    for token in range(tokens):
+        normed(x[token], norm.weight, norm.bias, _EPS)

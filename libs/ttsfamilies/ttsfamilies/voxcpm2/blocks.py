@@ -1,0 +1,136 @@
+"""VoxCPM2's VAE: what both of its halves are made of, and the half that hears. Always float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.checkpoint import VAE, CheckpointError
+from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
+from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttsfamilies.voxcpm2.sizes import VaeSizes
+
+HEARS, SOUNDS = "encoder.", "decoder."
+_MEAN_TAPS: Final = 3
+
+Through: TypeAlias = Callable[[CausalConv1d | CausalUpsample1d, Tensor], Tensor]
+
+
+class CausalUnit(nn.Module):
+    """A dilated convolution within channels and one across them, around a residual."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.before, self.between = Snake(channels), Snake(channels)
+        self.wide = CausalConv1d(channels, channels, KERNEL, dilation=dilation, groups=channels)
+        self.point = nn.Conv1d(channels, channels, 1)
+
+    def forward(self, x: Tensor, through: Through) -> Tensor:
+        """[batch, channels, steps] -> the same. through: the way through a convolution."""
+        inner = through(self.wide, self.before(x))
+        found: Tensor = x + self.point(self.between(inner))
+        return found
+
+
+def causal_units(channels: int) -> nn.ModuleList:
+    """One for each dilation."""
+    return nn.ModuleList(CausalUnit(channels, dilation) for dilation in DILATIONS)
+
+
+class Narrowing(nn.Module):
+    """Residual units, and a convolution that takes `rate` steps as one and doubles the width."""
+
+    def __init__(self, channels: int, rate: int) -> None:
+        super().__init__()
+        self.units, self.rate = causal_units(channels), rate
+        self.before = Snake(channels)
+        self.down = nn.Conv1d(channels, 2 * channels, 2 * rate, rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, channels, steps] -> [batch, 2 * channels, steps / rate]."""
+        for unit in self.units:
+            x = unit(x, _whole)
+        found: Tensor = self.down(nn.functional.pad(self.before(x), (self.rate, 0)))
+        return found
+
+
+def _whole(conv: CausalConv1d | CausalUpsample1d, x: Tensor) -> Tensor:
+    """All of a sound at once."""
+    found: Tensor = conv(x)
+    return found
+
+
+class VaeEncoder(nn.Module):
+    """A recording to latents: the means, of which the reference draws nothing."""
+
+    def __init__(self, c: VaeSizes) -> None:
+        super().__init__()
+        self.sizes = c
+        self.first = CausalConv1d(1, c.encoder_dim, KERNEL)
+        self.blocks = nn.ModuleList(
+            Narrowing(c.encoder_dim << i, rate) for i, rate in enumerate(c.encoder_rates)
+        )
+        width = c.encoder_dim << len(c.encoder_rates)
+        self.mean = CausalConv1d(width, c.latent_dim, _MEAN_TAPS)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """[samples] of whole latents, float32 in -1..1 -> [latents, latent_dim]."""
+        x = self.first(samples[None, None])
+        for block in self.blocks:
+            x = block(x)
+        found: Tensor = self.mean(x)[0].T
+        return found
+
+
+def folded(ours: str, theirs: str) -> dict[str, Source]:
+    """A convolution whose weight is published as length and direction."""
+    names = (f"{theirs}.weight_g", f"{theirs}.weight_v")
+    return {f"{ours}.weight": Source(names, folded=True), f"{ours}.bias": same(f"{theirs}.bias")}
+
+
+def unit_parts(ours: str, theirs: str) -> dict[str, Source]:
+    """A residual unit; what both names begin with, dot included."""
+    found = {
+        f"{ours}before.alpha": same(f"{theirs}block.0.alpha"),
+        f"{ours}between.alpha": same(f"{theirs}block.2.alpha"),
+    }
+    found |= folded(f"{ours}wide", f"{theirs}block.1")
+    return found | folded(f"{ours}point", f"{theirs}block.3")
+
+
+def encoder_sources(net: VaeEncoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = folded("first", f"{HEARS}block.0") | folded("mean", f"{HEARS}fc_mu")
+    for i in range(len(net.blocks)):
+        ours, theirs = f"blocks.{i}.", f"{HEARS}block.{i + 1}.block."
+        for unit in range(len(DILATIONS)):
+            found |= unit_parts(f"{ours}units.{unit}.", f"{theirs}{unit}.")
+        found[f"{ours}before.alpha"] = same(f"{theirs}{len(DILATIONS)}.alpha")
+        found |= folded(f"{ours}down", f"{theirs}{len(DILATIONS) + 1}")
+    return found
+
+
+def vae_shards(folder: Path) -> Shards:
+    """The VAE's tensors, in a file of their own; raises CheckpointError."""
+    if not (folder / VAE).exists():
+        raise CheckpointError(
+            f"{folder} has no {VAE}: `antiphon convert {folder}` makes it of the published pickle"
+        )
+    return Shards([folder / VAE])
+
+
+def load_encoder(folder: Path, sizes: VaeSizes, device: str) -> VaeEncoder:
+    """The half that hears, of a checkpoint's folder; raises CheckpointError."""
+    with torch.device("meta"):
+        net = VaeEncoder(sizes)
+    stated, shards = encoder_sources(net), vae_shards(folder)
+    others = (SOUNDS, f"{HEARS}fc_logvar")
+    check(net, stated, shards, others=others)  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    fill(net, stated, shards, others=others)
+    return net.eval().requires_grad_(False)

@@ -1,0 +1,216 @@
+"""VoxCPM2 in the engine: a patch a step, made of noise by a flow that is solved inside the step.
+
+Two caches advance together. A patch's noise is a function of (seed, frame). Whether a patch is the
+last is known from what it is made of, before it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import digest
+from ttscommon.wire.adapters import ADAPTER
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import MANY, Voice
+from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
+from ttsfamilies.base.runners.computation import (
+    Attend,
+    Out,
+    Prompts,
+    Rows,
+    SlotTensors,
+    TwoPartComputation,
+)
+from ttsfamilies.base.sampling import Noise
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
+from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
+from ttsfamilies.voxcpm2.recordings import derived
+from ttsfamilies.voxcpm2.request import PARAMETERS, VoxcpmPrepared, clone_of
+from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
+from ttsfamilies.voxcpm2.stream import LAST, VoxcpmStream
+from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
+
+# The reference hears no end before it.
+_LEAST_PATCHES: Final = 4
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_COUNTS: Final = dict.fromkeys(("frame", "said", "over", "seed"), _NUMBER)
+_SETTINGS: Final = dict.fromkeys(("guidance", "deviation"), _REAL)
+_MOVING: Final = ("patch", *_COUNTS, *_SETTINGS)
+_ACCEPTS: Final = (
+    *("instructions", "ref_audio", "ref_text", "x_vector_only_mode"),
+    *("temperature", "max_new_tokens"),
+)
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Voxcpm2(AdaptingModel, TwoPartComputation):
+    """A loaded checkpoint. most_patches: of a passage, for tests of the engine."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: VoxcpmNet,
+        encoder: VaeEncoder,
+        tokenizer: CharacterTokenizer,
+        most_patches: int | None = None,
+    ) -> None:
+        self.spec = spec_of(name, net.config)
+        self.noise = Noise
+        self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
+        self._most, self._positions, self._revision = most_patches, self.spec.max_positions, ""
+        self.cache_dtype = dtype = net.text.weight.dtype
+        width = (net.config.lm_config.hidden_size,)
+        patch = self.spec.frame["patch"].shape
+        self.hidden = {
+            BASE: (width, dtype),
+            RESIDUAL: (width, dtype),
+            "patch": (patch, torch.float32),
+            "samples": ((), torch.bool),
+        }
+
+    @classmethod
+    def load(
+        cls, name: str, checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
+    ) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        net, tokenizer = load_net(checkpoint, device, dtype), CharacterTokenizer.load(checkpoint)
+        c = net.config
+        if tokenizer.size > c.lm_config.vocab_size:
+            raise CheckpointError(
+                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
+                f" vocab_size is {c.lm_config.vocab_size}"
+            )
+        return cls(name, net, load_encoder(checkpoint, c.audio_vae_config, device), tokenizer)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> VoxcpmPrepared:
+        del turns
+        c, clone = self._net.config, clone_of(request, reference)
+        found = VoxcpmPrepared(
+            *(request, self._tokenizer, clone, (c.patch_size, c.feat_dim)),
+            *(self._positions, self._most),
+        )
+        found.adapter = self.row_of(request)
+        return found
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> VoxcpmStream:
+        assert isinstance(prepared, VoxcpmPrepared)
+        return VoxcpmStream(prepared, self.spec.frame["patch"])
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def adapted_parts(self) -> AdaptedParts:
+        return AdaptedParts(self._net, adapted_sources(self._net), ("",))
+
+    @property
+    def revision(self) -> str:
+        self._revision = self._revision or digest((self._encoder,))[:32]
+        return self._revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """See `recordings.derived`."""
+        return derived(self._encoder, recording, self._net.config.patch_size)
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        told = rows.inputs
+        audio, last = told["audio"] > 0, rows.last
+        with self.rows(lambda: told[ADAPTER]):
+            heard = self._net.encoded(told["patch"], audio, sparse=self.device is None)
+            x = torch.where(audio[:, None], heard, self._net.text(told["id"]))
+            base, residual = self._net.hidden(x, heard, audio, rows.positions, attend)
+        found = {BASE: base[last], RESIDUAL: residual[last], "patch": told["patch"][last]}
+        return {**found, "samples": rows.samples}
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        patch = state["patch"].index_select(0, rows.slots)
+        every = torch.ones(len(patch), dtype=torch.bool, device=patch.device)
+        with self.rows(lambda: state[ADAPTER].index_select(0, rows.slots)):
+            heard = self._net.encoded(patch, every, sparse=self.device is None)
+            base, residual = self._net.hidden(heard, heard, every, rows.positions, attend)
+        return {BASE: base, RESIDUAL: residual, "patch": patch, "samples": every}
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """Make each row's patch, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
+            patch = self._patches(old, hidden)
+        active = hidden["samples"] & (old["over"] == 0)
+        stops = self._net.stops(hidden[BASE]) & (old["said"] >= _LEAST_PATCHES - 1)
+        ended = active & stops
+        moved = {
+            "patch": torch.where(active[:, None, None], patch, old["patch"]),
+            "frame": old["frame"] + active,
+            "said": old["said"] + active,
+            "over": old["over"] + ended,
+        }
+        kept = slice(real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, slots[kept], value[kept])
+        frames = {"patch": patch[kept, None], "last": ended[kept, None].to(torch.uint8)}
+        bad = (hidden["samples"] & ~patch.isfinite().flatten(1).all(1))[kept]
+        return Out(frames, active.long()[kept], ended[kept], bad)
+
+    def _patches(self, old: Mapping[str, Tensor], hidden: Mapping[str, Tensor]) -> Tensor:
+        """[rows, latents, values], of the type of the state."""
+        before = hidden["patch"]
+        noise = self.noise(old["seed"], old["frame"]).normal(0, before[0].numel())
+        noise = noise.view(before.shape).to(before.dtype) * old["deviation"][:, None, None]
+        told = self._net.told(hidden[BASE], hidden[RESIDUAL])
+        found: Tensor = self._net.solver(told, before, noise, old["guidance"])
+        return found
+
+
+def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint. A voice that is neither described nor recorded
+    follows from the seed.
+    """
+    lm = c.lm_config
+    patch = Field((c.patch_size, c.feat_dim), "f4")
+    heads = lm.num_attention_heads, lm.num_key_value_heads, lm.head_dim
+    return ModelSpec(
+        name=name,
+        family="voxcpm2",
+        sample_rate=c.audio_vae_config.out_sample_rate,
+        frame_rate_hz=c.frame_rate_hz,
+        voices=(Voice("default", "Default", MANY),),
+        frame={"patch": patch},
+        replay={**LAST, **REPLAY},
+        state={"patch": patch, **_COUNTS, **_SETTINGS},
+        inputs={"id": _NUMBER, "patch": patch, "audio": _NUMBER},
+        caches={
+            BASE: CacheSpec(lm.num_hidden_layers, *heads),
+            RESIDUAL: CacheSpec(c.residual_lm_num_layers, *heads),
+        },
+        max_positions=min(c.max_length, lm.max_position_embeddings),
+        accepts=frozenset(_ACCEPTS),
+        parameters=PARAMETERS,
+    )

@@ -1,0 +1,167 @@
+"""The networks of VoxCPM2: two language models in lockstep, and what is within a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, pad_rows
+from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttsfamilies.voxcpm2.local import PatchEncoder, rotation
+from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
+from ttsfamilies.voxcpm2.solver import PatchSolver
+
+# Caches of both language models.
+BASE, RESIDUAL = "base", "residual"
+# Of linear layers, by our names.
+_LAYERS: Final = {
+    "heard": "enc_to_lm_proj",
+    "base_told": "lm_to_dit_proj",
+    "residual_told": "res_to_dit_proj",
+    "joined": "fusion_concat_proj",
+    "stop_rise": "stop_proj",
+    "lattice.low": "fsq_layer.in_proj",
+    "lattice.high": "fsq_layer.out_proj",
+    "encoder.rise": "feat_encoder.in_proj",
+    "solver.rise": "feat_decoder.estimator.in_proj",
+    "solver.condition": "feat_decoder.estimator.cond_proj",
+    "solver.out": "feat_decoder.estimator.out_proj",
+    "solver.time.rise": "feat_decoder.estimator.time_mlp.linear_1",
+    "solver.time.out": "feat_decoder.estimator.time_mlp.linear_2",
+    "solver.interval.rise": "feat_decoder.estimator.delta_time_mlp.linear_1",
+    "solver.interval.out": "feat_decoder.estimator.delta_time_mlp.linear_2",
+}
+# What the package's adapters may name: language models, solver, and layers between them.
+_ADAPTED: Final = (
+    *("base.", "residual.", "solver.decoder."),
+    *("heard.", "base_told.", "residual_told.", "joined."),
+)
+
+
+class Lattice(nn.Module):
+    """Finite scalar quantization (Mentzer et al., 2023): a few values on a grid each."""
+
+    def __init__(self, dim: int, inner: int, steps: int) -> None:
+        super().__init__()
+        self.low, self.high, self.steps = nn.Linear(dim, inner), nn.Linear(inner, dim), steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., dim] -> the same."""
+        found: Tensor = self.high(torch.round(self.low(x).tanh() * self.steps) / self.steps)
+        return found
+
+
+class VoxcpmNet(nn.Module):
+    """Methods work on [tokens, ...] or [rows, ...]."""
+
+    def __init__(self, c: VoxcpmConfig) -> None:
+        super().__init__()
+        self.config, dim = c, c.lm_config.hidden_size
+        self.text = nn.Embedding(c.lm_config.vocab_size, dim)
+        turns = RopeConfig() if c.residual_lm_no_rope else rotation(c)
+        self.base = Decoder(lm_config(c, c.lm_config.num_hidden_layers, rotation(c)))
+        self.residual = Decoder(lm_config(c, c.residual_lm_num_layers, turns))
+        self.encoder, self.solver = PatchEncoder(c), PatchSolver(c)
+        inner, steps = c.scalar_quantization_latent_dim, c.scalar_quantization_scale
+        self.lattice = Lattice(dim, inner, steps)
+        self.heard = nn.Linear(c.encoder_config.hidden_dim, dim)
+        self.base_told = nn.Linear(dim, c.dit_config.hidden_dim)
+        self.residual_told = nn.Linear(dim, c.dit_config.hidden_dim)
+        self.joined = nn.Linear(2 * dim, dim)
+        self.stop_rise, self.stop = nn.Linear(dim, dim), nn.Linear(dim, 2, bias=False)
+
+    def encoded(self, patch: Tensor, audio: Tensor, *, sparse: bool) -> Tensor:
+        """Patches [tokens, latents, values] that are `audio` [tokens] bool -> [tokens, dim], zeros
+        elsewhere. sparse: the others are not computed, for which it is read which they are.
+        """
+        inner = self._some(patch, audio) if sparse else self.encoder(patch)
+        found: Tensor = self.heard(inner) * audio[:, None]
+        return found
+
+    def _some(self, patch: Tensor, audio: Tensor) -> Tensor:
+        places = audio.nonzero()[:, 0]
+        found = self.heard.weight.new_zeros(len(patch), self.heard.in_features)
+        if len(places):
+            found[places] = self.encoder(pad_rows(patch[places]))[: len(places)]
+        return found
+
+    def hidden(
+        self,
+        x: Tensor,
+        heard: Tensor,
+        audio: Tensor,
+        positions: Tensor,
+        attend: Mapping[str, Attend],
+    ) -> tuple[Tensor, Tensor]:
+        """Of both language models, [tokens, dim] each. x: inputs, of which `heard` are patches."""
+        base = self.base(x, positions, attend[BASE])
+        base = torch.where(audio[:, None], self.lattice(base), base)
+        # Where nothing is to be turned, all is at position 0.
+        at = torch.zeros_like(positions) if self.config.residual_lm_no_rope else positions
+        joined = self.joined(torch.cat((base, heard), -1))
+        return base, self.residual(joined, at, attend[RESIDUAL])
+
+    def told(self, base: Tensor, residual: Tensor) -> Tensor:
+        """What the solver is told: [rows, dim] each -> [rows, 2, inner]."""
+        return torch.stack((self.base_told(base), self.residual_told(residual)), 1)
+
+    def stops(self, base: Tensor) -> Tensor:
+        """Whether a patch is the last: [rows, dim], of what it is made of -> [rows] bool."""
+        go_on, stop = self.stop(nn.functional.silu(self.stop_rise(base))).unbind(-1)
+        found: Tensor = stop > go_on
+        return found
+
+
+def lm_config(c: VoxcpmConfig, layers: int, turns: RopeConfig) -> DecoderConfig:
+    """A language model's stack of blocks."""
+    lm = c.lm_config
+    return DecoderConfig(
+        dim=lm.hidden_size,
+        layers=layers,
+        heads=lm.num_attention_heads,
+        kv_heads=lm.num_key_value_heads,
+        head_dim=lm.head_dim,
+        hidden=lm.intermediate_size,
+        eps=lm.rms_norm_eps,
+        rope=turns,
+    )
+
+
+def sources(net: VoxcpmNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    estimator = "feat_decoder.estimator."
+    found = {
+        "text.weight": same("base_lm.embed_tokens.weight"),
+        "encoder.first": same("feat_encoder.special_token"),
+        "stop.weight": same("stop_head.weight"),
+    }
+    found |= decoder_sources(net.base.config, "base.", "base_lm.")
+    found |= decoder_sources(net.residual.config, "residual.", "residual_lm.")
+    encoder = net.encoder.decoder.config
+    found |= decoder_sources(encoder, "encoder.decoder.", "feat_encoder.encoder.")
+    solver = net.solver.decoder.config
+    found |= decoder_sources(solver, "solver.decoder.", f"{estimator}decoder.")
+    for ours, theirs in _LAYERS.items():
+        found |= {f"{ours}.{part}": same(f"{theirs}.{part}") for part in ("weight", "bias")}
+    return found
+
+
+def adapted_sources(net: VoxcpmNet) -> dict[str, Source]:
+    """Those of modules that adapters may name."""
+    return {name: one for name, one in sources(net).items() if name.startswith(_ADAPTED)}
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> VoxcpmNet:
+    """The talker of a checkpoint folder; raises CheckpointError."""
+    with torch.device("meta"):
+        net = VoxcpmNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    stated, shards = sources(net), Shards.of(checkpoint)
+    check(net, stated, shards)  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    fill(net, stated, shards)
+    net.solver.freeze()
+    return net.eval().requires_grad_(False)

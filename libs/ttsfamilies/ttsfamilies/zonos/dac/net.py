@@ -1,0 +1,54 @@
+"""The decoder of DAC: codes to samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.nn.dac import level_sources
+from ttscommon.engine.nn.weights import Shards, Source, check, fill
+from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
+
+_ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
+
+
+class DacDecoder(nn.Module):
+    """Frames of one stream to its samples."""
+
+    def __init__(self, c: DacSizes) -> None:
+        super().__init__()
+        self.sizes = c
+        self.levels = nn.ModuleList(
+            Level(c.codebook_size, c.codebook_dim, c.latent) for _ in range(c.n_codebooks)
+        )
+        self.decoder = WaveDecoder(c.latent, c.decoder_hidden_size, c.upsampling_ratios)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [frames, codebooks] int64 -> [frames * frame_samples]; silence surrounds them."""
+        columns = zip(self.levels, codes.T[:, None], strict=True)
+        latent: Tensor = torch.stack([level(column) for level, column in columns]).sum(0)
+        samples: Tensor = self.decoder(latent)
+        return samples
+
+
+def sources(net: DacDecoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = decoder_sources(net.sizes.upsampling_ratios, "decoder.", "decoder.")
+    for i in range(net.sizes.n_codebooks):
+        found |= level_sources(f"levels.{i}.", i, ("out_proj",))
+    return found
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
+    """The decoder in a codec's folder, in float32; raises CheckpointError."""
+    with torch.device("meta"):
+        net = DacDecoder(load_sizes(folder))
+    stated, shards = sources(net), Shards.of(folder)
+    check(net, stated, shards, others=_ENCODES)  # before its memory is asked for
+    net.to_empty(device=device)
+    fill(net, stated, shards, others=_ENCODES)
+    return net.eval().requires_grad_(False)

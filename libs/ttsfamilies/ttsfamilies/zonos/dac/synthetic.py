@@ -1,0 +1,72 @@
+"""DAC: published names, small widths, weights drawn from a seed."""
+
+from __future__ import annotations
+
+import zlib
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.dac import load_sizes
+from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
+from ttscommon.engine.nn.weights import published_shapes
+from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.zonos.dac.net import DacDecoder, sources
+
+TINY: Final[dict[str, Any]] = {
+    "model_type": "dac",
+    "encoder_hidden_size": 4,
+    "downsampling_ratios": [2, 4, 8, 8],
+    "decoder_hidden_size": 32,
+    "upsampling_ratios": [8, 8, 4, 2],
+    "n_codebooks": 9,
+    "codebook_size": 1024,
+    "codebook_dim": 8,
+    "sampling_rate": 44_100,
+    "hidden_size": 64,
+    "hop_length": 512,
+}
+
+
+def write_codec(folder: Path, *, seed: int = 0) -> None:
+    """Write config.json and model.safetensors, encoder and decoder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dump_json(folder / "config.json", TINY)
+    with torch.device("meta"):
+        encoder, decoder = DacEncoder(load_sizes(folder)), DacDecoder(load_sizes(folder))
+    shapes = published_shapes(encoder, encoder_sources(encoder))
+    shapes |= published_shapes(decoder, sources(decoder))
+    tensors = {name: drawn_sound(name, shape, seed) for name, shape in shapes.items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    """A tensor of such a codec. Signals keep about their size: samples stay within -1..1 without
+    all being near either.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    values = torch.from_numpy(random.standard_normal(shape, np.float32))
+    if name.endswith("alpha"):
+        return 1 + 0.2 * values
+    if name.endswith("bias"):
+        return 0.05 * values
+    if name.endswith(("codebook.weight", "codebook.embed")):
+        return values
+    # A step of a transposed convolution is the sum of two taps.
+    fan_in = 2 * shape[0] if ".conv_t1." in name else prod(shape[1:])
+    scale: float = 0.6 * fan_in**-0.5
+    return values * scale
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A codec."""
+    write_codec(folder, seed=seed)
+
+
+FAMILY: Final = Family(write_family, "a codec")

@@ -1,0 +1,43 @@
+"""Zonos v0.1: its codec, DAC at 44.1 kHz, is published by itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+
+_SAMPLE_RATE: Final = 44_100
+_FRAME_SAMPLES: Final = 512
+
+
+def _talks(signs: Signs) -> bool:
+    return signs.config.keys() >= {"backbone", "prefix_conditioner"}
+
+
+def _sounds(signs: Signs) -> bool:
+    return signs.config.get("model_type") == "dac"
+
+
+FAMILY = FamilyFacts(
+    name="zonos",
+    title="Zonos",
+    fits=_talks,
+    codec=CodecFacts(
+        name="dac",
+        package="ttsfamilies.zonos.dac",
+        title="DAC, 44.1 kHz",
+        fits=_sounds,
+        sample_rate=_SAMPLE_RATE,
+        frame_rate_hz=_SAMPLE_RATE / _FRAME_SAMPLES,
+        code="MIT",
+        weights="MIT",
+        published="descript/dac_44khz",
+    ),
+    accepts=(
+        *("language", "ref_audio", "ref_text", "x_vector_only_mode", "speed"),
+        *("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"),
+    ),
+    code="Apache-2.0",
+    weights="Apache-2.0",
+    published=("Zyphra/Zonos-v0.1-transformer",),
+)

@@ -1,0 +1,263 @@
+"""Zonos in the engine: a row of nine staggered codes a step, drawn with guidance by a second lane.
+
+All codebooks of a row are drawn at once, from logits of one hidden state. A prompt decides those
+codes of the first rows that belong to frames before its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+from torch import Tensor
+
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import completed
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending
+from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.sampling.min_p import OUT, unlikely
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.zonos.conditions import Conditions
+from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
+from ttsfamilies.zonos.net import ZonosNet, load_net
+from ttsfamilies.zonos.phones import Readings
+from ttsfamilies.zonos.recordings import Recordings, load_voices
+from ttsfamilies.zonos.request import (
+    MOST_FRAMES,
+    PARAMETERS,
+    SPEEDS,
+    STAGGER,
+    Layout,
+    ZonosDrawing,
+    ZonosPrepared,
+    speaker_of,
+    values_of,
+)
+from ttsfamilies.zonos.request import PHONES as WAY
+from ttsfamilies.zonos.stream import ZonosStream
+
+# A recording of 30 s, a passage and its speech.
+_POSITIONS: Final = 6144
+# Frames on either side of one that its sound depends on.
+_LOOKAHEAD: Final = 10
+_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
+_COLUMN: Final = Field((CODEBOOKS,), "i8")
+_MOVING: Final = {"last": _COLUMN, "before": _COLUMN, "over": _NUMBER, **COUNTS}
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "guidance"), _REAL),
+    **dict.fromkeys(("top_k", "limit", "seed"), _NUMBER),
+}
+# Nothing is known of who speaks: the model's own choice.
+_DEFAULT: Final = "default"
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Zonos(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: ZonosNet,
+        conditions: Conditions,
+        readings: Readings,
+        recordings: Recordings | None = None,
+        voices: Mapping[str, Array] | None = None,
+        most_frames: int = MOST_FRAMES,
+    ) -> None:
+        """most_frames: of a passage, where a request does not ask for a number."""
+        self._net, self._conditions, self._readings = net, conditions, readings
+        self._recordings = recordings or Recordings(None, None)
+        self._voices = voices or {}
+        self.spec = spec_of(name, net, self._voices, readings.tags, self._recordings.accepts)
+        self.noise = Noise
+        self.cache_dtype = net.phones.weight.dtype
+        self._positions, self._most = _POSITIONS, most_frames
+        conditioners = net.config.prefix_conditioner.conditioners
+        self._before = [one.name for one in conditioners].index(PHONES)
+        device = net.phones.weight.device
+        self._delays = torch.tensor(STAGGER.delays, device=device)
+        self._ids = torch.arange(END + 1, device=device)
+        # No codebook but the first ends a speech.
+        self._never = (self._ids == END) & (self._delays > 0)[:, None]
+
+    @classmethod
+    def load(
+        cls, name: str, checkpoint: Path, readings: Readings, *, device: str, dtype: str
+    ) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        net, conditions = load_net(checkpoint, device, dtype)
+        recordings, voices = Recordings.load(checkpoint), load_voices(checkpoint)
+        return cls(name, net, conditions, readings, recordings, voices)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> ZonosPrepared:
+        del turns
+        settings = completed(PARAMETERS, request.extra_params)
+        values = values_of(request, settings, self._speaker(request, reference))
+        rows = self._net.config.prefix_conditioner.rows
+        layout = Layout(self._before, tuple(row.name in values for row in rows))
+        told, asked = self._conditions.told(values), ZonosDrawing.of(request, settings)
+        sentences = self._readings.of(request.language, str(settings[WAY]))
+        heard, words = None, ""
+        if reference is not None and request.reference and not request.reference.x_vector_only:
+            words = request.reference.text if "codes" in reference else ""
+            heard = reference["codes"] if words else None
+        return ZonosPrepared(
+            *(request, asked, told, layout, sentences, self._positions, self._most),
+            *(heard, words),
+        )
+
+    def _speaker(self, request: SpeechRequest, reference: Arrays | None) -> Sequence[float] | None:
+        known = request.voice in self._voices
+        if reference is None and not known and request.voice != _DEFAULT:
+            there = ", ".join((_DEFAULT, *self._voices))
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {there}", param="voice")
+        return speaker_of(reference, self._voices[request.voice] if known else None)
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, _POSITIONS)
+
+    def open(self, prepared: Prepared) -> ZonosStream:
+        assert isinstance(prepared, ZonosPrepared)
+        return ZonosStream(prepared)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        return self._recordings.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        return self._recordings.derive(recording)
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        assert rows.lanes is not None
+        told, inputs = (state["told"], rows.lanes.owners), rows.inputs
+        x = self._net.embed(inputs["id"], inputs["codes"], *told)
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return self._row(hidden[rows.last], hidden[rows.lanes.second], rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        assert rows.lanes is not None
+        x = self._net.embed_columns(state["last"].index_select(0, rows.lanes.owners))
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        first = hidden[: len(rows.slots)]
+        every = torch.ones(len(first), dtype=torch.bool, device=hidden.device)
+        return self._row(first, hidden[rows.lanes.second], rows, state, every)
+
+    def _row(
+        self, told: Tensor, untold: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
+    ) -> Out:
+        """Draw each stream's next row of codes, and move its state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        slots = rows.slots
+        old = {name: state[name].index_select(0, slots) for name in (*_MOVING, *_SETTINGS)}
+        logits, plain = self._net.logits(told), self._net.logits(untold)
+        logits = plain + (logits - plain) * old["guidance"][:, None, None]
+        opening = state["opening"].index_select(0, slots).view(len(slots), -1, CODEBOOKS)
+        codes = self._placed(self._drawn(logits, old), opening, old)
+        before = Ending(old["since"], old["left"])
+        ends = (codes[:, :1] == END) & (old["made"] > 0)[:, None]
+        after = ending(ends, before, STAGGER.most)
+        active = samples & (old["over"] == 0)
+        gained = active & ~before.over
+        ended = active & (after.over | (old["made"] + 1 >= old["limit"] + STAGGER.most))
+        moved = {
+            "last": torch.where(gained[:, None], codes, old["last"]),
+            "before": torch.where(gained[:, None], old["last"], old["before"]),
+            "over": old["over"] + ended,
+            "made": old["made"] + gained,
+            "since": torch.where(gained, after.since, old["since"]),
+            "left": torch.where(gained, after.left, old["left"]),
+        }
+        kept = slice(rows.real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, slots[kept], value[kept])
+        bad = (samples & ~logits.isfinite().flatten(1).all(-1))[kept]
+        return Out(
+            {"codes": codes[kept, None].to(torch.int16)}, gained.long()[kept], ended[kept], bad
+        )
+
+    def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
+        """[rows, CODEBOOKS, ids] -> [rows, CODEBOOKS] int64, each from noise of its own."""
+        x = self._punished(logits, old).masked_fill(self._never, OUT)
+        each = {n: old[n].repeat_interleave(CODEBOOKS) for n in _SETTINGS}
+        x = unlikely(x.flatten(0, 1), each["temperature"], each["min_p"])
+        draws = (old["made"][:, None] * CODEBOOKS + self._delays).flatten()
+        settings = Settings(each["temperature"], each["top_k"], each["top_p"])
+        chosen, _ = draw_ids(x, self.noise(each["seed"], draws), 0, settings)
+        return chosen.view(-1, CODEBOOKS)
+
+    def _punished(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
+        """Ids of the last two columns, those of both twice; none before the first row."""
+        penalty = torch.where(old["made"] > 0, old["penalty"], 1.0)[:, None, None]
+        last, before = (old[name][:, :, None] == self._ids for name in ("last", "before"))
+        factor = torch.where(last, penalty, 1.0) * torch.where(before, penalty, 1.0)
+        return torch.where(logits > 0, logits / factor, logits * factor)
+
+    def _placed(self, drawn: Tensor, opening: Tensor, old: Mapping[str, Tensor]) -> Tensor:
+        """The row, [rows, CODEBOOKS]: as drawn where its frames are of the speech."""
+        made, since = old["made"], old["since"]
+        place = made.clamp(max=STAGGER.most - 1)[:, None, None].expand(-1, 1, CODEBOOKS)
+        given = opening.gather(1, place)[:, 0]
+        forced = (made < STAGGER.most)[:, None] & (given >= 0)
+        codes = torch.where(forced, given, drawn)
+        ends = (since > 0)[:, None] & (since[:, None] == self._delays)
+        codes = codes.masked_fill(ends, END)
+        past = made[:, None] - self._delays >= old["limit"][:, None]
+        return codes.masked_fill(closed(since, self._delays) | past, MASK)
+
+
+def spec_of(
+    name: str,
+    net: ZonosNet,
+    voices: Mapping[str, Array],
+    tags: Sequence[str],
+    accepts: Sequence[str],
+) -> ModelSpec:
+    """What the engine has to know of a checkpoint. tags: of languages, English first."""
+    c = net.config.backbone
+    sampling = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
+    listed = [Voice(id, id, tags[0], None, tuple(tags)) for id in (_DEFAULT, *voices)]
+    return ModelSpec(
+        name=name,
+        family="zonos",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
+        voices=tuple(listed),
+        frame=ZonosStream.frame,
+        replay=REPLAY,
+        state={
+            "opening": Field((STAGGER.most * CODEBOOKS,), "i8"),
+            "told": Field((net.rows * c.d_model,), "f4"),
+            **_MOVING,
+            **_SETTINGS,
+        },
+        inputs={"id": _NUMBER, "codes": _COLUMN},
+        caches={"backbone": CacheSpec(c.n_layer, c.heads, c.kv_heads, c.head_dim)},
+        max_positions=_POSITIONS,
+        lanes=2,
+        delay_frames=STAGGER.most,
+        lag_frames=STAGGER.most + _LOOKAHEAD,
+        accepts=frozenset(("language", "speed", *accepts, *sampling)),
+        speeds=SPEEDS,
+        parameters=PARAMETERS,
+    )

@@ -1,0 +1,141 @@
+"""The network of Zonos: rows of a prefix and columns of codes to logits of nine codebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttsfamilies.zonos.conditions import Conditions, condition_sources, projection
+from ttsfamilies.zonos.config import CODEBOOKS, END, IDS, PHONES, ZonosConfig, load_config
+from ttsfamilies.zonos.phones import SYMBOLS
+
+# Instead of a phone: a column of codes. Below it stand the rows of what a slot is told, and then
+# those of what it is not.
+COLUMN: Final = -1
+_PREFIX: Final = "prefix_conditioner."
+
+
+def decoder_config(c: ZonosConfig) -> DecoderConfig:
+    """The stack of blocks."""
+    b = c.backbone
+    return DecoderConfig(
+        *(b.d_model, b.n_layer, b.heads, b.kv_heads, b.head_dim, b.attn_mlp_d_intermediate),
+        eps=b.norm_epsilon,
+        rope=RopeConfig(interleaved=True),
+        norm="layer",
+    )
+
+
+class ZonosNet(nn.Module):
+    """All that a device computes; `conditions` stay on the host."""
+
+    def __init__(self, config: ZonosConfig) -> None:
+        super().__init__()
+        self.config = config
+        dim, prefix = config.backbone.d_model, config.prefix_conditioner
+        self.phones = nn.Embedding(len(SYMBOLS), dim)
+        self.unknown = nn.Parameter(torch.empty(len(prefix.rows), dim))
+        self.project = projection(prefix.projection, dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        self.codes = nn.Embedding(CODEBOOKS * IDS, dim)
+        self.backbone = Decoder(decoder_config(config))
+        self.heads = nn.Linear(dim, CODEBOOKS * (END + 1), bias=False)
+
+    @property
+    def rows(self) -> int:
+        """Conditions of a prefix."""
+        return len(self.unknown)
+
+    def embed_columns(self, codes: Tensor) -> Tensor:
+        """[tokens, CODEBOOKS] int64 -> the sum of their embeddings [tokens, dim]."""
+        tables = torch.arange(CODEBOOKS, device=codes.device) * IDS
+        return nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
+
+    def embed(self, ids: Tensor, codes: Tensor, told: Tensor, owners: Tensor) -> Tensor:
+        """Ids [tokens] int64, COLUMN where codes [tokens, CODEBOOKS] stand, or below it the row of
+        told [slots, rows * dim] at owners [tokens] or, beyond these, of what nothing is known of ->
+        [tokens, dim].
+        """
+        row = (COLUMN - 1 - ids).clamp(min=0)
+        place = row % self.rows
+        known = told.view(len(told), self.rows, -1)[owners, place]
+        rows = torch.where((row < self.rows)[:, None], known, self.unknown[place])
+        raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), rows)
+        prefix = self.norm(self.project(raw.to(self.phones.weight.dtype)))
+        return torch.where((ids == COLUMN)[:, None], self.embed_columns(codes), prefix)
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
+        states: Tensor = self.backbone(x, positions, attend)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, dim] -> [rows, CODEBOOKS, END + 1] float32."""
+        found: Tensor = self.heads(hidden)
+        return found.view(len(hidden), CODEBOOKS, END + 1).float()
+
+
+def sources(net: ZonosNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    every = net.config.prefix_conditioner.conditioners
+    phones = next(i for i, one in enumerate(every) if one.name == PHONES)
+    unknown = tuple(
+        f"{_PREFIX}conditioners.{i}.uncond_vector" for i in range(len(every)) if i != phones
+    )
+    books = range(CODEBOOKS)
+    found = {
+        "phones.weight": same(f"{_PREFIX}conditioners.{phones}.phoneme_embedder.weight"),
+        "unknown": Source(unknown, stacked=True),
+        "codes.weight": Source(tuple(f"embeddings.{i}.weight" for i in books), (IDS,) * CODEBOOKS),
+        "heads.weight": Source(tuple(f"heads.{i}.weight" for i in books), (END + 1,) * CODEBOOKS),
+    }
+    found |= {f"norm.{part}": same(f"{_PREFIX}norm.{part}") for part in ("weight", "bias")}
+    found |= {f"project.{n}": same(f"{_PREFIX}project.{n}") for n in net.project.state_dict()}
+    return found | _backbone_sources(net.backbone.config)
+
+
+# Of a block, by its names here.
+_BLOCK: Final = {
+    **{f"attention_norm.{part}": f"norm.{part}" for part in ("weight", "bias")},
+    **{f"mlp_norm.{part}": f"norm2.{part}" for part in ("weight", "bias")},
+    "attention.qkv.weight": "mixer.in_proj.weight",
+    "attention.out.weight": "mixer.out_proj.weight",
+    "mlp.down.weight": "mlp.fc2.weight",
+}
+
+
+def _backbone_sources(c: DecoderConfig) -> dict[str, Source]:
+    found = {f"backbone.norm.{p}": same(f"backbone.norm_f.{p}") for p in ("weight", "bias")}
+    for layer in range(c.layers):
+        ours, theirs = f"backbone.blocks.{layer}.", f"backbone.layers.{layer}."
+        found |= {f"{ours}{mine}": same(f"{theirs}{other}") for mine, other in _BLOCK.items()}
+        # The gate's half comes last there.
+        found[f"{ours}mlp.gate_up.weight"] = Source((f"{theirs}mlp.fc1.weight",), swapped=True)
+    return found
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> tuple[ZonosNet, Conditions]:
+    """The network of a checkpoint folder, and its conditions; raises CheckpointError."""
+    config, shards = load_config(checkpoint), Shards.of(checkpoint)
+    every = config.prefix_conditioner.conditioners
+    with torch.device("meta"):
+        net = ZonosNet(config).to(getattr(torch, dtype))
+        conditions = Conditions(config.prefix_conditioner.rows, config.backbone.d_model)
+    places = [i for i, one in enumerate(every) if one.name != PHONES]
+    ours, theirs = sources(net), condition_sources(conditions, places)
+    check(net, ours, shards, others=_names(theirs))  # before its memory is asked for
+    net.to_empty(device=torch.device(device))
+    conditions.to_empty(device="cpu")
+    fill(net, ours, shards, others=_names(theirs))
+    fill(conditions, theirs, shards, others=_names(ours))
+    return net.eval().requires_grad_(False), conditions.eval().requires_grad_(False)
+
+
+def _names(stated: Mapping[str, Source]) -> tuple[str, ...]:
+    return tuple(name for source in stated.values() for name in source.names)

@@ -1,0 +1,199 @@
+"""A request as Zonos takes it: its conditions, and the prompts of its text. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from ttscommon.engine.stagger import Stagger
+from ttscommon.wire.errors import BadRequest, TextTooLong
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter
+from ttscommon.wire.pieces import Pause, Piece, Text
+from ttsfamilies.base.lm.drawing import PenalisedDrawing
+from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.text.reader import Reader
+from ttsfamilies.piper.phones import Sentence, Sentences
+from ttsfamilies.zonos.config import CODEBOOKS, EMOTIONS, MASK
+from ttsfamilies.zonos.phones import ESPEAK, LANGUAGE_IDS, OWN, code_of, ids_of
+
+STAGGER: Final = Stagger.even(CODEBOOKS)
+# Instead of an id that a prompt decides: whatever is drawn.
+FREE: Final = -1
+SPEEDS: Final = 0.5, 2.0
+GUIDED: Final = "guidance"
+PHONES: Final = "phones"
+# About 20 s of speech; the model was trained on 30 s at the most.
+PASSAGE_PHONES: Final = 300
+MOST_FRAMES: Final = 86 * 30
+_LEAST_FRAMES: Final = 86
+_PLAIN: Final = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
+PARAMETERS: Final = (
+    Parameter(GUIDED, "number", 2.0, "How much the conditions count; 1 is as drawn.", 1, 10),
+    Parameter("min_p", "number", 0.1, "Codes less likely than this share are out.", 0, 1),
+    Parameter("fmax", "number", 22_050.0, "Highest frequency of the sound, in Hz.", 0, 24_000),
+    Parameter("pitch_std", "number", 20.0, "Deviation of pitch: 20 to 45 is plain.", 0, 400),
+    Parameter("speaking_rate", "number", 15.0, "Phones a second, times speed.", 0, 40),
+    *(
+        Parameter(name, "number", share, "Share of the emotions' sum.", 0, 1)
+        for name, share in zip(EMOTIONS, _PLAIN, strict=True)
+    ),
+    Parameter(
+        PHONES,
+        "choice",
+        OWN,
+        "What reads English: the project's frontend, or eSpeak NG where it is installed.",
+        choices=(OWN, ESPEAK),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ZonosDrawing(PenalisedDrawing):
+    """min_p: of the likeliest id's share; guidance: 1 is none."""
+
+    min_p: float = 0.0
+    guidance: float = 1.0
+
+    @classmethod
+    def of(cls, request: SpeechRequest, settings: Mapping[str, Any]) -> Self:
+        """The request's wishes over the reference's defaults."""
+        usual = cls(1.0, 0, 1.0, 3.0, float(settings["min_p"]), float(settings[GUIDED]))
+        return usual.wished(request.sampling)
+
+
+def values_of(
+    request: SpeechRequest, settings: Mapping[str, Any], speaker: Sequence[float] | None
+) -> dict[str, Sequence[float]]:
+    """What is known of each condition; raises BadRequest."""
+    shares = [float(settings[name]) for name in EMOTIONS]
+    if not (total := sum(shares)):
+        raise BadRequest("one emotion at the least has a share", param="extra_params")
+    if not SPEEDS[0] <= request.speed <= SPEEDS[1]:
+        raise BadRequest(f"speed is {SPEEDS[0]} to {SPEEDS[1]} with this model", param="speed")
+    found: dict[str, Sequence[float]] = {
+        "emotion": [share / total for share in shares],
+        "fmax": (float(settings["fmax"]),),
+        "pitch_std": (float(settings["pitch_std"]),),
+        "speaking_rate": (min(40.0, float(settings["speaking_rate"]) * request.speed),),
+        "language_id": (float(LANGUAGE_IDS[code_of(request.language)]),),
+    }
+    return found if speaker is None else {**found, "speaker": speaker}
+
+
+class ZonosPrompt(NamedTuple):
+    """ids: of the positions before the columns, for each lane [2, positions] int64.
+
+    columns: those that are known, [columns, CODEBOOKS] int64. opening: ids of the first rows that
+    are drawn, where the prompt decides them, [rows, CODEBOOKS] int64. limit: frames that may
+    follow.
+    """
+
+    ids: Array
+    columns: Array
+    opening: Array
+    limit: int
+
+    @property
+    def length(self) -> int:
+        return int(self.ids.shape[1]) + len(self.columns)
+
+    @property
+    def frames(self) -> int:
+        """Rows that may follow."""
+        return self.limit + STAGGER.most
+
+
+class Layout(NamedTuple):
+    """Where a prefix has its phones: so many rows of conditions `before` them and in all.
+
+    known: of each row, whether anything is said of it.
+    """
+
+    before: int
+    known: tuple[bool, ...]
+
+    def ids(self, phones: Sequence[int]) -> Array:
+        """Of both lanes: the second is told of the phones alone. See net.COLUMN for the rows."""
+        count = len(self.known)
+        told = [-2 - i if known else -2 - count - i for i, known in enumerate(self.known)]
+        untold = [-2 - count - i for i in range(count)]
+        lanes = [[*rows[: self.before], *phones, *rows[self.before :]] for rows in (told, untold)]
+        return np.array(lanes, np.int64)
+
+
+class ZonosPrepared(Prepared):
+    """A request whose text is read passage by passage: the model needs all of one at once.
+
+    told: [rows, dim], see Conditions. heard: codes of a recording that the speech goes on from,
+    [frames, CODEBOOKS], and words: what is said in it.
+    """
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        asked: ZonosDrawing,
+        told: Array,
+        layout: Layout,
+        sentences: Sentences,
+        positions: int,
+        most: int,
+        heard: Array | None = None,
+        words: str = "",
+    ) -> None:
+        """positions: of prompt and speech. most: frames of a passage, if none are asked for."""
+        self.request, self.asked, self.told = request, asked, told
+        self._layout, self._positions, self._most = layout, positions, most
+        self._reader, self._held = Reader(sentences), ""
+        none = np.zeros((0, CODEBOOKS), np.int64)
+        self._heard = none if heard is None else heard.astype(np.int64)
+        self._words = _joined(Reader(sentences).read([Text(words)], final=True)) if words else ""
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[ZonosPrompt]:
+        """A prompt for each passage that is certain; raises TextTooLong, NothingToSay."""
+        for found in self._reader.read(pieces, final=final):
+            said = _joined([found])
+            if self._held and len(self._held) + len(said) >= PASSAGE_PHONES:
+                yield self._prompt()
+                self._held = ""
+            self._held = f"{self._held} {said}".strip()
+        if final and self._held:
+            yield self._prompt()
+            self._held = ""
+
+    def _prompt(self) -> ZonosPrompt:
+        phones = ids_of(f"{self._words} {self._held}".strip())
+        rows = STAGGER.rows(self._heard, MASK, FREE)
+        begin = np.full((1, CODEBOOKS), MASK)
+        columns = np.concatenate([begin, rows[: len(self._heard)]])
+        ids = self._layout.ids(phones)
+        room = self._positions - ids.shape[1] - len(columns) - STAGGER.most
+        if room < _LEAST_FRAMES:
+            raise TextTooLong(
+                f"a sentence of {len(phones)} phones leaves no room for its speech: split it, or"
+                " send a shorter recording",
+                param="input",
+            )
+        limit = min(self.request.sampling.max_new_tokens or self._most, room)
+        return ZonosPrompt(ids, columns, rows[len(self._heard) :], limit)
+
+
+def _joined(found: Iterator[Any] | Sequence[Any]) -> str:
+    """Symbols of sentences; pauses are made for this family."""
+    said = (one for one in found if not isinstance(one, Pause))
+    parts = []
+    for one in said:
+        assert isinstance(one, Sentence)
+        parts.append("".join(one.symbols))
+    return " ".join(parts)
+
+
+def speaker_of(reference: Arrays | None, preset: Array | None) -> Sequence[float] | None:
+    """Of a recording, or of a voice that the checkpoint brings; None where neither is named."""
+    if reference is not None:
+        return [float(one) for one in reference["speaker"].reshape(-1)]
+    return None if preset is None else [float(one) for one in preset]

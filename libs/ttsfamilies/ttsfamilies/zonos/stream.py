@@ -1,0 +1,76 @@
+"""One request of Zonos on the host: a step a row, and the books of rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from types import MappingProxyType
+
+import numpy as np
+
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttsfamilies.base.lm.staggered import counts
+from ttsfamilies.base.talker.passages import PassageStream
+from ttsfamilies.base.talker.segments import ENDLESS
+from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.zonos.config import CODEBOOKS, END, IDS
+from ttsfamilies.zonos.net import COLUMN
+from ttsfamilies.zonos.request import STAGGER, ZonosPrepared, ZonosPrompt
+
+
+def ends(rows: Array) -> Array:
+    """Of rows [rows, CODEBOOKS] which is the last of its first codebook, [rows, 1] bool: an end
+    that is drawn first of all is a code like others, as the model was trained.
+    """
+    found: Array = rows[:, :1] == END
+    found[:1] = False
+    return found
+
+
+class ZonosStream(PassageStream):
+    """See TalkerStream. With guidance it has a second lane, which is told of the phones alone."""
+
+    frame = MappingProxyType({"codes": Field((CODEBOOKS,), "i2", IDS)})
+
+    def __init__(self, prepared: ZonosPrepared) -> None:
+        super().__init__(ENDLESS)
+        self._prepared = prepared
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self._prepared.asked.guidance == 1.0 else 2
+
+    def inputs(self, plan: Plan) -> Arrays:
+        return self.inputs_of(0, plan)
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        prompt: ZonosPrompt = self.passage
+        before, rows = prompt.ids.shape[1], self.spoken["codes"]
+        if plan.decode:
+            return {"id": np.full(1, COLUMN), "codes": self._last(1).astype(np.int64)}
+        none = np.zeros((before, CODEBOOKS), np.int64)
+        codes = np.concatenate([none, prompt.columns, rows])
+        ids = np.full(len(codes), COLUMN)
+        ids[:before] = prompt.ids[lane]
+        return {"id": ids[plan.start : plan.end], "codes": codes[plan.start : plan.end]}
+
+    def _last(self, count: int) -> Array:
+        """Columns before the next row; the first of a passage stands twice there."""
+        first = self.passage.columns
+        return np.concatenate([first[:1], first, self.spoken["codes"]])[-count:]
+
+    def stage(self, write: SlotWriter) -> None:
+        if self._staged:
+            return
+        self._staged = True
+        before, last = self._last(2)
+        write("before", before)
+        write("last", last)
+        for name, number in counts(ends(self.spoken["codes"]), STAGGER).items():
+            write(name, number)
+        write("over", 0)
+        write("limit", self.passage.limit)
+        write("opening", self.passage.opening.reshape(-1))
+        write("told", self._prepared.told.reshape(-1))
+        write("seed", self._prepared.request.seed)
+        for name, value in asdict(self._prepared.asked).items():
+            write(name, value)

@@ -1,0 +1,117 @@
+"""Zonos: published names and conditions, small widths, weights drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import torch
+
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.weights import published_shapes
+from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.zonos.conditions import Conditions, condition_sources
+from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
+from ttsfamilies.zonos.dac.synthetic import write_codec
+from ttsfamilies.zonos.net import ZonosNet, sources
+from ttsfamilies.zonos.speaker import SpeakerNet
+
+_LEARNED: Final = {"uncond_type": "learned"}
+CONDITIONERS: Final[list[dict[str, Any]]] = [
+    {"type": "EspeakPhonemeConditioner", "name": PHONES},
+    {
+        "type": "PassthroughConditioner",
+        "name": "speaker",
+        "cond_dim": SPEAKER,
+        "projection": "linear",
+        **_LEARNED,
+    },
+    {"type": "FourierConditioner", "name": "emotion", "input_dim": 8, **_LEARNED},
+    *(
+        {"type": "FourierConditioner", "name": name, "min_val": 0, "max_val": most, **_LEARNED}
+        for name, most in (("fmax", 24_000), ("pitch_std", 400), ("speaking_rate", 40))
+    ),
+    {
+        "type": "IntegerConditioner",
+        "name": "language_id",
+        "min_val": -1,
+        "max_val": 126,
+        **_LEARNED,
+    },
+]
+TINY: Final[dict[str, Any]] = {
+    "backbone": {
+        "d_model": 64,
+        "d_intermediate": 0,
+        "attn_mlp_d_intermediate": 96,
+        "n_layer": 2,
+        "ssm_cfg": {},
+        "attn_layer_idx": [0, 1],
+        "attn_cfg": {"num_heads": 4, "num_heads_kv": 2, "causal": True},
+        "rms_norm": False,
+        "norm_epsilon": 1e-5,
+    },
+    "prefix_conditioner": {"conditioners": CONDITIONERS, "projection": "linear"},
+    "eos_token_id": 1024,
+    "masked_token_id": 1025,
+}
+# The published heads: width follows from them.
+PUBLISHED_HEADS: Final = MappingProxyType(
+    {"d_model": 2048, "attn_cfg": {"num_heads": 16, "num_heads_kv": 4}, "n_layer": 1}
+)
+_PLANES, _BLOCKS, _INNER, _OUTER = 2, (1, 1, 1, 1), 4, 8
+
+
+def write_checkpoint(
+    folder: Path,
+    *,
+    seed: int = 0,
+    ending: float = 1.0,
+    backbone: Mapping[str, Any] = MappingProxyType({}),
+    encoders: bool = True,
+) -> None:
+    """Write a whole talker. ending: how loudly the end of speech speaks in the first codebook.
+
+    backbone: in place of TINY's, such as PUBLISHED_HEADS. encoders: with those of recordings.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    dump_json(folder / "config.json", TINY | {"backbone": {**TINY["backbone"], **backbone}})
+    config = load_config(folder)
+    every = config.prefix_conditioner.conditioners
+    with torch.device("meta"):
+        net = ZonosNet(config)
+        told = Conditions(config.prefix_conditioner.rows, config.backbone.d_model)
+    places = [place for place, one in enumerate(every) if one.name != PHONES]
+    shapes = published_shapes(net, sources(net))
+    shapes |= published_shapes(told, condition_sources(told, places))
+    save(folder, drawn(shapes, seed, {"heads.0.weight": (END, ending)}), SHARD_BYTES)
+    if encoders:
+        write_speaker(folder, seed)
+        write_codec(folder / "dac", seed=seed)
+
+
+def write_speaker(folder: Path, seed: int) -> None:
+    """The speaker encoder and its projection, narrow and shallow."""
+    with torch.device("meta"):
+        net = SpeakerNet(_PLANES, _BLOCKS, _INNER, _OUTER)
+    shapes = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    found = dict(drawn(shapes, seed))
+    for name in found:
+        if name.endswith("running_var"):
+            found[name] = found[name].abs() + 0.5
+    (folder / "speaker").mkdir(exist_ok=True)
+    save(folder / "speaker", iter(found.items()), SHARD_BYTES)
+    (folder / "lda").mkdir(exist_ok=True)
+    projection = {"weight": (SPEAKER, _OUTER), "bias": (SPEAKER,)}
+    save(folder / "lda", drawn(projection, seed), SHARD_BYTES)
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A talker, which is served with a DAC."""
+    write_checkpoint(folder, seed=seed)
+
+
+FAMILY: Final = Family(write_family, "a talker with encoders of recordings; its codec is a dac")

@@ -1,0 +1,113 @@
+"""Layers that look ahead give the same in pieces as at once, as soon as they can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv1d, conv_transpose1d, leaky_relu
+
+from ttscommon.engine.nn.flat import flat
+from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
+from ttsfamilies.base.codec.margins import Margins
+
+PLAIN = (Block(3, (1, 2), paired=False), Block(7, (3, 5), paired=False))
+PAIRED = (Block(3, (1, 3), paired=True), Block(5, (2, 1), paired=True))
+STAGES = {
+    "plain": (Stage(16, 8, PLAIN), Stage(8, 4, PLAIN)),
+    "paired": (Stage(12, 8, PAIRED), Stage(4, 2, PAIRED)),
+    "no overlap": (Stage(4, 4, PLAIN),),
+}
+
+
+def sizes(kind: str) -> Sizes:
+    return Sizes(latent=3, channels=8, speaker=0, stages=STAGES[kind])
+
+
+def drawn(kind: str) -> Generator:
+    torch.manual_seed(1)
+    return Generator(sizes(kind)).double().requires_grad_(False)
+
+
+def whole(net: Generator, z: Tensor) -> Tensor:
+    """As the paper has it: every layer pads its input with zeros."""
+    x, count = _padded(net.conv_pre, z), len(net.resblocks) // len(net.ups)
+    for index, (stage, up) in enumerate(zip(net.sizes.stages, net.ups, strict=True)):
+        assert isinstance(up, nn.ConvTranspose1d)
+        around = (stage.kernel - stage.rate) // 2
+        x = conv_transpose1d(leaky_relu(x, 0.1), up.weight, up.bias, stage.rate, around)
+        blocks = net.resblocks[index * count : (index + 1) * count]
+        x = torch.stack([_block(block, x) for block in blocks]).sum(0) / count
+    return torch.tanh(_padded(net.conv_post, leaky_relu(x, 0.01)))[0, 0]
+
+
+def _block(block: Any, x: Tensor) -> Tensor:
+    if hasattr(block, "convs"):
+        groups = [[conv] for conv in block.convs]
+    else:
+        groups = [list(pair) for pair in zip(block.convs1, block.convs2, strict=True)]
+    for convs in groups:
+        found = x
+        for conv in convs:
+            found = _padded(conv, leaky_relu(found, 0.1))
+        x = x + found
+    return x
+
+
+def _padded(conv: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(conv, nn.Conv1d)
+    dilation = conv.dilation[0]
+    around = dilation * (conv.kernel_size[0] - 1) // 2
+    return conv1d(x, conv.weight, conv.bias, padding=around, dilation=dilation)
+
+
+def pieces(net: Generator, z: Tensor, cuts: Sequence[int]) -> list[Tensor]:
+    """Samples of each piece, the last of which ends the sound."""
+    kept, found, ends = None, [], [*cuts, z.shape[-1]]
+    for number, (first, last) in enumerate(pairwise((0, *ends))):
+        margins = Margins(kept, ends=number == len(cuts))
+        found.append(net(z[..., first:last], None, margins))
+        kept = margins.kept
+    return found
+
+
+@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4), (9,), (5, 13, 14), (20,)])
+def test_pieces_are_the_whole_and_as_long_as_the_lag_says(kind: str, cuts: tuple[int, ...]) -> None:
+    net, z = drawn(kind), torch.randn(1, 3, 21, dtype=torch.float64)
+    expected = whole(net, z)
+    flat(net)
+    found = pieces(net, z, cuts)
+    torch.testing.assert_close(torch.cat(found), expected, atol=1e-12, rtol=0)
+    rate, given = len(expected) // 21, 0
+    for at, piece in zip(cuts, found, strict=False):
+        given += len(piece)
+        assert given == max(0, at * rate - net.sizes.lag)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 5])
+def test_a_sound_may_be_shorter_than_what_layers_reach(frames: int) -> None:
+    net, z = drawn("plain"), torch.randn(1, 3, frames, dtype=torch.float64)
+    expected = whole(net, z)
+    flat(net)
+    for cuts in ((), (1,), (frames,)):
+        if max(cuts, default=0) <= frames:
+            found = torch.cat(pieces(net, z, cuts))
+            torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+
+
+def test_what_is_kept_does_not_grow() -> None:
+    net, z = drawn("plain"), torch.randn(1, 3, 200, dtype=torch.float64)
+    flat(net)
+    kept, sizes_seen = None, set()
+    for at in range(40, 200, 7):
+        margins = Margins(kept, ends=False)
+        net(z[..., at : at + 7], None, margins)
+        kept = margins.kept
+        sizes_seen.add(sum(x.numel() for x in kept))
+        assert all(x.untyped_storage().nbytes() == x.nbytes for x in kept)
+    assert len(sizes_seen) <= 3

@@ -1,0 +1,51 @@
+"""Buckets of a codec's steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttsfamilies.base.codec.room import DeviceLimits, Shape, Shapes
+from vocoder.engine.scheduler import BatchLimits, Ready, schedule
+
+ROOM = DeviceLimits(states=32, streams=16, frames=32, stream_frames=16)
+
+
+def test_work_is_padded_to_the_least_bucket_that_holds_it() -> None:
+    shapes = Shapes(ROOM, extra=3)
+    assert shapes.fit(1, 1) == (1, 1)
+    assert shapes.fit(3, 5) == (4, 8)
+    assert shapes.fit(16, 17) == (16, 19)
+    assert shapes.fit(2, 0) == (2, 1)
+
+
+def test_beyond_all_buckets_it_is_padded_to_powers_of_two() -> None:
+    shapes = Shapes(ROOM)
+    assert shapes.fit(17, 3) == (32, 4)
+    assert shapes.fit(1, 100) == (1, 128)
+
+
+@pytest.mark.parametrize("extra", [0, 3, 25])
+def test_whatever_the_scheduler_picks_is_expected(extra: int) -> None:
+    shapes = Shapes(ROOM, extra)
+    expected = set(shapes.expected())
+    limits = BatchLimits(ROOM.streams, ROOM.frames, ROOM.stream_frames)
+    for streams in range(1, 20):
+        for frames in range(1, 40):
+            ready = [Ready(str(n), frames, False, 0.0) for n in range(streams)]
+            picks = schedule(ready, limits)
+            longest = max(pick.frames for pick in picks)
+            assert shapes.fit(len(picks), longest) in expected
+            assert shapes.fit(len(picks), longest + extra) in expected
+
+
+def test_what_never_comes_up_is_not_expected() -> None:
+    expected = Shapes(ROOM).expected()
+    assert Shape(16, 16) not in expected
+    assert Shape(16, 2) in expected
+    assert expected[0].rows * expected[0].frames == max(r * f for r, f in expected)
+
+
+@pytest.mark.parametrize("bad", [{"streams": 0}, {"states": 3, "streams": 4}])
+def test_a_room_that_makes_no_sense_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValueError):
+        DeviceLimits(**bad)

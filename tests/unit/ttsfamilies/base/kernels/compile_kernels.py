@@ -1,0 +1,282 @@
+"""Compile every kernel for a target, without a device. Run as a program, see test_compile.
+
+Prints a line for each: case, bytes of shared memory, and bytes of a thread's own memory, which
+registers were spilled to if it is not 0. In a process of its own, because Triton either interprets
+or compiles. Arguments: a compute capability as 90 and the names of cases, all of them if there are
+none; or --list.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from ttscommon.engine.kernels import blocks_triton, experts_triton, lora_triton
+from ttsfamilies.base.codec.kernels import behind_triton, ring_triton
+from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton, predictor_triton
+from ttsfamilies.base.sampling import draw_triton
+
+_IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
+_SAMPLE: Final = {
+    "logits": "*fp32",
+    "seeds": "*i64",
+    "frames": "*i64",
+    "temperatures": "*fp32",
+    "top_ks": "*i64",
+    "top_ps": "*fp32",
+    "seen": "*i1",
+    "made": "*i64",
+    "penalties": "*fp32",
+    "suppressed": "*i1",
+    "logits_stride": "i32",
+    "seen_stride": "i32",
+    "end": "i32",
+    "least_frames": "i32",
+    **_IDS,
+}
+_ATTEND: Final = {
+    **dict.fromkeys(("q", "keys", "values", "out"), "*bf16"),
+    **dict.fromkeys(("mixed_out", "stats_out"), "*fp32"),
+    "tables": "*i32",
+    "tiles": "*i32",
+    "scale": "fp32",
+    "table_stride": "i32",
+}
+_COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
+_STORE: Final = {
+    **dict.fromkeys(("new_keys", "new_values", "keys", "values"), "*bf16"),
+    "places": "*i64",
+    "k_stride": "i32",
+    "v_stride": "i32",
+}
+_MOVE: Final = {
+    "keys": "*bf16",
+    "values": "*bf16",
+    "source": "*i64",
+    "target": "*i64",
+    "rows": "i32",
+}
+_NORM: Final = {
+    **dict.fromkeys(("x", "added", "factors", "weight", "summed_out", "normed_out"), "*bf16"),
+    "eps": "fp32",
+}
+_ROTATE: Final = {
+    "x": "*bf16",
+    "weight": "*bf16",
+    "cosines": "*fp32",
+    "sines": "*fp32",
+    "out": "*bf16",
+    **dict.fromkeys(("row_stride", "angle_rows", "angle_stride"), "i32"),
+    "eps": "fp32",
+}
+_ROTATE_STORE: Final = {
+    **dict.fromkeys(("product", "q_out", "keys", "values"), "*bf16"),
+    **dict.fromkeys(("q_weight", "k_weight"), "*bf16"),
+    **dict.fromkeys(("cosines", "sines"), "*fp32"),
+    "places": "*i64",
+    **dict.fromkeys(("row_stride", "angle_rows", "angle_stride"), "i32"),
+    "eps": "fp32",
+}
+_FRAME: Final = {
+    **dict.fromkeys(("q", "k", "v", "keys", "values"), "*fp32"),
+    **dict.fromkeys(("q_weight", "k_weight", "cosines", "sines"), "*fp32"),
+    "out": "*bf16",
+    **dict.fromkeys(("filled", "cache_row", "angle_row"), "i32"),
+    **dict.fromkeys((f"{one}_{of}" for one in "qkv" for of in ("row", "new")), "i32"),
+    **dict.fromkeys(("scale", "eps"), "fp32"),
+}
+_PREDICT: Final = {
+    **dict.fromkeys(("inputs", "codes", "project", "project_bias", "attention_norm"), "*bf16"),
+    **dict.fromkeys(("qkv", "out", "mlp_norm", "gate_up", "down", "norm", "heads"), "*bf16"),
+    **dict.fromkeys(("x", "attended", "risen"), "*bf16"),
+    **dict.fromkeys(("q_norm", "k_norm", "cosines", "sines", "product", "logits"), "*fp32"),
+    **dict.fromkeys(("keys", "values", "temperatures", "top_ps"), "*fp32"),
+    **dict.fromkeys(("drawn", "seeds", "frames", "top_ks"), "*i64"),
+    "arrived": "*i32",
+    "eps": "fp32",
+    **dict.fromkeys(("rows", "begin", "end"), "i32"),
+}
+_BEHIND: Final = {
+    **dict.fromkeys(("x", "bias", "added", "added_bias", "alpha", "inverse"), "*fp32"),
+    **dict.fromkeys(("summed_out", "out", "tails"), "*fp32"),
+    "slots": "*i64",
+    "fresh": "*i1",
+    "lengths": "*i64",
+    **dict.fromkeys(("channels", "steps", "rate", "x_row", "x_channel"), "i32"),
+    **dict.fromkeys(("added_row", "added_channel"), "i32"),
+}
+_RING: Final = {
+    **dict.fromkeys(("q", "k", "v", "keys", "values", "out"), "*fp32"),
+    **dict.fromkeys(("slots", "positions", "lengths"), "*i64"),
+    "scale": "fp32",
+    **dict.fromkeys(("slot_stride", "k_row", "k_step", "v_row", "v_step"), "i32"),
+}
+_DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
+_UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
+_TILES: Final = dict.fromkeys(("tile_expert", "tile_first", "tile_stop"), "*i32")
+_RISE: Final = {
+    **dict.fromkeys(("x", "gate", "up", "inner"), "*bf16"),
+    "order": "*i64",
+    **_TILES,
+}
+_FALL: Final = {**dict.fromkeys(("inner", "down", "out"), "*bf16"), "order": "*i64", **_TILES}
+# Of Qwen3-Omni's talker.
+_OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS": 64}
+_LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
+_PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
+_TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
+_WHOLE_FRAME: Final = {
+    "LAYERS": 5,
+    "RESIDUALS": 15,
+    "OUTER": 2048,
+    "DIM": 1024,
+    "HEADS": 16,
+    "KV_HEADS": 8,
+    "HALF": 64,
+    "HIDDEN": 3072,
+    "VOCABULARY": 2048,
+    "POSITIONS": 16,
+    "STEP": 128,
+    "WIDE": 32,
+    "NARROW": 16,
+    "HAS_PROJECT": True,
+    "HAS_BIAS": True,
+    "HAS_TOP_K": True,
+    "HAS_TOP_P": True,
+    "PRECISION": None,
+}
+_SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
+_CODEC: Final = {"HEADS": 16, "KV_HEADS": 16, "DIM": 64, "DIM_BLOCK": 64, "GROUP": 1}
+_QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
+_FISH: Final = {**_QWEN, "HEADS": 32}
+_ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
+_NONE: Final = dict.fromkeys(_ALL, False)
+
+
+def _attend(rows: int, parts: int, heads: dict[str, int] = _QWEN) -> dict[str, Any]:
+    return {**heads, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
+
+
+# The sizes of Qwen3-TTS 1.7B, with every switch on and off; attention with 32 query heads too.
+CASES: Final = (
+    ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
+    ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
+    ("attend, short", attention_triton.attend_tiles, _ATTEND, _attend(16, 1)),
+    ("attend, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 16)),
+    ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32, 1)),
+    ("attend, 32 heads", attention_triton.attend_tiles, _ATTEND, _attend(16, 1, _FISH)),
+    ("attend, 32 heads, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 32, _FISH)),
+    ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, 1, _FISH)),
+    (
+        *("combine", attention_triton.combine_parts, _COMBINE),
+        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32},
+    ),
+    (
+        "frame, two positions",
+        frame_triton.attend_frames,
+        _FRAME,
+        {**_PREDICTOR, **_TURNED, "NEW": 2},
+    ),
+    (
+        "frame, one position",
+        frame_triton.attend_frames,
+        _FRAME,
+        {**_PREDICTOR, **_TURNED, "NEW": 1},
+    ),
+    *(
+        (f"whole frame, {rows} rows", predictor_triton.predict_frames, _PREDICT, sizes)
+        for rows in (16, 32)
+        for sizes in ({**_WHOLE_FRAME, "ROWS": rows, "STEP": 64},)
+    ),
+    (
+        *("tail, snake", behind_triton.put_behind_tails, _BEHIND),
+        {**_SUMS, "TAIL": 54, "TAIL_BLOCK": 64, "CHANNELS": 1, "STEPS": 1024},
+    ),
+    (
+        *("ring", ring_triton.attend_rings, _RING),
+        {**_CODEC, "STEPS": 16, "STEPS_BLOCK": 16, "RING": 71, "RING_BLOCK": 32},
+    ),
+    ("store", cache_triton.store_rows, _STORE, {"WIDTH": 1024, "BLOCK": 1024}),
+    ("move", cache_triton.move_rows, _MOVE, {"WIDTH": 1024, "BLOCK": 1024}),
+    (
+        *("add, norm", blocks_triton.add_norm_rows, _NORM),
+        {"SIZE": 2048, "BLOCK": 2048, "HAS_ADDED": True, "HAS_FACTORS": True},
+    ),
+    (
+        *("norm", blocks_triton.add_norm_rows, _NORM),
+        {"SIZE": 2048, "BLOCK": 2048, "HAS_ADDED": False, "HAS_FACTORS": False},
+    ),
+    (
+        *("swiglu", blocks_triton.swiglu_rows, {"gate_up": "*bf16", "out": "*bf16"}),
+        {"SIZE": 6144, "BLOCK": 1024},
+    ),
+    (
+        *("norm, rotate", blocks_triton.rotate_heads, _ROTATE),
+        {"HEADS": 16, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
+    ),
+    ("experts' rise", experts_triton.expert_rise, _RISE, {**_OMNI, "FEW": 6}),
+    ("experts' fall", experts_triton.expert_fall, _FALL, _OMNI),
+    (
+        *("norm, rotate, store", cache_triton.rotate_store_heads, _ROTATE_STORE),
+        {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
+    ),
+    *(
+        (f"adapters {part}, {kind}", kernel, {**told, **dict.fromkeys(halves, kind)}, sizes)
+        for kind in ("*bf16", "*fp32")
+        for part, kernel, told, halves, sizes in (
+            ("down", lora_triton.lora_down, _DOWN, ("x", "a"), {"SIZE": 2048, "INPUTS": 128}),
+            ("up", lora_triton.lora_up, _UP, ("b", "out"), {"SIZE": 4096, "OUTPUTS": 64}),
+        )
+        for sizes in ({**_LORA, **sizes},)
+    ),
+)
+
+
+# Of kernels that their callers give other warps or stages than there are by default.
+_OPTIONS: Final = {
+    "sample": {"num_warps": 8},
+    **{f"whole frame, {rows} rows": predictor_triton.SHAPE for rows in (16, 32)},
+}
+# What a launch finds of pointers, and Triton then knows: memory is handed out so.
+_ALIGNED: Final = [["tt.divisibility", 16]]
+_TOOLS: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+
+def spilled(cubin: bytes) -> int:
+    """Bytes of memory that each thread has for itself."""
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(_TOOLS / "cuobjdump"), "-res-usage", file.name]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return max(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", told))
+
+
+def main(target: int, names: list[str]) -> None:
+    device = GPUTarget("cuda", target, 32)
+    for name, kernel, signature, constants in CASES:
+        if names and name not in names:
+            continue
+        types = {**signature, **dict.fromkeys(constants, "constexpr")}
+        ordered = {argument: types[argument] for argument in kernel.arg_names}
+        pointers = [n for n, kind in enumerate(ordered.values()) if kind[0] == "*"]
+        attributes = {(place,): _ALIGNED for place in pointers}
+        source = ASTSource(kernel, ordered, constants, attributes)
+        compiled = triton.compile(source, device, _OPTIONS.get(name))
+        own = spilled(compiled.asm["cubin"])
+        print(f"{name} {compiled.metadata.shared} {own}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(name for name, *_ in CASES))
+    else:
+        main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,64 @@
+"""How often a decode step of the published 1.7B shape launches a kernel, counted without a GPU."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import torch
+
+from tests.launches import META, Launches, counted
+from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import fields, zeros
+from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
+from ttsfamilies.base.runners.computation import Rows
+from ttsfamilies.base.runners.device_cache import DeviceCache
+from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.synthetic.sizes import PUBLISHED_TEXT_VOCABULARY, model_config
+
+pytest.importorskip("triton")
+
+# Of a whole step, with the residual codes in one launch; and pass after pass, as by default.
+MOST = 450
+MOST_IN_PASSES = 1300
+
+
+def published() -> Qwen3Tts:
+    """Weights of bfloat16 that have shapes alone."""
+    told = model_config("1.7b", "custom_voice", PUBLISHED_TEXT_VOCABULARY)
+    with META:
+        net = TalkerNet(msgspec.convert(told, TalkerConfig)).to(torch.bfloat16)
+    net.keep_float32(META)
+    tokenizer = tiny()._tokenizer
+    family = Qwen3Tts("m", net.eval().requires_grad_(False), tokenizer, GenerationConfig())
+    family._never = type(family._never).of(net.config.talker_config, META)
+    return family
+
+
+def step(rows: int, *, in_passes: bool = False) -> Launches:
+    """A step of so many streams at position 300, as a graph records it."""
+    family = published()
+    family.draw_whole_frames(not in_passes)
+    cache = DeviceCache(family.spec.caches["backbone"], 8, torch.bfloat16, META)
+    slots, positions, tables = zeros(rows), zeros(rows), zeros(rows, 32, dtype=torch.int32)
+    state = fields(family.spec.state, rows + 1)
+    with counted() as launches:
+        attend = {"backbone": cache.decode(tables, positions, 512)}
+        out = family.decode(Rows(slots, positions, rows), state, attend)
+    assert out.frames["codes"].shape == (rows, 1, 16)
+    return launches
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_a_step_launches_no_more_kernels_than_this(rows: int) -> None:
+    launches = step(rows)
+    assert launches.count <= MOST, launches.names.most_common(20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 64])
+def test_a_step_whose_codes_come_pass_after_pass_launches_no_more_than_this(rows: int) -> None:
+    launches = step(rows, in_passes=True)
+    assert launches.count <= MOST_IN_PASSES, launches.names.most_common(20)
+    assert launches.names["attend_frames"] == 15 * 5
+    assert launches.names["clone"] <= 5, "nothing is copied to be contiguous"

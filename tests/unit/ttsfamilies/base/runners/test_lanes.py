@@ -1,0 +1,101 @@
+"""Streams of one and of two lanes side by side: who pays for what, and what they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from talker.engine.placement import CacheSpace
+from tests.unit.ttsfamilies.test_conformance import Bench, request
+from tests.unit.ttsfamilies.toy_guided import VOICE, Guided, GuidedStream
+from ttscommon.engine.device.device import Host
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.wire.errors import TextTooLong
+from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.base.runners.lanes import LaneInputs
+from ttsfamilies.base.talker.runner import Row, sequences
+from ttsfamilies.base.talker.streams import Plan
+
+ALONE, GUIDED = 3, 4  # seeds
+
+
+def row(seed: int, slot: int, blocks: list[int], positions: int = 1) -> Row:
+    stream = GuidedStream(request(seed=seed))
+    return Row(stream, slot, Plan(0, positions), blocks)
+
+
+def test_first_lanes_come_first_and_each_lane_has_its_blocks() -> None:
+    rows = [row(GUIDED, 0, [5, 6, 7, 8]), row(ALONE, 1, [1, 2])]
+    found = [(each.slot, each.lane, list(each.blocks)) for each in sequences(rows)]
+    assert found == [(0, 0, [5, 7]), (1, 0, [1, 2]), (0, 1, [6, 8])]
+
+
+def test_a_lone_lane_is_its_own_second() -> None:
+    rows = [row(GUIDED, 4, [0, 1], 3), row(ALONE, 6, [2], 2), row(GUIDED, 5, [3, 4])]
+    told = LaneInputs(2, 9)
+    lanes = told.of_rows(rows, told.each(rows), 4, 12)
+    assert lanes is not None
+    assert lanes.owners.tolist() == [4, 4, 4, 6, 6, 5, 4, 4, 4, 5, 9, 9]
+    assert lanes.second.tolist() == [8, 4, 9, 0]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "rows", "tokens"),
+    [
+        ([ALONE] * 3, 4, 4),
+        ([ALONE, GUIDED, ALONE], 4, 4),
+        ([GUIDED] * 3, 4, 8),
+        ([GUIDED] * 4 + [ALONE], 8, 16),
+        ([ALONE] * 7 + [GUIDED], 8, 16),
+        ([ALONE] * 8, 8, 8),
+    ],
+)
+def test_a_step_has_a_token_for_each_lane_and_none_for_lanes_that_are_not(
+    seeds: list[int], rows: int, tokens: int
+) -> None:
+    family = Guided()
+    family.compute_on(Host())
+    runner = family.runner(8, 32, 1)
+    assert isinstance(runner, DeviceRunner)
+    some = [row(seed, slot, [slot]) for slot, seed in enumerate(seeds)]
+    assert runner.decodes._shape(some)[:2] == (rows, tokens)
+
+
+def test_what_lanes_and_requests_have_in_common_is_kept_once() -> None:
+    bench = Bench(Guided())
+    heard: list[Any] = []
+    for name, seed in (("a", GUIDED), ("b", GUIDED + 1), ("c", ALONE)):
+        heard.append(bench.open(request(name, seed=seed)))
+        bench.run()
+    assert all(isinstance(one.end, Finished) for one in heard)
+    shared = bench.engine.metrics.registry.get_sample_value("tts_shared_positions_total")
+    assert shared == 2 * len(VOICE)
+    assert bench.engine._room.kept == 1
+
+
+def test_company_of_another_number_of_lanes_changes_no_bit() -> None:
+    alone: dict[int, Any] = {}
+    for seed in (ALONE, GUIDED):
+        bench = Bench(Guided())
+        heard = bench.open(request(seed=seed))
+        bench.run()
+        alone[seed] = heard.arrays["code"]
+    bench = Bench(Guided())
+    both = {seed: bench.open(request(f"r{seed}", seed=seed)) for seed in alone}
+    bench.run()
+    for seed, heard in both.items():
+        np.testing.assert_array_equal(heard.arrays["code"], alone[seed])
+
+
+def test_two_lanes_have_half_of_the_cache_each() -> None:
+    room = CacheSpace(9, 4096, lambda _: None)
+    assert [room.most_positions(lanes) for lanes in (1, 2)] == [144, 64]
+    bench = Bench(Guided(), blocks=9)
+    text = "A" * 80
+    one, two = (bench.open(request(f"r{seed}", text, seed=seed)) for seed in (ALONE, GUIDED))
+    bench.run()
+    assert isinstance(one.end, Finished)
+    assert isinstance(two.end, Failed)
+    assert isinstance(two.end.error, TextTooLong)

@@ -1,0 +1,267 @@
+"""A talker that serves on a device: nothing is recorded behind a listener, one runner is held."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from talker import loading
+from talker.engine.engine import Engine
+from talker.engine.scheduler import StepLimits
+from talker.engine.stream import ChunkReady, Event, Finished
+from talker.settings import TalkerSettings
+from talker.synthesis import synthesise
+from tests.late import Late
+from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
+from ttscommon.engine.device.device import Device, Host, Recorded
+from ttscommon.engine.device.launches import Launches
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, concatenate
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
+from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.base.runners.launches import Shape
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+
+LIMITS = StepLimits(streams=4, positions=64)
+TEXTS = ("One small step.", "And another one, for good measure!", "Then a third.", "The end.")
+
+
+class Counting(Late):
+    """Counts its recordings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recordings = 0
+
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
+        self.recordings += 1
+        return super()._record(work)
+
+
+def on(device: Device | None) -> Qwen3Tts:
+    family = tiny()
+    family.compute_on(device)
+    return family
+
+
+def asked(kind: int, key: str) -> SpeechRequest:
+    most = Sampling(max_new_tokens=8 + 10 * kind)
+    return SpeechRequest(key, "m", "slt", TEXTS[kind], seed=kind, sampling=most)
+
+
+@cache
+def expected(kind: int) -> Arrays:
+    """What the CPU says to a request of this kind."""
+    engine = Engine(on(None), blocks=200, slots=1, metrics=Metrics())
+    return synthesise(engine, [asked(kind, "r")])[0].arrays
+
+
+class Serving:
+    """An engine on a late device, and what its streams gave."""
+
+    def __init__(self, blocks: int) -> None:
+        self.device = Counting()
+        self.engine = Engine(
+            on(self.device), blocks=blocks, slots=4, depth=1, limits=LIMITS, metrics=Metrics()
+        )
+        self.recorded = self.device.recordings
+        self.engine.listen(self._listen)
+        self.kinds: dict[str, int] = {}
+        self.chunks: dict[str, list[Arrays]] = {}
+        self.checked = 0
+
+    def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, ChunkReady):
+                self.chunks[key].append(event.arrays)
+                self.engine.acknowledge(key)
+            else:
+                assert isinstance(event, Finished), event
+                self._check(concatenate(self.chunks.pop(key)), self.kinds.pop(key))
+
+    def _check(self, found: Arrays, kind: int) -> None:
+        for name, array in expected(kind).items():
+            np.testing.assert_array_equal(found[name], array, err_msg=f"{kind} {name}")
+        self.checked += 1
+
+    def arrive(self, key: str, kind: int) -> None:
+        self.kinds[key], self.chunks[key] = kind, []
+        request = asked(kind, key)
+        prepared = self.engine.family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        self.engine.open(prepared, None, units, final=True)
+
+    def launches(self, path: str) -> float:
+        labels = {"stage": "talker", "path": path}
+        return self.engine.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
+
+    def turns(self, count: int, seed: int) -> None:
+        """So many, streams coming and giving way at random; then those that are left end."""
+        draw = random.Random(seed)
+        for turn in range(count):
+            if len(self.kinds) < self.engine.capacity and draw.random() < 0.3:
+                self.arrive(f"r{turn}", draw.randrange(len(TEXTS)))
+            for stream in self.engine._slots:
+                if draw.random() < 0.01:
+                    stream.evict()
+            if self.kinds:
+                self.engine.step()
+        while self.kinds:
+            self.engine.step()
+        self.engine.step()
+        assert self.engine.idle
+
+
+@pytest.mark.parametrize("turns", [500, pytest.param(5_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("blocks", [12, 200])
+def test_turns_record_nothing_and_say_what_the_cpu_says(blocks: int, turns: int) -> None:
+    """Half of them with a cache that does not hold all streams."""
+    serving = Serving(blocks)
+    serving.turns(turns, seed=blocks)
+    assert serving.checked > turns // 20
+    assert serving.device.recordings == serving.recorded > 0
+    assert serving.launches("eager") == 0
+    assert serving.launches("graph") > turns
+
+
+def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, made, prompts = on(Host()), list[int](), list[int]()
+    frames, hidden = Qwen3Tts.make_frames, Qwen3Tts.prompt_hidden
+
+    def made_frames(self: Qwen3Tts, slots: Tensor, *parts: Any) -> Any:
+        made.append(len(slots))
+        return frames(self, slots, *parts)
+
+    def prompt_hidden(self: Qwen3Tts, *parts: Any) -> Any:
+        prompts.append(1)
+        return hidden(self, *parts)
+
+    monkeypatch.setattr(Qwen3Tts, "make_frames", made_frames)
+    monkeypatch.setattr(Qwen3Tts, "prompt_hidden", prompt_hidden)
+    engine = Engine(family, blocks=200, slots=4, depth=1, limits=LIMITS, metrics=Metrics())
+    mixed = 0
+    for number in range(3):
+        request = asked(3, f"r{number}")
+        prepared = family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        engine.open(prepared, None, units, final=True)
+        for _ in range(3):
+            made.clear()
+            prompts.clear()
+            engine.step()
+            assert len(made) == 1
+            mixed += bool(prompts) and number > 0
+    assert mixed >= 2, "prompts beside steps of others"
+
+
+def test_what_is_beyond_the_lattice_is_not_recorded_either() -> None:
+    device = Counting()
+    limits = StepLimits(streams=4, positions=4096)
+    engine = Engine(on(device), blocks=200, slots=4, depth=1, limits=limits, metrics=Metrics())
+    recorded = device.recordings
+    text = "A very long instruction that takes no end at all. " * 40
+    request = SpeechRequest("r", "m", "slt", TEXTS[0], seed=0, instructions=text)
+    whole = SpeechRequest("s", "m", "slt", text, seed=0, sampling=Sampling(max_new_tokens=3))
+    synthesise(engine, [request, whole])
+    assert device.recordings == recorded
+
+
+def test_the_lattice_is_small_at_256_slots() -> None:
+    device = Counting()
+    runner = on(device).runner(512, 32, 1)
+    runner.record(256, 512)
+    assert device.recordings <= 42
+
+
+def test_rows_and_reaches_are_padded_to_few_sizes_and_none_beyond_a_step_s_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded: list[Shape] = []
+
+    def noted(_: Launches[Shape], shape: Shape) -> None:
+        recorded.append(shape)
+
+    monkeypatch.setattr(Launches, "recorded", noted)
+    runner = on(Late()).runner(300, 600, 1)
+    assert isinstance(runner, DeviceRunner)
+    runner.decodes.record(200, 512)
+    most = 600 * BLOCK_POSITIONS
+    short, reaches = (512, most), (512, 1024, 2048, 4096, most)
+    sizes = (200, 192, 160, 128, 96, 64, 32, 16, 8, 4, 2, 1)
+    wanted = [Shape(n, n, reach) for n in sizes for reach in (reaches if n <= 64 else short)]
+    assert recorded == wanted
+
+
+def test_a_slot_is_told_only_what_changed() -> None:
+    stream = on(None).open(on(None).prepare(asked(0, "r")))
+    told: list[str] = []
+
+    def write(name: str, value: Any, at: int = 0) -> None:
+        told.append(name)
+
+    units = list(on(None).prepare(asked(0, "r")).read([Text(TEXTS[0])], final=False))
+    stream.feed(units, final=False)
+    stream.stage(write)
+    assert {"seed", "known", "complete"} <= set(told)
+    told.clear()
+    stream.stage(write)
+    assert told == []
+    stream.feed([], final=True)
+    stream.stage(write)
+    assert "complete" in told
+    assert "seed" not in told
+    stream.evict()
+    told.clear()
+    stream.stage(write)
+    assert {"seed", "known", "complete"} <= set(told)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """References to all runners that are made."""
+    found: list[weakref.ref[Any]] = []
+    real = DeviceRunner.__init__
+
+    def init(self: DeviceRunner, *parts: Any, **named: Any) -> None:
+        real(self, *parts, **named)
+        found.append(weakref.ref(self))
+
+    monkeypatch.setattr(DeviceRunner, "__init__", init)
+    return found
+
+
+def test_a_start_leaves_one_runner_which_recorded_before_it_spoke(
+    made: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, before = Counting(), list[int]()
+    monkeypatch.setattr(loading, "read_family", lambda settings, startup: on(device))
+    launch = DeviceRunner.launch
+
+    def launched(self: DeviceRunner, rows: Sequence[Row]) -> Any:
+        before.append(device.recordings)
+        return launch(self, rows)
+
+    monkeypatch.setattr(DeviceRunner, "launch", launched)
+    settings = TalkerSettings(model="m", slots=4, batch_streams=4, kv_blocks=200)
+    engine = loading.build_engine(settings, Metrics())
+    assert [runner() for runner in made] == [engine._runner]
+    assert set(before) == {device.recordings}, "warm-up speaks when all is recorded"
+
+
+def test_a_runner_goes_with_its_engine(made: list[weakref.ref[Any]]) -> None:
+    engine = Engine(on(Late()), blocks=200, slots=1, depth=1, limits=LIMITS, metrics=Metrics())
+    synthesise(engine, [asked(0, "r")])
+    del engine
+    gc.collect()
+    assert [runner() for runner in made] == [None]

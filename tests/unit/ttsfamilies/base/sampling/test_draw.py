@@ -1,0 +1,228 @@
+"""One draw: kernel, definition and the CPU's shorter ways choose the same ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ttscommon.engine.kernels.choice import only
+from ttsfamilies.base.sampling import MOST_IDS, Noise, Rules, Settings, draw_alone, draw_ids
+from ttsfamilies.base.sampling.draw import choose, sample
+from ttsfamilies.base.sampling.noise import draw_keys, gumbel, uniforms
+
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+uniforms_of = pytest.importorskip("ttsfamilies.base.sampling.draw_triton")._uniforms
+
+ROWS = 5
+
+
+def noise(generator: torch.Generator, rows: int = ROWS) -> Noise:
+    seeds = torch.randint(0, 2**62, (rows,), generator=generator)
+    return Noise(seeds, torch.randint(0, 5000, (rows,), generator=generator))
+
+
+def rules(generator: torch.Generator, vocabulary: int, rows: int = ROWS) -> Rules:
+    return Rules(
+        seen=torch.rand(rows, vocabulary, generator=generator) < 0.3,
+        penalty=1 + torch.rand(rows, generator=generator),
+        made=torch.arange(rows),
+        suppressed=torch.arange(vocabulary) >= vocabulary - vocabulary // 3,
+        end=vocabulary // 2,
+        least_frames=2,
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [5, 300, 3072])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("which", ["plain", "top_k", "top_p", "all"])
+def test_the_kernel_draws_the_ids_of_its_twin(
+    vocabulary: int, dtype: torch.dtype, which: str
+) -> None:
+    g = torch.Generator().manual_seed(vocabulary)
+    logits = (3 * torch.randn(ROWS, vocabulary, generator=g)).to(dtype)
+    settings = Settings(
+        torch.tensor([0.0, 0.9, 1.0, 0.4, 3.0]),
+        torch.tensor([50, 1, 3, 0, vocabulary]) if which in ("top_k", "all") else None,
+        torch.tensor([0.5, 0.9, 1.0, 0.6, 0.05]) if which in ("top_p", "all") else None,
+    )
+    told = rules(g, vocabulary) if which == "all" else None
+    random = noise(g)
+    for draw in (15, -1):
+        twin = sample(logits, random, draw, settings, told)
+        with only("triton"):
+            ids, finite = draw_ids(logits, random, draw, settings, told)
+        assert ids.tolist() == twin[0].tolist()
+        assert finite.tolist() == twin[1].tolist() == [True] * ROWS
+
+
+@pytest.mark.parametrize("top_p", [None, [1.0] * 64, [0.3, 0.7, 0.9, 1.0] * 16])
+@pytest.mark.parametrize("top_k", [None, [40] * 64, [0, 5, 63, 64, 200, 512, 1, 70] * 8])
+@pytest.mark.parametrize("ruled", [False, True])
+def test_the_cpu_s_shorter_ways_draw_what_the_definition_says(
+    top_p: list[float] | None, top_k: list[int] | None, ruled: bool
+) -> None:
+    g = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(64, 512, generator=g)
+    told = rules(g, 512, 64) if ruled else None
+    settings = Settings(
+        torch.linspace(0.0, 1.5, 64),
+        None if top_k is None else torch.tensor(top_k),
+        None if top_p is None else torch.tensor(top_p),
+    )
+    random = noise(g, 64)
+    for draw in range(8):
+        expected, _ = sample(logits, random, draw, settings, told)
+        ids, _ = draw_ids(logits, random, draw, settings, told)
+        assert ids.tolist() == expected.tolist()
+
+
+def test_greedy_rows_of_a_wide_vocabulary_ask_for_no_noise() -> None:
+    asked: list[int] = []
+
+    class Counted(Noise):
+        def gumbel(self, draw: int, ids: torch.Tensor | int) -> torch.Tensor:
+            asked.append(len(self.seed))
+            return super().gumbel(draw, ids)
+
+        def rows(self, index: torch.Tensor) -> Counted:
+            return Counted(self.seed[index], self.frame[index])
+
+    g = torch.Generator().manual_seed(3)
+    logits, random = torch.randn(4, 2051, generator=g), noise(g, 4)
+    counted = Counted(random.seed, random.frame)
+    settings = Settings(torch.tensor([0.9, 0.0, 0.0, 0.7]), torch.tensor([50, 50, 0, 0]))
+    found = draw_alone(logits, counted, 2, settings)
+    assert asked == [2]
+    assert found.tolist() == sample(logits, random, 2, settings)[0].tolist()
+
+
+def test_a_row_draws_the_same_alone_and_among_rows_with_other_settings() -> None:
+    g = torch.Generator().manual_seed(2)
+    logits = 2 * torch.randn(12, 3072, generator=g)
+    settings = Settings(
+        torch.tensor([0.0, 0.9, 1.0] * 4),
+        torch.tensor([50, 0, 100, 3] * 3),
+        torch.tensor([1.0, 0.8] * 6),
+    )
+    random = noise(g, 12)
+    together, _ = draw_ids(logits, random, 4, settings)
+    for row in range(12):
+        index = torch.tensor([row])
+        alone, _ = draw_ids(logits[index], random.rows(index), 4, settings.rows(index))
+        assert alone.tolist() == [together[row]]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def write_uniforms(seeds, frames, draw, out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def,name-defined] # noqa: N803
+    row, ids = tl.program_id(0), tl.arange(0, BLOCK)
+    u = uniforms_of(tl.load(seeds + row), tl.load(frames + row), draw, ids)
+    tl.store(out + row * BLOCK + ids, u)
+
+
+def test_the_kernel_s_noise_is_the_same_24_bits() -> None:
+    random = noise(torch.Generator().manual_seed(3))
+    for draw in (0, 7, -1):
+        out = torch.empty(ROWS, 256)
+        write_uniforms[(ROWS,)](random.seed, random.frame, draw, out, BLOCK=256)
+        assert torch.equal(out, uniforms(draw_keys(random.keys, draw), 256))
+
+
+@pytest.mark.parametrize("version", ["torch", "triton"])
+def test_suppressed_ids_and_an_early_end_are_never_drawn(version: str) -> None:
+    g = torch.Generator().manual_seed(1)
+    told = rules(g, 30)
+    logits = torch.zeros(ROWS, 30)
+    logits[:, 15] = 50.0  # the end, by far
+    logits[:, 20:] = 40.0  # suppressed
+    with only(version):  # type: ignore[arg-type]
+        ids, _ = draw_ids(logits, noise(g), 0, Settings(torch.ones(ROWS)), told)
+    assert all(drawn != 15 for drawn in ids[:2].tolist())
+    assert ids[2:].tolist() == [15] * 3
+    assert all(drawn < 20 for drawn in ids.tolist())
+
+
+@pytest.mark.parametrize("version", ["torch", "triton"])
+def test_a_penalty_turns_a_greedy_choice_away_from_what_was_seen(version: str) -> None:
+    told = rules(torch.Generator().manual_seed(1), 8)
+    seen = torch.zeros(ROWS, 8, dtype=torch.bool)
+    seen[:, 0] = True
+    told = replace(told, seen=seen, penalty=torch.full((ROWS,), 2.0), suppressed=seen.new_zeros(8))
+    logits = torch.tensor([1.5, 1.0, 0, 0, 0, 0, 0, 0]).repeat(ROWS, 1)
+    random = noise(torch.Generator())
+    with only(version):  # type: ignore[arg-type]
+        ids, _ = draw_ids(logits, random, 0, Settings(torch.zeros(ROWS)), told)
+    assert ids.tolist() == [1] * ROWS
+
+
+@pytest.mark.parametrize("version", ["torch", "triton"])
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+def test_a_row_that_is_not_finite_is_told_apart_and_harms_no_other(
+    version: str, poison: float
+) -> None:
+    g = torch.Generator().manual_seed(4)
+    logits = torch.randn(ROWS, 40, generator=g)
+    random = noise(g)
+    settings = Settings(torch.full((ROWS,), 0.9), torch.full((ROWS,), 5))
+    clean, _ = draw_ids(logits, random, 0, settings)
+    logits[1, 7] = poison
+    logits[3] = poison
+    with only(version):  # type: ignore[arg-type]
+        ids, finite = draw_ids(logits, random, 0, settings)
+    assert finite.tolist() == [True, False, True, False, True]
+    assert [ids[i] for i in (0, 2, 4)] == [clean[i] for i in (0, 2, 4)]
+    assert all(0 <= drawn < 40 for drawn in ids.tolist())
+
+
+def test_ties_at_the_edge_of_the_top_k_stay_in() -> None:
+    logits = torch.tensor([[1.0, 1.0, 1.0, 0.0]]).repeat(200, 1)
+    random = Noise(torch.arange(200), torch.zeros(200, dtype=torch.int64))
+    twin, _ = draw_ids(logits, random, 0, Settings(torch.ones(200), torch.full((200,), 2)))
+    assert set(twin.tolist()) == {0, 1, 2}
+    with only("triton"):
+        first = torch.arange(20)
+        settings = Settings(torch.ones(20), torch.full((20,), 2))
+        ids, _ = draw_ids(logits[:20], random.rows(first), 0, settings)
+    assert ids.tolist() == twin[:20].tolist()
+
+
+def test_a_vocabulary_that_no_program_holds_is_sampled_by_the_twin() -> None:
+    g = torch.Generator().manual_seed(5)
+    logits = torch.randn(2, MOST_IDS + 1, generator=g)
+    random, settings = noise(g, 2), Settings(torch.ones(2))
+    twin, _ = draw_ids(logits, random, 0, settings)
+    with only("triton"):
+        ids, _ = draw_ids(logits, random, 0, settings)
+    assert ids.tolist() == twin.tolist()
+
+
+def on_cpu(logits: torch.Tensor, frames: range, temperature: float, top_k: int) -> torch.Tensor:
+    rows = len(logits)
+    random = Noise(torch.full((rows,), 3), torch.tensor(frames))
+    settings = Settings(torch.full((rows,), temperature), torch.full((rows,), top_k))
+    return draw_ids(logits, random, 1, settings)[0]
+
+
+def test_the_frequencies_follow_the_softmax() -> None:
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0]).repeat(20_000, 1)
+    found = torch.bincount(on_cpu(logits, range(20_000), 1.0, 0), minlength=4) / 20_000
+    assert torch.allclose(found, logits[0].softmax(-1), atol=0.015)
+
+
+def test_temperature_zero_is_greedy_and_top_k_cuts_the_tail() -> None:
+    logits = torch.randn(8, 100, generator=torch.Generator().manual_seed(1))
+    assert on_cpu(logits, range(8), 0.0, 0).tolist() == logits.argmax(-1).tolist()
+    for frame in range(50):
+        ids = on_cpu(logits, range(frame, frame + 8), 5.0, 3)
+        for drawn, row in zip(ids.tolist(), logits, strict=True):
+            assert drawn in row.topk(3).indices.tolist()
+
+
+def test_an_id_beyond_the_largest_is_drawn_again_among_them() -> None:
+    logits = torch.linspace(0.0, 3.0, 64).expand(200, 64)
+    told = gumbel(torch.arange(200), 64)
+    warm, top_k = torch.full((200,), 3.0), torch.full((200,), 5)
+    assert choose(logits, told, warm).min() < 59
+    assert choose(logits, told, warm, top_k).min() >= 59

@@ -1,0 +1,91 @@
+"""Repetition-aware sampling: what the nucleus holds, and what replaces a repeated id."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ttsfamilies.base.sampling import Noise, Settings, draw_unrepeated
+
+IDS, WINDOW = 200, 10
+
+
+def settings(rows: int, top_k: int = 25, top_p: float = 0.8, temperature: float = 1.0) -> Settings:
+    return Settings(
+        torch.full((rows,), temperature), torch.full((rows,), top_k), torch.full((rows,), top_p)
+    )
+
+
+def drawn(
+    logits: Tensor, recent: Tensor | None = None, how: Settings | None = None, seed: int = 0
+) -> Tensor:
+    rows = len(logits)
+    noise = Noise(torch.arange(seed, seed + rows), torch.zeros(rows, dtype=torch.int64))
+    recent = torch.full((rows, WINDOW), -1) if recent is None else recent
+    allowed = torch.zeros_like(logits, dtype=torch.bool)
+    return draw_unrepeated(logits, noise, how or settings(rows), recent, allowed)[0]
+
+
+def test_the_nucleus_counts_the_share_of_all_ids_and_ends_with_the_one_that_reaches_it() -> None:
+    shares = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05])
+    logits = shares.log().expand(4000, -1)
+    found = set(drawn(logits, how=settings(4000, top_p=0.7)).tolist())
+    assert found == {0, 1}
+    assert set(drawn(logits, how=settings(4000, top_p=0.71)).tolist()) == {0, 1, 2}
+    assert set(drawn(logits, how=settings(4000, top_k=1)).tolist()) == {0}
+    assert set(drawn(logits, how=settings(4000, top_k=0, top_p=1.0)).tolist()) == {0, 1, 2, 3, 4}
+
+
+def test_a_repeated_id_is_replaced_by_another_of_all() -> None:
+    logits = torch.zeros(2000, IDS)
+    logits[:, 3] = 9.0
+    recent = torch.full((2000, WINDOW), -1)
+    recent[:, 4] = 3
+    assert set(drawn(logits).tolist()) == {3}
+    found = drawn(logits, recent).tolist()
+    assert 3 not in found
+    assert len(set(found)) > IDS // 2
+
+
+def test_a_greedy_row_repeats_itself() -> None:
+    logits = torch.randn(3, IDS, generator=torch.Generator().manual_seed(1))
+    recent = logits.argmax(-1)[:, None].expand(-1, WINDOW)
+    assert drawn(logits, recent, settings(3, temperature=0.0)).tolist() == recent[:, 0].tolist()
+
+
+def test_what_is_forbidden_is_never_drawn_and_counts_for_nothing() -> None:
+    logits = torch.zeros(500, 4)
+    logits[:, 2] = 50.0
+    forbidden = torch.zeros(500, 4, dtype=torch.bool)
+    forbidden[:, 2] = True
+    noise = Noise(torch.arange(500), torch.zeros(500, dtype=torch.int64))
+    recent = torch.full((500, WINDOW), -1)
+    how = settings(500, top_p=1.0)
+    found, finite = draw_unrepeated(logits, noise, how, recent, forbidden)
+    assert set(found.tolist()) == {0, 1, 3}
+    assert bool(finite.all())
+
+
+def test_a_row_draws_the_same_in_any_company() -> None:
+    logits = torch.randn(6, IDS, generator=torch.Generator().manual_seed(2)) * 3
+    how = Settings(
+        torch.tensor([1.0, 0.0, 0.7, 1.0, 1.3, 1.0]),
+        torch.tensor([25, 25, 0, 100, 5, 63]),
+        torch.tensor([0.8, 0.8, 0.9, 1.0, 0.5, 0.8]),
+    )
+    whole = drawn(logits, how=how).tolist()
+    alone = [
+        drawn(logits[i : i + 1], how=how.rows(torch.tensor([i])), seed=i).item() for i in range(6)
+    ]
+    assert whole == alone
+
+
+def test_logits_that_are_not_finite_are_told() -> None:
+    logits = torch.zeros(2, 4)
+    logits[1, 0] = float("nan")
+    noise = Noise(torch.arange(2), torch.zeros(2, dtype=torch.int64))
+    recent, forbidden = torch.full((2, WINDOW), -1), torch.zeros(2, 4, dtype=torch.bool)
+    assert draw_unrepeated(logits, noise, settings(2), recent, forbidden)[1].tolist() == [
+        True,
+        False,
+    ]

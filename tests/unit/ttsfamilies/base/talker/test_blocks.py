@@ -1,0 +1,234 @@
+"""Block allocator: every block is free or owned by one."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
+
+
+def test_a_reservation_covers_its_positions_and_grows() -> None:
+    allocator = BlockAllocator(4)
+    assert allocator.reserve("a", 1)
+    assert len(allocator.table("a")) == 1
+    assert allocator.reserve("a", BLOCK_POSITIONS + 1)
+    assert len(allocator.table("a")) == 2
+
+
+def test_a_refused_reservation_changes_nothing() -> None:
+    allocator = BlockAllocator(2)
+    assert allocator.reserve("a", BLOCK_POSITIONS)
+    assert not allocator.reserve("b", 2 * BLOCK_POSITIONS)
+    assert not allocator.table("b")
+    assert allocator.free == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(("reserve", "take", "give back"))),
+        max_size=60,
+    ),
+    st.integers(1, 100),
+)
+def test_no_block_has_two_owners_and_none_is_lost(
+    actions: list[tuple[str, str]], positions: int
+) -> None:
+    allocator = BlockAllocator(12)
+    taken: list[list[int]] = []
+    for owner, action in actions:
+        if action == "reserve":
+            allocator.reserve(owner, positions)
+        elif action == "take":
+            taken.append(allocator.take(owner))
+        elif taken:
+            allocator.give_back(taken.pop())
+        owned = [block for name in "abcd" for block in allocator.table(name)]
+        away = [block for blocks in taken for block in blocks]
+        assert len(owned + away) == len({*owned, *away})
+        assert len(away) == allocator.returning
+        assert len(owned) + len(away) + allocator.free == allocator.total
+    for owner in "abcd":
+        allocator.give_back(allocator.take(owner))
+    for blocks in taken:
+        allocator.give_back(blocks)
+    assert allocator.idle
+
+
+def test_what_is_published_is_found_as_far_as_it_is_alike() -> None:
+    allocator = BlockAllocator(8)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS + 1)
+    allocator.publish("a", [b"1", b"2", b"3"])
+    assert allocator.share("b", [b"1", b"2", b"x"]) == 2 * BLOCK_POSITIONS
+    assert list(allocator.table("b")) == list(allocator.table("a"))[:2]
+    assert allocator.share("c", [b"2"]) == BLOCK_POSITIONS
+    assert allocator.freed(["a"]) == 2  # the third, kept, and the last
+    assert allocator.freed(["a", "b", "c"]) == 4
+
+
+def test_what_was_used_last_is_kept_longest_and_gives_way_when_blocks_run_out() -> None:
+    allocator = BlockAllocator(4)
+    for owner in "ab":
+        allocator.reserve(owner, BLOCK_POSITIONS)
+        allocator.publish(owner, [owner.encode()])
+        allocator.give_back(allocator.take(owner))
+    assert (allocator.free, allocator.kept) == (4, 2)
+    allocator.share("c", [b"a"])
+    allocator.give_back(allocator.take("c"))
+    assert allocator.reserve("d", 3 * BLOCK_POSITIONS)
+    assert allocator.share("e", [b"b"]) == 0
+    assert allocator.share("e", [b"a"]) == BLOCK_POSITIONS
+    assert not allocator.reserve("d", 4 * BLOCK_POSITIONS)
+
+
+def test_the_beginning_of_a_prompt_outlives_what_follows_it() -> None:
+    allocator = BlockAllocator(3)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS)
+    allocator.publish("a", [b"1", b"2", b"3"])
+    allocator.give_back(allocator.take("a"))
+    allocator.reserve("b", 2 * BLOCK_POSITIONS)
+    assert allocator.share("c", [b"1", b"2", b"3"]) == BLOCK_POSITIONS
+
+
+def test_a_new_sequence_does_not_write_what_others_read() -> None:
+    allocator = BlockAllocator(8)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS)
+    allocator.publish("a", [b"1", b"2"])
+    read = list(allocator.table("a"))[:2]
+    assert allocator.share("a", []) == 0
+    assert not set(read) & set(allocator.table("a"))
+    assert allocator.share("b", [b"1", b"2"]) == 2 * BLOCK_POSITIONS
+
+
+def test_what_may_be_unsound_is_read_by_nobody_new() -> None:
+    allocator = BlockAllocator(4)
+    allocator.reserve("a", BLOCK_POSITIONS)
+    allocator.publish("a", [b"1"])
+    allocator.share("b", [b"1"])
+    allocator.forget("b")
+    assert allocator.share("c", [b"1"]) == 0
+    for owner in "ab":
+        allocator.give_back(allocator.take(owner))
+    assert allocator.idle
+    assert not allocator.kept
+
+
+_ACTIONS = ("begin", "grow", "publish", "forget", "take", "give back")
+# Streams, two of which have two lanes.
+_LANES = {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(_ACTIONS), st.integers(0, 4)),
+        max_size=80,
+    )
+)
+@example([("c", "begin", 1), ("c", "publish", 0), ("c", "begin", 0)])
+def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, str, int]]) -> None:
+    """Four streams; a prompt is one of five, and its lanes begin alike. Blocks are written by
+    whoever may write them. Of lanes that begin alike one block is published, so that a stream which
+    begins again may go on with an odd number of its own; each lane has what was reserved for it.
+    """
+    allocator = BlockAllocator(12)
+    holds: dict[int, object] = {}
+    expected: dict[str, list[object]] = {}
+    prompts: dict[str, list[bytes]] = {}
+    reserved: dict[str, int] = {}
+    taken: list[list[int]] = []
+
+    def prompt(owner: str, number: int) -> list[bytes]:
+        """A lane knows of itself from the second block on."""
+        lanes = range(_LANES[owner])
+        return [b"%d-%d-%d" % (number, i, i and lane) for i in range(number) for lane in lanes]
+
+    def write(owner: str) -> None:
+        for block, content in zip(
+            list(allocator.table(owner))[len(expected[owner]) :],
+            [*prompts[owner][len(expected[owner]) :], *[owner] * 12],
+            strict=False,
+        ):
+            holds[block] = content
+            expected[owner].append(content)
+
+    for owner, action, number in actions:
+        lanes = _LANES[owner]
+        if action == "begin":
+            keys = prompt(owner, number)
+            held = allocator.share(owner, keys, lanes) // BLOCK_POSITIONS * lanes
+            prompts[owner], expected[owner] = keys, list(keys[:held])
+            reserved[owner] = held // lanes
+            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS, lanes):
+                reserved[owner] = number + 1
+                write(owner)
+        elif action == "grow" and owner in prompts and allocator.table(owner):
+            more = len(allocator.table(owner)) // lanes + 1
+            if allocator.reserve(owner, BLOCK_POSITIONS * more, lanes):
+                reserved[owner] = more
+                write(owner)
+        elif action == "publish" and owner in prompts:
+            if len(expected[owner]) > len(prompts[owner]):
+                allocator.publish(owner, prompts[owner])
+        elif action == "forget":
+            allocator.forget(owner)
+        elif action == "take":
+            taken.append(allocator.take(owner))
+            expected.pop(owner, None)
+            prompts.pop(owner, None)
+        elif taken and action == "give back":
+            allocator.give_back(taken.pop())
+        for reader, contents in expected.items():
+            table = list(allocator.table(reader))
+            assert [holds[block] for block in table[: len(contents)]] == contents
+            lanes_of = [table[lane :: _LANES[reader]] for lane in range(_LANES[reader])]
+            assert min(map(len, lanes_of)) >= reserved[reader]
+        owned = {block for name in "abcd" for block in allocator.table(name)}
+        away = [block for blocks in taken for block in blocks]
+        assert not owned & set(away)
+        assert len(owned) + len(away) + allocator.free == allocator.total
+        assert allocator.freed("abcd") == len(owned)
+    for owner in "abcd":
+        allocator.give_back(allocator.take(owner))
+    for blocks in taken:
+        allocator.give_back(blocks)
+    assert allocator.idle
+
+
+def test_lanes_lie_side_by_side_and_come_and_go_together() -> None:
+    allocator = BlockAllocator(6)
+    assert allocator.reserve("a", BLOCK_POSITIONS, 2)
+    assert allocator.reserve("a", 2 * BLOCK_POSITIONS, 2)
+    table = list(allocator.table("a"))
+    assert (table[0::2], table[1::2]) == ([0, 2], [1, 3])
+    assert not allocator.reserve("a", 4 * BLOCK_POSITIONS, 2)
+    assert allocator.free == 2
+    assert sorted(allocator.take("a")) == [0, 1, 2, 3]
+
+
+def test_lanes_that_begin_alike_share_a_block_and_no_lane_is_ahead_of_the_other() -> None:
+    allocator = BlockAllocator(12)
+    begun = [b"same", b"same", b"told", b"not told"]
+    allocator.reserve("a", 3 * BLOCK_POSITIONS, 2)
+    allocator.publish("a", begun)
+    assert allocator.share("b", begun, 2) == 2 * BLOCK_POSITIONS
+    assert list(allocator.table("b")) == [0, 0, 2, 3]
+    assert allocator.share("c", [b"same", b"same", b"told", b"other"], 2) == BLOCK_POSITIONS
+    assert allocator.freed("abc") == 6
+    for owner in "abc":
+        allocator.give_back(allocator.take(owner))
+    assert allocator.idle
+
+
+def test_no_more_is_kept_than_may_be() -> None:
+    allocator = BlockAllocator(12, keep=2)
+    for owner in "ab":
+        assert allocator.reserve(owner, 3 * BLOCK_POSITIONS)
+        allocator.publish(owner, [f"{owner}{n}".encode() for n in range(3)])
+        allocator.give_back(allocator.take(owner))
+        assert allocator.kept == 2
+        assert allocator.idle
+    assert allocator.share("c", [b"b0", b"b1", b"b2"]) == 2 * BLOCK_POSITIONS
+    assert allocator.share("d", [b"a0"]) == 0
+    for owner in "cd":
+        allocator.give_back(allocator.take(owner))
+    assert allocator.idle

@@ -1,0 +1,270 @@
+"""Runaways are caught, drawn again from the last good frame, and left; successors do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.unit.ttsfamilies.csm.tiny import tiny as csm
+from tests.unit.ttsfamilies.kyutai_tts.tiny import tiny as kyutai_tts
+from tests.unit.ttsfamilies.pocket_tts.tiny import tiny as pocket_tts
+from tests.unit.ttsfamilies.runaways import UTTERANCE, Forgetful, lost, standing
+from tests.unit.ttsfamilies.test_conformance import Bench, Heard, request, same
+from ttscommon.engine.runtime import Finished
+from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Pause, Piece, Text
+from ttscommon.wire.silence import SILENT
+from ttsfamilies.base.talker.base import Family
+from ttsfamilies.base.talker.guardedstream import LEFT, REDRAW, GuardedStream, other_seed
+from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.streams import CutShort, Plan, TalkerStream
+from ttsfamilies.fake.talker import Curve, FakeModel, Manner
+
+ONE: Final = "A text of thirty characters..."
+GREEDY: Final = Sampling(temperature=0.0)
+
+
+def seed_that(*loses: bool) -> int:
+    """One whose draws of the first utterance lose the text, or not, in this order."""
+    wanted = list(loses)
+    tried = range(1000)
+    return next(
+        s for s in tried if [lost(other_seed(s, i), 0) for i in range(len(loses))] == wanted
+    )
+
+
+ENDS: Final = seed_that(False)
+SAVED: Final = seed_that(True, False)
+SAVED_LATE: Final = seed_that(True, True, False)
+LOSES: Final = seed_that(True, True, True)
+
+
+def speak(
+    asked: SpeechRequest,
+    family: Family | None = None,
+    restored: Arrays | None = None,
+    pieces: Sequence[Piece] = (),
+) -> Heard:
+    bench = Bench(family or Guarding(Forgetful()))
+    if pieces:
+        asked = request(text="", text_final=False, seed=asked.seed)
+    heard = bench.open(asked, restored)
+    if pieces:
+        bench.feed("r", *pieces, final=True)
+    bench.run()
+    assert isinstance(heard.end, Finished), heard.end
+    return heard
+
+
+def draws(heard: Heard) -> list[int]:
+    """Of each frame."""
+    found: list[int] = (heard.arrays[REDRAW] & (LEFT - 1)).tolist()
+    return found
+
+
+def test_what_does_not_run_away_is_as_without_a_guard() -> None:
+    heard = speak(request(text=ONE, seed=ENDS))
+    plain = speak(request(text=ONE, seed=ENDS), Forgetful())
+    assert not heard.arrays[REDRAW].any()
+    same({name: heard.arrays[name] for name in plain.arrays}, plain.arrays)
+    assert heard.cut_short is None
+
+
+@pytest.mark.parametrize(("seed", "redraws"), [(SAVED, 1), (SAVED_LATE, 2)])
+def test_a_runaway_is_drawn_again_until_it_ends(seed: int, redraws: int) -> None:
+    heard = speak(request(text=ONE, seed=seed))
+    assert set(draws(heard)) == set(range(redraws + 1)) - ({redraws} if redraws else set())
+    assert heard.cut_short is None
+    assert rows(heard.arrays) < 4 * UTTERANCE
+
+
+def test_after_two_redraws_the_utterance_is_left_and_the_next_goes_on() -> None:
+    alone, heard = (speak(request(text=ONE * n, seed=LOSES)) for n in (1, 2))
+    assert set(draws(alone)) == {0, 1, 2}
+    assert alone.cut_short == heard.cut_short == CutShort()
+    begun = rows(alone.arrays)
+    same(cut(heard.arrays, 0, begun), alone.arrays)
+    assert heard.arrays[REDRAW][begun] == LEFT
+    assert heard.arrays["of"][begun] == 1
+
+
+def test_at_temperature_0_nothing_is_drawn_again() -> None:
+    heard = speak(request(text=ONE, seed=SAVED, sampling=GREEDY))
+    assert set(draws(heard)) == {0}
+    assert heard.cut_short is not None
+
+
+def test_a_request_may_do_without() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES, runaway_guard=False))
+    for _ in range(600):
+        bench.engine.step()
+    heard = bench.heard["r"]
+    assert heard.end is None
+    assert rows(heard.arrays) > 400
+    assert not heard.arrays[REDRAW].any()
+
+
+def test_a_successor_says_the_same_behind_any_frame() -> None:
+    """In the middle of a redraw, before one, behind what was left."""
+    whole = speak(request(text=2 * ONE, seed=LOSES)).arrays
+    for at in range(1, rows(whole), 29):
+        heard = speak(request(text=2 * ONE, seed=LOSES), restored=cut(whole, 0, at))
+        same(concatenate([cut(whole, 0, at), heard.arrays]), whole)
+        assert heard.cut_short is not None
+
+
+def test_a_log_of_a_talker_without_a_guard_is_gone_on_with() -> None:
+    whole = speak(request(text=ONE, seed=LOSES)).arrays
+    before = {name: array[:20] for name, array in whole.items() if name != REDRAW}
+    heard = speak(request(text=ONE, seed=LOSES), restored=before)
+    same(heard.arrays, cut(whole, 20, rows(whole)))
+
+
+def test_a_part_that_was_left_is_followed_by_its_silence_and_the_next() -> None:
+    def family() -> Family:
+        return Pausing(Guarding(Forgetful()))
+
+    pieces: list[Piece] = [Text(ONE), Pause(1.0), Text(ONE)]
+    heard = speak(request(seed=LOSES), family(), pieces=pieces)
+    whole, silent = heard.arrays, heard.arrays[SILENT]
+    alone = rows(speak(request(text=ONE, seed=LOSES)).arrays)
+    assert np.flatnonzero(silent).tolist() == list(range(alone, alone + 25))
+    assert rows(whole) == 2 * alone + 25
+    for at in (20, alone, alone + 1):
+        restored = cut(whole, 0, at)
+        again = speak(request(seed=LOSES), family(), restored=restored, pieces=pieces)
+        same(concatenate([restored, again.arrays]), whole)
+        assert again.cut_short is not None
+
+
+def test_frames_under_suspicion_wait_while_the_listener_can() -> None:
+    family = Guarding(Forgetful())
+    sent = {}
+    for name, since_s in (("patient", 0.0), ("impatient", 60.0)):
+        bench = Bench(family)
+        bench.open(request(name, text=ONE, seed=LOSES))
+        while not bench.engine._slots.get(name):
+            bench.engine.step()
+        stream = bench.engine._slots.get(name)
+        assert stream is not None
+        stream.playback_start_s = -since_s  # that long ago
+        while not stream.caught:
+            bench.engine.step()
+        sent[name] = stream.sent_frames
+    assert 2 < sent["patient"] <= 36  # a second of the drone is known then
+    assert sent["impatient"] > 60
+
+
+def test_nothing_of_the_first_sound_waits() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES))
+    bench.engine.step()
+    stream = bench.engine._slots.get("r")
+    assert stream is not None
+    while not stream.sent_chunks:
+        assert not stream._kept_back(0.0)
+        bench.engine.step()
+    assert stream.sent_frames == 2
+
+
+def test_a_family_s_own_limit_without_an_end_is_a_runaway() -> None:
+    asked = request(text=ONE, seed=LOSES)
+    heard = speak(asked, Guarding(Forgetful(most=20)))
+    assert heard.cut_short is not None
+    assert rows(heard.arrays) == 20
+    asked = request(text=ONE, seed=LOSES, sampling=Sampling(max_new_tokens=20))
+    assert speak(asked, Guarding(Forgetful(most=20))).cut_short is None
+
+
+@pytest.mark.parametrize("make", [csm, pocket_tts])
+def test_a_limit_that_a_request_names_is_its_wish(make: Callable[[int], Family]) -> None:
+    text = "It is the end of the world, and one is singing."
+    left = speak(request(text=text), Guarding(make(6)))
+    assert (rows(left.arrays), left.cut_short) == (6, CutShort())
+    asked = request(text=text, sampling=Sampling(max_new_tokens=4))
+    wished = speak(asked, Guarding(make(6)))
+    assert (rows(wished.arrays), wished.cut_short) == (4, None)
+
+
+def test_a_text_that_is_told_a_word_at_a_time_ends_with_it() -> None:
+    heard = speak(request(text="The small talker."), Guarding(kyutai_tts()))
+    assert heard.cut_short is None
+    assert not heard.arrays[REDRAW].any()
+
+
+def test_a_voice_whose_pointer_stands_still_names_the_word() -> None:
+    heard = speak(request(text="Hum so."), Guarding(standing()))
+    assert heard.cut_short == CutShort("Hum")
+    assert set(draws(heard)) == {0, 1, 2}
+    at = draws(heard).index(1) + 7
+    again = speak(request(text="Hum so."), Guarding(standing()), cut(heard.arrays, 0, at))
+    same(concatenate([cut(heard.arrays, 0, at), again.arrays]), heard.arrays)
+    assert again.cut_short == CutShort("Hum")
+
+
+def test_durations_that_are_bounded_need_no_guard() -> None:
+    bounded = Forgetful()
+    bounded.signs = None
+    with pytest.raises(ValueError, match="does not run away"):
+        Guarding(bounded)
+
+
+def test_what_a_late_listener_heard_stands_whenever_its_talker_dies() -> None:
+    """Frames under suspicion are sent to it, so a successor redraws from where the log ends."""
+    whole = late(None)
+    assert draws(whole).index(1) > 60  # sent under suspicion
+    for at in range(1, rows(whole.arrays), 37):
+        before = cut(whole.arrays, 0, at)
+        heard = late(before)
+        said = concatenate([before, *heard.chunks])
+        assert (np.diff(said[REDRAW].astype(int)) >= 0).all()
+        assert said[REDRAW].max() == 2
+        assert heard.cut_short == CutShort()
+
+
+def late(restored: Arrays | None) -> Heard:
+    """A runaway at a listener who has nothing in hand."""
+    bench = Bench(Guarding(Forgetful()))
+    heard = bench.open(request(text=ONE, seed=LOSES), restored)
+    while (stream := bench.engine._slots.get("r")) is None:
+        bench.engine.step()
+    stream.playback_start_s = -60.0
+    bench.run()
+    return heard
+
+
+def test_runaways_are_counted() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES))
+    bench.run()
+    counted = bench.engine.metrics.runaways
+    came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
+    assert came == [2, 1]
+
+
+@pytest.mark.parametrize(("seed", "lanes"), [(1, 2), (2, 1)])
+def test_a_guarded_streams_lanes_are_its_familys(seed: int, lanes: int) -> None:
+    family = Guarding(FakeModel("m", Curve(), lambda _: None, Manner(cached=True, lanes=2)))
+    stream = family.open(family.prepare(request(text=ONE, seed=seed)))
+    assert isinstance(stream, GuardedStream)
+    assert stream.lanes == stream._inner.lanes == lanes
+    stream._inner.inputs_of = lambda lane, plan: {"told": np.array([lane, plan.count])}  # type: ignore[method-assign]
+    assert [stream.inputs_of(lane, Plan(0, 3))["told"].tolist() for lane in (0, 1)] == [
+        [0, 3],
+        [1, 3],
+    ]
+
+
+def test_a_guard_answers_for_all_that_the_engine_asks() -> None:
+    """What a stream may have and a guard does not pass on would be lost without a word."""
+    of_guards = {"begun", "longest_s", "waited", "reached", "word", "leave"}
+    of_guards |= {"restorable", "remembered"}
+    asked = {name for name in vars(TalkerStream) if not name.startswith("_")}
+    assert of_guards < asked
+    assert asked - of_guards <= vars(GuardedStream).keys()

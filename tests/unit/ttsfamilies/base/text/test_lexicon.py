@@ -1,0 +1,90 @@
+import time
+from pathlib import Path
+
+import pytest
+
+from ttsfamilies.base.text.lexicon import Lexicon, LexiconError
+from ttsfamilies.base.text.suffixes import derived
+from ttsfamilies.base.text.symbols import SYMBOL_IDS
+
+VOICE = Path(__file__).parents[4] / "voices" / "vesper"
+
+
+def said(lexicon: Lexicon, text: str, index: int = 0) -> str:
+    return " ".join(lexicon.phones(text.split(), index))
+
+
+def test_words_have_phones_with_stress(lexicon: Lexicon) -> None:
+    assert said(lexicon, "hello") == "hh ax0 l ow1"
+
+
+def test_homographs_follow_their_context(lexicon: Lexicon) -> None:
+    assert said(lexicon, "the record was broken", 1) == "r eh1 k er0 d"
+    assert said(lexicon, "to record it", 1) == "r ax0 k ao1 r d"
+
+
+def test_unknown_words_are_pronounced_from_their_letters(lexicon: Lexicon) -> None:
+    assert not lexicon.knows("blorfing")
+    assert said(lexicon, "blorfing") == "b l ao1 r f ih0 ng"
+
+
+def test_characters_without_a_sound_are_silent(lexicon: Lexicon) -> None:
+    assert lexicon.phones(["''"], 0) == ()
+
+
+def test_all_phones_are_in_the_vocabulary(lexicon: Lexicon) -> None:
+    for word in ("strengths", "rhythm", "zoology", "_a", "'s", "we're", "queue"):
+        assert set(lexicon.phones([word], 0)) <= SYMBOL_IDS.keys()
+
+
+ENTRIES = {
+    "innate": "ih0 n ey1 t",
+    "basis": "b ey1 s ax0 s",
+    "chef": "sh eh1 f",
+    "rang": "r ae1 ng",
+    "invite": "ih0 n v ay1 t",
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "phones"),
+    [
+        ("innately", "ih0 n ey1 t l iy0"),
+        ("chefs", "sh eh1 f s"),
+        ("invited", "ih0 n v ay1 t ax0 d"),
+        ("inviting", "ih0 n v ay1 t ih0 ng"),
+        ("ranged", None),
+        ("basised", None),
+        ("table", None),
+    ],
+)
+def test_inflections_follow_their_stem(word: str, phones: str | None) -> None:
+    known = {*ENTRIES, "range"}
+    found = derived(word, ENTRIES.get, known.__contains__)
+    assert found == (phones and tuple(phones.split()))
+
+
+def test_loads_quickly() -> None:
+    seconds = []
+    for _ in range(3):
+        started = time.process_time()
+        Lexicon.load(VOICE)
+        seconds.append(time.process_time() - started)
+    assert min(seconds) < 0.3
+
+
+@pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b\x08\x00broken"])
+def test_a_damaged_file_is_a_lexicon_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "lexicon.json.gz").write_bytes(content)
+    with pytest.raises(LexiconError):
+        Lexicon.load(tmp_path)
+
+
+def test_a_missing_file_is_a_lexicon_error(tmp_path: Path) -> None:
+    with pytest.raises(LexiconError, match="cannot load"):
+        Lexicon.load(tmp_path)
+
+
+def test_another_format_is_a_lexicon_error() -> None:
+    with pytest.raises(LexiconError, match="format 2"):
+        Lexicon({"format": 2})

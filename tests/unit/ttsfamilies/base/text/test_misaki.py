@@ -1,0 +1,87 @@
+"""Phones become misaki's symbols, one by one, and tokens keep track of words."""
+
+import pytest
+
+from ttsfamilies.base.text.frontend import EnglishFrontend, Utterance, Word
+from ttsfamilies.base.text.misaki import SILENCE, TOKENS, Tokens, in_parts, symbols_of, tokens_of
+from ttsfamilies.base.text.symbols import CONSONANTS, VOWELS, Phone
+
+SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
+PAUSE = Phone("pau", -1, False)
+
+
+def _read(frontend: EnglishFrontend, text: str) -> str:
+    ids = tokens_of(frontend.phones(text)).ids
+    assert ids[0] == ids[-1] == SILENCE
+    return "".join(SYMBOL_OF[token] for token in ids[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("phone", "symbols"),
+    [
+        *(("ow1", "ˈO"), ("ax0", "ə"), ("er0", "əɹ"), ("er1", "ˈɜɹ"), ("ur0", "ɜɹ"), ("ih2", "ˌɪ")),
+        *(("hh", "h"), ("dx", "T"), ("g", "ɡ"), ("ch", "ʧ"), ("ex0", "ᵊ"), ("ix0", "ᵻ")),
+    ],
+)
+def test_each_phone_has_its_symbols(phone: str, symbols: str) -> None:
+    assert symbols_of(phone) == symbols
+
+
+def test_every_phone_of_the_frontend_has_tokens() -> None:
+    phones = (*CONSONANTS, "dx", *(v + d for v in (*VOWELS, "ac", "ex", "ix") for d in "012"))
+    assert all(symbol in TOKENS for phone in phones for symbol in symbols_of(phone))
+
+
+def test_tokens_are_distinct_and_not_silence() -> None:
+    assert len(set(TOKENS.values())) == len(TOKENS)
+    assert SILENCE not in TOKENS.values()
+
+
+def test_words_are_separated_and_the_final_mark_is_kept(frontend: EnglishFrontend) -> None:
+    assert _read(frontend, "Two apples?") == "tˈu ˈæpᵊlz?"
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        *(("Yes, no.", ",."), ("Yes! No?", "!?"), ("Yes; no: so", ";:."), ("Yes (no) so!", ",!")),
+        *(("Yes - no", "—."), ("Yes... no?!", ".?"), ('"Yes," no."', ",."), ("Yes", ".")),
+    ],
+)
+def test_pauses_keep_their_punctuation(frontend: EnglishFrontend, text: str, marks: str) -> None:
+    assert "".join(c for c in _read(frontend, text) if not c.isalpha() and c not in "ˈ ") == marks
+
+
+def test_words_know_their_tokens(frontend: EnglishFrontend) -> None:
+    tokens = tokens_of(frontend.phones("Big cats, 25!"))
+    spoken = {
+        word.text: "".join(SYMBOL_OF[token] for token in tokens.ids[word.start : word.end])
+        for word in tokens.words
+    }
+    assert spoken == {"Big": "bˈɪɡ", "cats,": "kˈæts", "25!": "twˈɛnti fˈIv"}
+
+
+def test_a_contraction_is_one_word_of_tokens() -> None:
+    word = [Phone(symbol, 0, symbol == "r") for symbol in ("r", "ih1", "k", "s")]
+    phones = (PAUSE, *word, PAUSE)
+    tokens = tokens_of(Utterance(phones, (Word("Rick's", 1, 5),), (".",)))
+    assert tokens.words == (Word("Rick's", 1, 6),)
+    assert TOKENS[" "] not in tokens.ids
+
+
+def test_long_tokens_are_cut_between_words(frontend: EnglishFrontend) -> None:
+    tokens = tokens_of(frontend.phones("One after another, the lamps are lit along the wall."))
+    parts = list(in_parts(tokens, 20))
+    assert len(parts) > 1
+    assert all(len(part.ids) <= 20 for part in parts)
+    assert all(part.ids[0] == part.ids[-1] == SILENCE for part in parts)
+    said = [(word.text, part.ids[word.start : word.end]) for part in parts for word in part.words]
+    assert said == [(word.text, tokens.ids[word.start : word.end]) for word in tokens.words]
+
+
+def test_a_word_that_is_too_long_by_itself_is_cut_anywhere() -> None:
+    tokens = Tokens((SILENCE, *range(20, 50), SILENCE), (Word("long", 1, 31),))
+    parts = list(in_parts(tokens, 12))
+    assert [i for part in parts for i in part.ids[1:-1]] == list(range(20, 50))
+    assert [part.words for part in parts] == [(Word("long", 1, 11),), (), ()]
+    assert list(in_parts(tokens, 32)) == [tokens]

@@ -1,0 +1,183 @@
+"""Pieces of text become utterances and pauses, in order, as soon as they are certain."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ttscommon.wire.errors import BadRequest, NothingToSay
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
+from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
+from ttsfamilies.base.text.reader import Reader
+
+
+def _read(frontend: EnglishFrontend, *pieces: Piece) -> list[str]:
+    found = Reader(frontend.phones).read(pieces, final=True)
+    return [
+        " ".join(word.text for word in one.words) if isinstance(one, Utterance) else "pause"
+        for one in found
+    ]
+
+
+def test_a_pause_stands_where_it_was_asked_for(frontend: EnglishFrontend) -> None:
+    assert _read(frontend, Text("One two"), Pause(0.4), Text("three.")) == [
+        "One two",
+        "pause",
+        "three.",
+    ]
+
+
+def test_a_boundary_ends_an_utterance(frontend: EnglishFrontend) -> None:
+    assert _read(frontend, Text("One two"), Boundary(), Text("three")) == ["One two", "three"]
+
+
+def test_given_phones_are_said_for_their_word(frontend: EnglishFrontend) -> None:
+    (found,) = Reader(frontend.phones).read([Phones("tomato", "t ah0 m")], final=True)
+    assert isinstance(found, Utterance)
+    assert [phone.symbol for phone in found.phones[1:-1]] == ["t", "ah0", "m"]
+
+
+def test_what_cannot_be_spoken_is_passed_over_unless_it_is_all(frontend: EnglishFrontend) -> None:
+    assert _read(frontend, Text("One."), Boundary(), Text("***"), Boundary(), Text("Two.")) == [
+        "One.",
+        "Two.",
+    ]
+    with pytest.raises(NothingToSay):
+        _read(frontend, Text("***"))
+
+
+def test_phones_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(BadRequest, match="xx"):
+        Given.parse(Phones("tomato", "t xx"))
+    with pytest.raises(BadRequest, match="no phone"):
+        Given.parse(Phones("tomato", " "))
+    assert Given.parse(Phones("tomato", "T AH M EY2 T OW")).phones == (
+        *("t", "ah0", "m", "ey1", "t", "ow0"),
+    )
+
+
+def test_given_phones_are_not_changed_by_their_neighbours(frontend: EnglishFrontend) -> None:
+    (found,) = Reader(frontend.phones).read([Phones("the", "dh ax0"), Text("apple")], final=True)
+    assert isinstance(found, Utterance)
+    assert [phone.symbol for phone in found.phones[1:3]] == ["dh", "ax0"]
+
+
+def test_phones_that_markup_gave_are_said_or_the_word_is_read(frontend: EnglishFrontend) -> None:
+    ipa = Phones("tide", "tɑd", "ipa", optional=True)
+    (said,) = Reader(frontend.phones).read([ipa], final=True)
+    (read,) = Reader(frontend.phones).read([replace(ipa, phones="t!d")], final=True)
+    assert isinstance(said, Utterance)
+    assert isinstance(read, Utterance)
+    assert [phone.symbol for phone in said.phones[1:-1]] == ["t", "aa1", "d"]
+    assert [phone.symbol for phone in read.phones[1:-1]] == ["t", "ay1", "d"]
+    assert [word.text for word in (*said.words, *read.words)] == ["tide", "tide"]
+
+
+def test_punctuation_behind_a_word_with_phones_is_the_words(frontend: EnglishFrontend) -> None:
+    tide = Phones("tide", "t ay1 d")
+    pieces: list[Piece] = [Text("The "), tide, Text(", or not"), tide, Text("? ")]
+    (found,) = Reader(frontend.phones).read(pieces, final=True)
+    assert isinstance(found, Utterance)
+    assert [word.text for word in found.words] == ["The", "tide,", "or", "not", "tide?"]
+    assert found.marks == (",", "?")
+
+
+def test_phones_without_a_word_are_said_too(frontend: EnglishFrontend) -> None:
+    pieces: list[Piece] = [Text("say"), Phones("", "mɛt", "ipa", optional=True), Text("now")]
+    (found,) = Reader(frontend.phones).read(pieces, final=True)
+    assert isinstance(found, Utterance)
+    assert [word.text for word in found.words] == ["say", "", "now"]
+    start, end = found.words[1].start, found.words[1].end
+    assert [phone.symbol for phone in found.phones[start:end]] == ["m", "eh1", "t"]
+
+
+def _timed(frontend: EnglishFrontend, *pieces: Piece) -> list[tuple[str, str, int, int]]:
+    found = Reader(frontend.phones).read(pieces, final=True)
+    words = (word for one in found if isinstance(one, Utterance) for word in one.words)
+    return [(word.text, word.spoken, word.first, word.last) for word in words]
+
+
+def test_words_say_what_they_are_read_as_and_where_they_stand(frontend: EnglishFrontend) -> None:
+    text = "On March 3rd,  we paid $5.20. Dr. Smith didn't."
+    assert _timed(frontend, Text(text, 0)) == [
+        ("On", "on", 0, 2),
+        ("March 3rd,", "march third", 3, 13),
+        ("we", "we", 15, 17),
+        ("paid", "paid", 18, 22),
+        ("$5.20.", "five dollars and twenty cents", 23, 29),
+        ("Dr.", "doctor", 30, 33),
+        ("Smith", "smith", 34, 39),
+        ("didn't.", "didn't", 40, 47),
+    ]
+
+
+def test_a_word_whose_place_is_unknown_has_none(frontend: EnglishFrontend) -> None:
+    assert _timed(frontend, Text("Hi there")) == [("Hi", "hi", -1, -1), ("there", "there", -1, -1)]
+
+
+def test_a_given_word_stands_where_it_was_written(frontend: EnglishFrontend) -> None:
+    spoken_as = Phones("WHO", "", optional=True, alias="world health", source=20)
+    pieces: list[Piece] = [
+        Text("The ", 0),
+        spoken_as,
+        Text(", too.", 29),
+        Pause(0.1),
+        Text("Yes", 50),
+    ]
+    assert _timed(frontend, *pieces) == [
+        ("The", "the", 0, 3),
+        ("WHO,", "world health", 20, 23),
+        ("too.", "too", 31, 35),
+        ("Yes", "yes", 50, 53),
+    ]
+
+
+def test_phones_that_cannot_be_said_leave_their_word_in_place(frontend: EnglishFrontend) -> None:
+    spoken_as = Phones("tide", "t xx", optional=True, source=5)
+    words = _timed(frontend, spoken_as, Text(" in", 20))
+    assert words == [("tide", "tide", 5, 9), ("in", "in", 21, 23)]
+
+
+def test_a_rate_is_that_of_its_words(frontend: EnglishFrontend) -> None:
+    pieces = [Text("one ", 0), Text("two three", 4, 0.8), Text(" four.", 13)]
+    (found,) = Reader(frontend.phones).read(pieces, final=True)
+    assert isinstance(found, Utterance)
+    assert [word.rate for word in found.words] == [1.0, 0.8, 0.8, 1.0]
+
+
+WRITTEN = st.sampled_from(
+    [
+        "On March 3rd", "we paid $5.20", "in Boston, MA", "at 10:30 am", "Dr. Smith", "didn't",
+        "c. 1850.", "2/3 cup!", "ISBN 978-0", "5-10 km,", "\n\n", "x^2", "Type II;", "- ",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WRITTEN, min_size=1, max_size=6).map(" ".join), st.data())
+def test_every_cut_gives_the_same_words_in_the_same_places(
+    frontend: EnglishFrontend, text: str, data: st.DataObject
+) -> None:
+    text = f"So {text} then."
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    ends = [*cuts, len(text)]
+    parts = [Text(text[a:b], a) for a, b in zip([0, *cuts], ends, strict=True)]
+    whole = _timed(frontend, Text(text, 0))
+    assert _timed(frontend, *parts) == whole
+    assert [" ".join(text[first:last].split()) for _, _, first, last in whole] == [
+        word for word, *_ in whole
+    ]
+    assert [first for _, _, first, _ in whole] == sorted(first for _, _, first, _ in whole)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(WRITTEN, min_size=2, max_size=6).map(" ".join), st.data())
+def test_what_was_spoken_is_never_taken_back(
+    frontend: EnglishFrontend, text: str, data: st.DataObject
+) -> None:
+    """Whatever follows: the words that are out are the first words of the whole text's."""
+    reader, cut = Reader(frontend.phones), data.draw(st.integers(1, len(text)))
+    said = list(reader.read([Text(text[:cut], 0)], final=False))
+    out = [word for one in said if isinstance(one, Utterance) for word in one.words]
+    whole = _timed(frontend, Text(text + " and 5.", 0))
+    assert [(w.text, w.spoken, w.first, w.last) for w in out] == whole[: len(out)]

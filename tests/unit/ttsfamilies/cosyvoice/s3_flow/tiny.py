@@ -1,0 +1,65 @@
+"""Codecs small enough for tests, with the published rates, kernels and steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from ttscommon.engine.device.device import Device
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.sizes import MEL_FRAMES
+from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
+from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
+
+# Of the prompt: the first hop is eight tokens.
+PROMPT = 17
+AMPLE = 1 << 30
+# On a device all of it is taken at once.
+PAGED = 1 << 28
+
+
+def recording(tokens: int = PROMPT, seed: int = 1) -> dict[str, Array]:
+    """What a talker derives of one."""
+    random = np.random.default_rng(seed)
+    return {
+        "token": random.integers(0, 6561, tokens).astype(np.int16),
+        "mel": random.normal(-3.0, 1.0, (MEL_FRAMES * tokens, 80)).astype(np.float32),
+        "speaker": random.normal(size=(1, 192)).astype(np.float32),
+    }
+
+
+class Tiny(S3Flow):
+    """Has the recording that tests do not bring."""
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        del reference
+        return super().conditions(request, recording())
+
+
+@cache
+def networks(kind: str, chunk: int | None = None) -> Networks:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), kind, seed=2)
+        return load_networks(Path(folder), chunk=chunk)
+
+
+def tiny(kind: str, chunk: int | None = None, memory: int = AMPLE) -> Tiny:
+    """In the engine, on the CPU."""
+    return Tiny("m", kind, networks(kind, chunk), CodecOptions(memory_bytes=memory))
+
+
+def tiny_on(
+    device: Device, room: DeviceLimits, kind: str, chunk: int | None = None, memory: int = PAGED
+) -> Tiny:
+    """On a device; weights are shared with `tiny`, whose device is the same CPU."""
+    how = CodecOptions(device=device, room=room, memory_bytes=memory)
+    return Tiny("m", kind, networks(kind, chunk), how)

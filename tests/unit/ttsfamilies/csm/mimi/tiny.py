@@ -1,0 +1,36 @@
+"""A codec small enough for tests, with the published rates."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.device.device import Device
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.csm.mimi.codec import Mimi, MimiOnDevice
+from ttsfamilies.csm.mimi.net import MimiDecoder, load_decoder
+from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder
+
+
+@cache
+def net() -> MimiDecoder:
+    """Four codebooks."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        dump_json(Path(folder) / "config.json", TINY)
+        add_decoder(Path(folder), seed=2)
+        return load_decoder(Path(folder))
+
+
+def tiny() -> Mimi:
+    """In the engine, on the CPU."""
+    return Mimi("m", net())
+
+
+def tiny_on(device: Device, room: DeviceLimits) -> MimiOnDevice:
+    """In the engine, on a device."""
+    return MimiOnDevice("m", net(), device, room)

@@ -1,0 +1,32 @@
+"""A checkpoint small enough for the engine's conformance tests: three codebooks."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttscommon.engine.nn.mimi import MimiEncoder
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.csm.config import CsmGeneration
+from ttsfamilies.csm.family import Csm
+from ttsfamilies.csm.net import CsmNet, load_encoder, load_net
+from ttsfamilies.csm.synthetic import write_checkpoint
+
+
+@cache
+def parts() -> tuple[CsmNet, MimiEncoder, TextTokenizer]:
+    """Networks and tokenizer."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        write_checkpoint(path, seed=8, codebooks=3, ending=1.9)
+        nets = load_net(path, "cpu", "float32"), load_encoder(path, "cpu")
+        return (*nets, TextTokenizer.load(path))
+
+
+def tiny(most_frames: int | None = None) -> Csm:
+    """most_frames: see Csm."""
+    torch.set_num_threads(1)
+    return Csm("m", *parts(), CsmGeneration(), most_frames)

@@ -1,0 +1,23 @@
+"""A codec small enough for tests, with the published rates, kernels and steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec
+from ttsfamilies.glm_voice.codec.loading import load
+from ttsfamilies.glm_voice.synthetic import write_codec
+
+
+@cache
+def tiny() -> GlmVoiceCodec:
+    """In the engine, on the CPU."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), seed=2)
+        return load("m", Path(folder), CodecOptions())

@@ -1,0 +1,111 @@
+"""What GLM-4-Voice answers, where no reference says it: words beside frames, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from tests.unit.ttscommon.sound.test_recordings import wav
+from tests.unit.ttsfamilies.glm_voice.tiny import tiny
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.fields import Arrays, cut
+from ttscommon.wire.messages import Reference, SaidText, Sampling, SpeechRequest, Turn
+from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
+
+SOUND = Reference(f"{'a' * 16}-{'b' * 64}")
+IDS = AnswerIds(1000, 16_384, (5,))
+
+
+def request(text: str = "Hello.", **changes: Any) -> SpeechRequest:
+    return SpeechRequest("r", "m", changes.pop("voice", "slt"), text, seed=7, **changes)
+
+
+class Spelling(AnswerStream[Any]):
+    """Ids between frames are bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(IDS, bytes, 12.5)
+
+    def begin(self, write: Any) -> None: ...
+    def inputs(self, plan: Any) -> Arrays:
+        return {}
+
+
+def frames(*texts: bytes) -> Arrays:
+    """A frame for each, which that was said before."""
+    padded = [list(text) + [NO_ID] * (MOST_BETWEEN - len(text)) for text in texts]
+    count = len(texts)
+    return {
+        "token": np.arange(count, dtype=np.int16),
+        "between": np.array(padded, np.int32).reshape(count, MOST_BETWEEN),
+        "silent": np.zeros(count, np.uint8),
+    }
+
+
+def test_characters_come_once_and_whole_wherever_a_successor_begins() -> None:
+    euro = "\u20ac".encode()
+    logged = frames(b"It costs ", b"", b"5 " + euro[:1], euro[1:2], b"", euro[2:] + b"!", b"")
+    for known in range(8):
+        stream = Spelling()
+        if known:
+            stream.restore(cut(logged, 0, known))
+        stream._take_in(cut(logged, known, 7))
+        said: list[SaidText] = []
+        for _ in range(7 - known):
+            stream.take(1)
+            said += stream.said()
+        whole = "It costs 5 \u20ac!"
+        start = whole.index("\u20ac") if known > 2 else (9 if known > 0 else 0)
+        start = len(whole) if known > 5 else start
+        assert "".join(piece.text for piece in said) == whole[start:], known
+        at = start
+        for piece in said:
+            assert piece.start == at
+            at = piece.end
+
+
+def test_words_without_sound_travel_with_silence() -> None:
+    model = tiny()
+    model.ids = AnswerIds(model.ids.first, 0, ())  # no id is sound
+    engine = Engine(model, slots=1, blocks=96, metrics=Metrics())
+    asked = request(sampling=Sampling(temperature=0.9, max_new_tokens=70))
+    (spoken,) = synthesise(engine, [asked])
+    assert spoken.arrays["silent"].tolist() == [1, 1, 1]
+    counts = (spoken.arrays["between"] != NO_ID).sum(1).tolist()
+    assert counts == [MOST_BETWEEN, MOST_BETWEEN, 70 - 2 * MOST_BETWEEN]
+    for name, field in REPLAY.items():
+        assert field.checked(name, spoken.arrays[name]).any()
+
+
+def prompt(asked: SpeechRequest, *sounds: Arrays | None) -> list[int]:
+    (found,) = tiny().prepare(asked, None, sounds).read([Text(asked.text)], final=True)
+    ids: list[int] = found.ids.tolist()
+    return ids
+
+
+def test_a_spoken_turn_needs_no_text_and_text_may_stand_beside_it() -> None:
+    model = tiny()
+    heard = model.derive(wav(0.4, rate=16_000))
+    assert heard["codes"].shape == (5, 1)
+    alone = prompt(request("", turns=(Turn(sound=SOUND),)), heard)
+    beside = prompt(request("Briefly!", turns=(Turn(sound=SOUND),)), heard)
+    assert len(beside) > len(alone)
+    assert {model.ids.first + int(code) for code in heard["codes"][:, 0]} <= set(alone)
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    model = tiny()
+    with pytest.raises(UnknownVoice, match="slt"):
+        model.prepare(request(voice="stranger"))
+    with pytest.raises(NothingToSay):
+        prompt(request("", turns=(Turn(0, "Hello?"),)), None)
+    with pytest.raises(TextTooLong, match="oldest turns"):
+        prompt(request("word " * 4000))
+    with pytest.raises(BadRequest, match="is the least"):
+        model.derive(wav(0.05, rate=16_000))

@@ -1,0 +1,176 @@
+"""What a Higgs Audio checkpoint accepts and refuses, and what a step of it reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from structlog.testing import capture_logs
+
+from tests.unit.ttsfamilies.higgs_audio.tiny import parts, tiny
+from ttscommon.engine.checkpoint import CheckpointError, dump_json
+from ttscommon.wire.errors import BadRequest, TextTooLong
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
+from ttsfamilies.higgs_audio import family as family_module
+from ttsfamilies.higgs_audio.config import load_config, load_defaults
+from ttsfamilies.higgs_audio.net import HiggsNet, TwoExperts
+from ttsfamilies.higgs_audio.synthetic import SECOND, THIRD, config, write_checkpoint
+from ttsfamilies.talkers import load
+
+SOUND = Reference("0" * 16 + "-" + "0" * 64)
+CODES = {"codes": np.arange(15, dtype=np.int16).reshape(5, 3)}
+
+
+def prompt(
+    kind: str = SECOND, text: str = "Hello.", sounds: Any = (), **changes: Any
+) -> TurnsPrompt:
+    request = SpeechRequest("r", "m", "", "", **changes)
+    prepared = tiny(kind=kind).prepare(request, None, sounds)
+    (found,) = prepared.read([Text(text)], final=True)
+    return found
+
+
+def test_a_recording_is_staggered_between_rows_of_beginnings_and_ends() -> None:
+    found = prompt(turns=(Turn(0, "Hi.", SOUND),), sounds=[CODES])
+    rows = found.codes[found.text == FRAME][:-1]
+    assert len(rows) == 5 + 2 + 2
+    assert rows[0].tolist() == [1024] * 3
+    assert rows[1].tolist() == [0, 1024, 1024]
+    assert rows[3].tolist() == [6, 4, 2]
+    assert rows[-1].tolist() == [1025] * 3
+    third = prompt(THIRD, turns=(Turn(0, "Hi.", SOUND),), sounds=[CODES])
+    rows = third.codes[third.text == FRAME]
+    assert rows[0].tolist() == [0, 1024, 1024]
+    assert rows[-1].tolist() == [1025, 1025, 14]
+
+
+def test_speakers_are_told_apart_where_there_are_several() -> None:
+    turns = (Turn(1, "Hi.", SOUND),)
+    one = prompt(turns=turns, sounds=[CODES], speaker=1)
+    two = prompt(turns=turns, sounds=[CODES], speaker=0)
+    assert len(two.text) > len(one.text)
+
+
+def test_a_scene_is_a_part_of_what_others_may_begin_with() -> None:
+    plain, scene = prompt(), prompt(instructions="A quiet room.")
+    assert {128_018, 128_019} <= set(scene.text.tolist())
+    assert scene.turns - plain.turns == len(scene.text) - len(plain.text)
+
+
+def test_turns_without_sound_and_several_of_the_third_version_are_refused() -> None:
+    turns = (Turn(0, "Hi.", SOUND), Turn(0, "Odd."))
+    with pytest.raises(BadRequest, match="recording of every turn"):
+        prompt(turns=turns, sounds=[CODES, None])
+    with pytest.raises(BadRequest, match="one recording"):
+        prompt(THIRD, turns=turns, sounds=[CODES, CODES])
+    with pytest.raises(BadRequest, match="cannot clone"):
+        tiny().derive(b"")
+
+
+def test_frames_are_limited_by_the_text_by_what_is_asked_for_and_by_room() -> None:
+    short, long = prompt(), prompt(text="Hello. " * 9)
+    assert 50 < short.frames < long.frames
+    assert prompt(sampling=Sampling(max_new_tokens=7)).frames == 7 + 2
+    most = prompt(sampling=Sampling(max_new_tokens=60_000))
+    assert most.frames == 2048 - most.length
+    with pytest.raises(TextTooLong, match="256"):
+        prompt(text="odd " * 300)
+
+
+def test_a_checkpoint_says_how_codes_are_drawn(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, codebooks=3)
+    found = load_defaults(tmp_path, load_config(tmp_path))
+    assert (found.temperature, found.top_p, found.ras_win_len) == (0.7, 0.95, 7)
+    dump_json(tmp_path / "generation_config.json", {"temperature": 0.3, "ras_win_len": 0})
+    found = load_defaults(tmp_path, load_config(tmp_path))
+    assert (found.temperature, found.ras_win_len) == (0.3, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (SECOND, {"audio_stream_bos_id": 7}, "control ids"),
+        (SECOND, {"codebook_size": 2}, "control ids"),
+        (SECOND, {"num_key_value_heads": 3}, "no multiple of 3"),
+        (THIRD, {"audio_encoder_config": {"tie_word_embeddings": False}}, "head of its own"),
+        (THIRD, {"audio_encoder_config": {"num_codebooks": 1}}, "1 codebooks"),
+    ],
+)
+def test_a_config_that_is_not_served_is_named(
+    tmp_path: Path, kind: str, changes: dict[str, Any], message: str
+) -> None:
+    dump_json(tmp_path / "config.json", config(kind, 3) | changes)
+    with pytest.raises(CheckpointError, match=message):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "warned"), [(SECOND, 0), (THIRD, 1)])
+def test_weights_for_research_are_said_to_be_so_at_the_start(
+    tmp_path: Path, kind: str, warned: int
+) -> None:
+    write_checkpoint(tmp_path, kind=kind, codebooks=3)
+    with capture_logs() as logs:
+        load("m", tmp_path)
+    assert [log["event"] for log in logs].count("weights.research_only") == warned
+
+
+def test_a_step_reads_each_weight_of_sound_once_and_none_of_text() -> None:
+    net, read = parts()[0], Counter[str]()
+    names = {module: name for name, module in net.named_modules() if hasattr(module, "weight")}
+    hooks = [
+        module.register_forward_hook(lambda of, *_: read.update([names[of]])) for module in names
+    ]
+    rows = torch.zeros(2, 3, dtype=torch.int64)
+    hidden = net.step(rows, torch.arange(2), lambda _, q, k, v: q)
+    net.logits(hidden)
+    for hook in hooks:
+        hook.remove()
+    assert set(read.values()) == {1}
+    networks = [name for name in read if ".mlp." in name or "mlp_norm" in name]
+    assert networks
+    assert all(name.startswith("backbone.sound.") for name in networks)
+
+
+def test_a_row_is_drawn_in_two_launches_whatever_its_codebooks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shapes: list[tuple[int, ...]] = []
+    for name in ("draw_ids", "draw_alone"):
+        plain = getattr(family_module, name)
+
+        def counted(logits: torch.Tensor, *told: Any, of: Any = plain) -> Any:
+            shapes.append(tuple(logits.shape))
+            return of(logits, *told)
+
+        monkeypatch.setattr(family_module, name, counted)
+    model = tiny()
+    old = {name: torch.zeros(4, dtype=torch.int64) for name in ("seed", "made", "top_k")}
+    old |= {"temperature": torch.ones(4), "top_p": torch.ones(4)}
+    old |= {"window": torch.full((4,), 7), "repeats": torch.ones(4, dtype=torch.int64)}
+    logits = torch.zeros(4, 3, 1026)
+    logits[:, :, 5] = 100.0
+    old["recent"] = torch.full((4, 48), 5)
+    codes, finite = model._drawn(logits, old)
+    assert shapes == [(12, 1026)] * 2
+    assert (codes == 5).all()
+    assert finite.all()
+
+
+def test_the_published_size_reads_as_much_as_is_said(tmp_path: Path) -> None:
+    told = config(SECOND, 8, (24, 8, 128))
+    sizes = {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28}
+    dump_json(tmp_path / "config.json", told | sizes)
+    with torch.device("meta"):
+        net = HiggsNet(load_config(tmp_path))
+    whole = sum(p.numel() for p in net.parameters())
+    assert isinstance(net.backbone, TwoExperts)
+    step = [*net.backbone.sound.parameters(), net.head.weight]
+    read = sum(parameter.numel() for parameter in step)
+    assert round(whole / 1e9, 2) == 5.38
+    assert round(read / 1e9, 2) == 2.84

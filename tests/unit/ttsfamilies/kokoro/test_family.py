@@ -1,0 +1,155 @@
+"""What a Kokoro checkpoint accepts, what it refuses, and when its words are said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from tests.unit.ttsfamilies.kokoro.tiny import english, tiny
+from ttscommon.engine.checkpoint import CheckpointError, codec_digest, dump_json
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.messages import Reference, SpeechRequest
+from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.kokoro.family import Kokoro
+from ttsfamilies.kokoro.loading import load
+from ttsfamilies.kokoro.sizes import load_config, voice_of
+from ttsfamilies.kokoro.synthetic import PUBLISHED, shapes, write_checkpoint
+
+TEXT = "Nobody minded; we had time, and the water was quiet."
+
+
+def request(**changes: Any) -> SpeechRequest:
+    return SpeechRequest("r", "m", **{"voice": "af_sky", "text": TEXT} | changes)
+
+
+def spoken(**changes: Any) -> Any:
+    (made,) = synthesise(Engine(tiny(), slots=1, metrics=Metrics()), [request(**changes)])
+    return made
+
+
+def test_names_and_sizes_are_those_of_the_published_checkpoint(tmp_path: Path) -> None:
+    dump_json(tmp_path / "config.json", PUBLISHED)
+    config = load_config(tmp_path)
+    found = shapes(config)
+    assert sum(int(np.prod(shape)) for shape in found.values()) == 81_763_410
+    assert sum(name.startswith("decoder.") for name in found) == 375
+    assert (config.frame_samples, len(config.vocab)) == (600, 114)
+
+
+def test_speed_and_the_pace_of_words_change_how_long_symbols_last() -> None:
+    plain, fast = spoken(), spoken(speed=2.0)
+    assert len(fast.arrays["left"]) < 0.7 * len(plain.arrays["left"])
+    prepared = tiny().prepare(request())
+    pieces = [Text("Nobody "), Text("minded.", rate=0.5)]
+    (segment,) = prepared.read(pieces, final=True)
+    paces = [segment.pace[word.start : word.end] for word in segment.words]
+    assert {float(pace) for pace in paces[0]} == {1.0}
+    assert {float(pace) for pace in paces[1]} == {0.5}
+
+
+def test_words_are_said_for_as_long_as_their_symbols() -> None:
+    made = spoken(text="Nobody minded.")
+    prepared = tiny().prepare(request(text="Nobody minded."))
+    (segment,) = prepared.read([Text("Nobody minded.")], final=True)
+    place = made.arrays["place"]
+    for word, time in zip(segment.words, made.words, strict=True):
+        inside = np.flatnonzero((place >= word.start) & (place < word.end))
+        assert time.start_s == pytest.approx(inside[0] / 40)
+        assert time.end_s == pytest.approx((inside[-1] + 1) / 40)
+
+
+def test_the_style_is_the_row_of_a_segments_length() -> None:
+    made = spoken()
+    for passage in np.unique(made.arrays["passage"]):
+        of = made.arrays["passage"] == passage
+        symbols = made.arrays["place"][of].max() + 1 - 2
+        assert set(made.arrays["row"][of].tolist()) == {symbols - 1}
+
+
+def test_a_blend_is_between_its_voices_and_one_of_a_voice_is_that_voice() -> None:
+    voices = tiny()._voices
+    one, other = voices.pack("af_sky"), voices.pack("am_adam")
+    np.testing.assert_array_equal(voices.pack("af_sky+af_sky"), one)
+    blend = voices.pack("af_sky*3+am_adam*1")
+    np.testing.assert_allclose(blend, 0.75 * one + 0.25 * other, rtol=1e-5, atol=1e-7)
+
+
+def test_voices_without_a_frontend_are_not_listed() -> None:
+    listed = tiny().spec.voices
+    assert [voice.id for voice in listed] == ["af_heart", "af_sky", "am_adam", "bf_emma"]
+    assert voice_of("bm_george") == voice_of("bm_george")
+    assert (listed[2].language, listed[2].gender) == ("en-US", "male")
+    assert (listed[3].language, listed[3].gender) == ("en-GB", "female")
+
+
+def test_what_cannot_be_spoken_is_refused() -> None:
+    for voice in ("nobody", "ef_dora", "af_sky*0.5+ef_dora*0.5", "af_sky*"):
+        with pytest.raises(UnknownVoice):
+            tiny().prepare(request(voice=voice))
+    for speed in (0.4, 2.1):
+        with pytest.raises(BadRequest, match="speed"):
+            tiny().prepare(request(speed=speed))
+    with pytest.raises(BadRequest, match="clone"):
+        tiny().prepare(request(reference=Reference("0" * 16 + "-" + "0" * 64)))
+
+
+def test_a_british_voice_reads_dates_as_in_britain() -> None:
+    def ids(voice: str) -> tuple[int, ...]:
+        prepared = tiny().prepare(request(voice=voice))
+        return next(iter(prepared.read([Text("On 03/04/2024.")], final=True))).ids
+
+    assert ids("bf_emma") != ids("af_sky")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vocab": {"a": 43}}, "vocabulary lacks"),
+        ({"vocab": {"a": 178}}, "not within 1 .. 177"),
+        ({"n_layer": 0}, "n_layer is 0"),
+        ({"style_dim": 64}, "but config.json makes it"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    write_checkpoint(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointError, match=said):
+        Kokoro.load("m", tmp_path, english())
+
+
+def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
+    tmp_path: Path,
+) -> None:
+    write_checkpoint(tmp_path)
+    path, before = tmp_path / "voices.safetensors", codec_digest(tmp_path)
+    packs = load_file(path)
+    save_file({**packs, "af_two": packs["af_sky"]}, path)
+    assert codec_digest(tmp_path) != before
+    for name, pack, said in (
+        ("af_sky", packs["af_sky"][1:], "af_sky is"),
+        ("xf_two", packs["af_sky"], "no known language"),
+        ("af_sky", packs["af_sky"] * np.nan, "no finite numbers"),
+    ):
+        save_file({**packs, name: np.ascontiguousarray(pack)}, path)
+        with pytest.raises(CheckpointError, match=said):
+            Kokoro.load("m", tmp_path, english())
+    path.unlink()
+    with pytest.raises(CheckpointError, match="antiphon convert"):
+        Kokoro.load("m", tmp_path, english())
+
+
+def test_its_talker_is_not_put_on_a_device(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="runs on the CPU"):
+        load("m", tmp_path, ModelOptions(device=object()))  # type: ignore[arg-type]

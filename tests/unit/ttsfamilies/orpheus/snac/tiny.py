@@ -1,0 +1,21 @@
+"""A codec small enough for tests, with the published rates."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttsfamilies.orpheus.snac.codec import Snac
+from ttsfamilies.orpheus.snac.synthetic import write_codec
+
+
+@cache
+def tiny() -> Snac:
+    """In the engine, on the CPU."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), seed=2)
+        return Snac.load("m", Path(folder))

@@ -1,0 +1,184 @@
+"""What an Orpheus checkpoint accepts, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from tests.unit.ttsfamilies.orpheus.tiny import tiny
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
+from ttsfamilies.orpheus.net import load_net
+from ttsfamilies.orpheus.request import PASSAGE_TOKENS, OrpheusPrompt
+from ttsfamilies.orpheus.synthetic import write_checkpoint
+
+
+def request(**changes: Any) -> SpeechRequest:
+    return SpeechRequest("r", "m", **{"voice": "tara", "text": ""} | changes)
+
+
+def changed(folder: Path, **changes: Any) -> Path:
+    """A checkpoint with another config.json."""
+    write_checkpoint(folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return folder
+
+
+def test_text_in_pieces_becomes_one_prompt_when_it_is_complete() -> None:
+    prepared = tiny().prepare(request())
+    assert list(prepared.read([Text("Hello the ")], final=False)) == []
+    (prompt,) = prepared.read([Text("world. ")], final=True)
+    (whole,) = tiny().prepare(request()).read([Text("Hello the world.")], final=True)
+    assert prompt == whole
+    assert prompt.ids[:2] == (128_259, 128_000)
+    assert prompt.ids[-4:] == (128_009, 128_260, 128_261, 128_257)
+
+
+def test_tokens_ask_for_whole_frames() -> None:
+    for tokens, frames in ((2, 1), (21, 3), (27, 3), (10_000, 12)):
+        asked = request(sampling=Sampling(max_new_tokens=tokens))
+        (prompt,) = tiny().prepare(asked).read([Text("Hello.")], final=True)
+        assert prompt.frames == frames
+
+
+def test_what_cannot_be_spoken_is_refused() -> None:
+    with pytest.raises(UnknownVoice, match="tara"):
+        tiny().prepare(request(voice="nobody"))
+    with pytest.raises(BadRequest, match="clone"):
+        tiny().prepare(request(reference=Reference("a", "b")))
+    with pytest.raises(NothingToSay):
+        list(tiny().prepare(request()).read([Text("... !")], final=True))
+    with pytest.raises(TextTooLong, match="2048"):
+        list(tiny().prepare(request()).read([Text(("\U0001d49c" * 39 + " ") * 40)], final=True))
+
+
+def test_a_long_text_is_spoken_in_passages_of_whole_sentences_however_it_came() -> None:
+    text = "It's the end of the world, and you're singing to the user. " * 20
+    whole = list(tiny().prepare(request()).read([Text(text)], final=True))
+    assert len(whole) > 2
+    assert all(len(prompt.ids) <= PASSAGE_TOKENS + 8 for prompt in whole)
+    prepared = tiny().prepare(request())
+    pieces: list[OrpheusPrompt] = []
+    for at in range(0, len(text), 37):
+        pieces += prepared.read([Text(text[at : at + 37])], final=False)
+    assert 0 < len(pieces) < len(whole)
+    assert [*pieces, *prepared.read([], final=True)] == whole
+
+
+def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
+    sentence = "It's the end of the world, and you're singing to the user. "
+    asked = request(text=sentence * 12, sampling=Sampling(temperature=0.0))
+    first, second, *_ = tiny().prepare(asked).read([Text(asked.text)], final=True)
+    assert first == second
+    (whole,) = spoken([asked])
+    assert whole["passage"].tolist()[:24] == [0] * 12 + [1] * 12
+    passage = asked.text[: len(sentence) * _times(sentence, first) - 1]
+    (alone,) = spoken([request(text=passage, sampling=asked.sampling)])
+    for at in (0, 12):
+        assert whole["codes"][at : at + 12].tolist() == alone["codes"].tolist()
+    for at in (1, 11, 12, 17):
+        restored = {name: array[:at] for name, array in whole.items()}
+        (rest,) = spoken([asked], {"r": restored})
+        assert rest["codes"].tolist() == whole["codes"][at:].tolist()
+
+
+def _times(sentence: str, prompt: OrpheusPrompt) -> int:
+    """How many of a sentence make a prompt."""
+    for count in range(1, 20):
+        (one, *_) = tiny().prepare(request()).read([Text(sentence * count)], final=True)
+        if one == prompt:
+            return count
+    raise AssertionError("no passage is so long")
+
+
+def spoken(requests: list[SpeechRequest], restored: Any = None) -> list[Any]:
+    engine = Engine(tiny(), slots=2, blocks=400, metrics=Metrics())
+    return [one.arrays for one in synthesise(engine, requests, restored)]
+
+
+def test_min_p_leaves_out_what_is_unlikely_and_is_a_parameter_of_the_model() -> None:
+    assert [parameter.name for parameter in tiny().spec.parameters] == ["min_p"]
+    hot = Sampling(temperature=2.0)
+    texts = {"text": "Odd.", "seed": 5, "sampling": hot}
+    (plain,), (picky,), (greedy,) = (
+        spoken([request(**texts)]),
+        spoken([request(**texts, extra_params={"min_p": 1.0})]),
+        spoken([request(**texts | {"sampling": Sampling(temperature=0.0)})]),
+    )
+    assert picky["codes"].tolist() == greedy["codes"].tolist()
+    assert plain["codes"].tolist() != greedy["codes"].tolist()
+
+
+def test_control_tokens_in_a_text_are_text(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    most = max(content["model"]["vocab"].values())
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    content["added_tokens"] = [
+        {"id": most + 1 + i, "content": name, "special": not i, **flags}
+        for i, name in enumerate(("<|eot_id|>", "<custom_token_7>"))
+    ]
+    path.write_text(json.dumps(content))
+    ids = TextTokenizer.load(tmp_path).ids("one <|eot_id|> two <custom_token_7>")
+    assert max(ids) <= most
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 128_256}, "no place for seven codebooks"),
+        ({"rope_theta": None}, "rope_theta is missing"),
+        ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
+        ({"attention_bias": True}, "biases"),
+    ],
+)
+def test_a_config_that_is_not_served_is_named(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_config(changed(tmp_path, **changes))
+
+
+def test_new_files_name_the_rotation_otherwise(tmp_path: Path) -> None:
+    old = load_config(changed(tmp_path / "old"))
+    rope = {**old.scaling, "rope_theta": old.theta}
+    new = load_config(
+        changed(tmp_path / "new", rope_theta=None, rope_scaling=None, rope_parameters=rope)
+    )
+    assert (new.theta, new.scaling["factor"]) == (500_000.0, 32.0)
+
+
+def test_a_head_of_its_own_is_read_and_a_repeated_one_is_not_needed(tmp_path: Path) -> None:
+    own, repeated = tmp_path / "own", tmp_path / "repeated"
+    for folder, tied in ((own, False), (repeated, True)):
+        changed(folder, tie_word_embeddings=tied)
+        tensors = load_file(folder / "model.safetensors")
+        tensors["lm_head.weight"] = 2 * tensors["model.embed_tokens.weight"]
+        save_file(tensors, folder / "model.safetensors")
+    hidden = torch.ones(1, 36)
+    one, other = (load_net(folder, "cpu", "float32").logits(hidden) for folder in (own, repeated))
+    assert torch.equal(one, 2 * other)
+    assert one.shape[1] == FIRST_AUDIO + 7 * 4096 - END_SPEECH
+
+
+def test_a_checkpoint_without_a_tensor_is_named(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"lacks model\.norm\.weight"):
+        load_net(tmp_path, "cpu", "float32")

@@ -1,0 +1,28 @@
+"""A checkpoint small enough for the engine's conformance tests."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.orpheus.family import Orpheus
+from ttsfamilies.orpheus.net import OrpheusNet, load_net
+from ttsfamilies.orpheus.synthetic import write_checkpoint
+
+
+@cache
+def parts() -> tuple[OrpheusNet, TextTokenizer]:
+    """A network and its tokenizer."""
+    with TemporaryDirectory() as folder:
+        write_checkpoint(Path(folder), seed=3)
+        return load_net(Path(folder), "cpu", "float32"), TextTokenizer.load(Path(folder))
+
+
+def tiny() -> Orpheus:
+    """With a voice that tests ask for; it speaks 12 frames at the most."""
+    torch.set_num_threads(1)
+    return Orpheus("m", *parts(), voices=("slt", "tara"), most_tokens=84)

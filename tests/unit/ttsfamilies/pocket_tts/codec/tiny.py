@@ -1,0 +1,33 @@
+"""A codec small enough for the engine's conformance tests."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttscommon.engine.device.device import Device
+from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.pocket_tts.codec.codec import PocketCodec, PocketOnDevice
+from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
+from ttsfamilies.pocket_tts.synthetic import write_checkpoint
+
+
+@cache
+def net() -> LatentDecoder:
+    with TemporaryDirectory() as folder:
+        write_checkpoint(Path(folder), seed=2)
+        return load_decoder(Path(folder))
+
+
+def tiny() -> PocketCodec:
+    torch.set_num_threads(1)
+    return PocketCodec("m", net())
+
+
+def tiny_on(device: Device, room: DeviceLimits) -> PocketOnDevice:
+    """On a device."""
+    torch.set_num_threads(1)
+    return PocketOnDevice("m", net(), device, room)

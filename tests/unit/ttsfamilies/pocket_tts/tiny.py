@@ -1,0 +1,35 @@
+"""A checkpoint small enough for the engine's conformance tests."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttsfamilies.pocket_tts.blocks import PocketEncoder
+from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
+from ttsfamilies.pocket_tts.sizes import load_config
+from ttsfamilies.pocket_tts.synthetic import write_checkpoint
+from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
+from ttsfamilies.pocket_tts.voices import Kept, load_voices
+
+
+@cache
+def parts() -> tuple[PocketNet, PocketEncoder, Tokenizer, Kept | None]:
+    """Networks, tokenizer and voices."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        write_checkpoint(path, seed=8, ending=-4.4)
+        lm = load_config(path).flow_lm
+        nets = load_net(path, "cpu"), load_encoder(path, "cpu")
+        tokenizer = load_tokenizer(path, lm.lookup_table)
+        return (*nets, tokenizer, load_voices(path, lm.transformer, "cpu"))
+
+
+def tiny(most_frames: int | None = None) -> PocketTts:
+    """most_frames: see PocketTts."""
+    torch.set_num_threads(1)
+    return PocketTts("m", *parts(), most_frames)

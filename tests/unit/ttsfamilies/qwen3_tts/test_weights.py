@@ -1,0 +1,153 @@
+"""Loading a checkpoint: types, devices, and what is wrong with damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
+from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker
+
+
+@pytest.fixture
+def copy(custom: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(custom, tmp_path / "copy"))
+
+
+def test_a_sharded_checkpoint_is_the_same_as_a_whole_one(custom: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1, shard_bytes=2_000_000)
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2
+    whole, sharded = load_talker(custom).state_dict(), load_talker(tmp_path).state_dict()
+    assert all(torch.equal(whole[name], sharded[name]) for name in whole)
+
+
+def test_parameters_have_the_type_that_was_asked_for(custom: Path) -> None:
+    net = load_talker(custom, dtype="bfloat16")
+    assert net.codec_head.weight.dtype == torch.bfloat16
+    narrow = net.predictor.decoder.state_dict()["blocks.0.attention.qkv.weight"]
+    assert narrow.dtype == torch.float32
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": "int4"}, "dtype 'int4' is none of float32"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used"),
+        ({"device": "toaster"}, "device 'toaster' cannot be used"),
+    ],
+)
+def test_wrong_types_and_devices_are_refused(
+    custom: Path, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_talker(custom, **arguments)
+
+
+def rewrite(folder: Path, name: str, tensor: torch.Tensor | None) -> None:
+    """Replace a tensor, or take it out."""
+    tensors = load_file(folder / "model.safetensors")
+    if tensor is None:
+        del tensors[name]
+    else:
+        tensors[name] = tensor
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_missing_surplus_and_misshapen_tensors_are_named(copy: Path) -> None:
+    name = "talker.model.layers.1.self_attn.k_norm.weight"
+    rewrite(copy, name, None)
+    with pytest.raises(CheckpointError, match=f"lacks {name}"):
+        load_talker(copy)
+    rewrite(copy, name, torch.ones(8))
+    with pytest.raises(CheckpointError, match=r"k_norm\.weight is \[8\], but .* \[16\]"):
+        load_talker(copy)
+    rewrite(copy, name, torch.ones(16))
+    rewrite(copy, "talker.model.layers.3.mlp.up_proj.weight", torch.ones(1))
+    with pytest.raises(CheckpointError, match=r"has talker\.model\.layers\.3\.mlp"):
+        load_talker(copy)
+
+
+def test_a_truncated_file_is_refused(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        load_talker(copy)
+
+
+def test_pickles_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="is a pickle"):
+        load_talker(copy)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
+def test_a_missing_tokenizer_file_is_named(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        TextTokenizer.load(copy)
+
+
+def test_a_tokenizer_whose_files_disagree_is_refused(copy: Path) -> None:
+    with (copy / "merges.txt").open("a") as file:
+        file.write("neither here\n")
+    with pytest.raises(CheckpointError, match=r"merges\.txt does not fit vocab\.json"):
+        TextTokenizer.load(copy)
+
+
+def test_only_base_models_have_encoders(custom: Path, base: Path) -> None:
+    with pytest.raises(CheckpointError, match="clones no voices"):
+        load_encoders(custom)
+    speaker, codec = load_encoders(base)
+    assert speaker(torch.zeros(1, 24_000)).shape == (1, 48)
+    assert codec(torch.zeros(24_000)).shape == (13, 16)
+
+
+def test_a_base_model_without_its_codec_says_so(base: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(base, tmp_path / "copy"))
+    shutil.rmtree(copy / "speech_tokenizer")
+    with pytest.raises(CheckpointError, match=r"speech_tokenizer/config\.json cannot be read"):
+        load_encoders(copy)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.tensor(float("nan")), "holds values that are no finite numbers"),
+        (torch.tensor(float("inf")), "holds values that are no finite numbers"),
+        (torch.tensor(1.0).to(torch.float8_e4m3fn), "quantised checkpoints are not served"),
+    ],
+    ids=["nan", "infinity", "fp8"],
+)
+def test_values_that_cannot_be_computed_with_are_named(
+    copy: Path, tensor: torch.Tensor, message: str
+) -> None:
+    name = "talker.codec_head.weight"
+    wrong = load_file(copy / "model.safetensors")[name].to(tensor.dtype)
+    wrong[0, 0] = tensor
+    rewrite(copy, name, wrong)
+    with pytest.raises(CheckpointError, match=f"{name} .*{message}"):
+        load_talker(copy)
+
+
+def test_a_config_far_larger_than_its_tensors_asks_for_no_memory(copy: Path) -> None:
+    content = json.loads((copy / "config.json").read_text())
+    content["talker_config"] |= {"text_vocab_size": 1 << 20, "text_hidden_size": 1 << 20}
+    (copy / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"but config\.json makes it"):
+        load_talker(copy)
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_refused(copy: Path) -> None:
+    content = json.loads((copy / "vocab.json").read_text())
+    (copy / "vocab.json").write_text(json.dumps(content | {"zzz": 10**6}))
+    with pytest.raises(CheckpointError, match="the tokenizer has ids up to 1000000"):
+        Qwen3Tts.load("m", copy)

@@ -1,0 +1,55 @@
+"""A checkpoint small enough for the engine's conformance tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.step_audio2.family import StepAudio2
+from ttsfamilies.step_audio2.loading import load
+from ttsfamilies.step_audio2.request import StepPrepared
+from ttsfamilies.step_audio2.synthetic import write_checkpoint
+
+VOICE: Arrays = {"token": np.zeros(20, np.int16)}
+
+
+class Voiced(StepAudio2):
+    """One that answers with the same voice where a request brings none."""
+
+    most = 0
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> StepPrepared:
+        found = super().prepare(request, VOICE if reference is None else reference, turns)
+        found.most_frames = min(found.most_frames, self.most)
+        return found
+
+
+@cache
+def parts() -> tuple[Any, ...]:
+    """Networks, tokenizer and what hears voices."""
+    with TemporaryDirectory() as folder:
+        write_checkpoint(Path(folder), seed=3)
+        model = load("m", Path(folder), ModelOptions())
+        return model._net, model._tokenizer, model._voices
+
+
+def tiny(most: int = 24) -> Voiced:
+    """most: tokens of an answer."""
+    torch.set_num_threads(1)
+    model = Voiced("m", *parts())
+    model.most = most
+    return model

@@ -1,0 +1,179 @@
+"""What the vesper family does beyond what all families owe: paces, presets, pauses, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from talker.engine.engine import Engine
+from talker.synthesis import Spoken, synthesise
+from tests.unit.ttsfamilies.tiny_vesper import Letters
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Boundary, Pause, Piece, Text
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.text.frontend import Given, Utterance, Word
+from ttsfamilies.vesper.family import Vesper, spec_of
+from ttsfamilies.vesper.net import VesperConfig, VesperNet
+from ttsfamilies.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
+
+PACES = {"plain": 1.0, "calm": 0.8}
+SILENCE = (9, 8, 7, 6)
+LONGEST = 8
+
+
+@pytest.fixture(scope="module")
+def model() -> Vesper:
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    net = VesperNet(
+        VesperConfig(
+            codebook_size=48, text_codes=32, text_dim=16, text_rounds=1, prosody_dim=16,
+            prosody_rounds=1, dim=32, layers=2, heads=2, hidden=48, energy_hidden=32,
+            draft_hidden=32, positions=512,
+        )
+    )  # fmt: skip
+    torch.nn.init.normal_(net.text_table)
+    voices = tuple(Voice(name, name, "en") for name in PACES)
+    spec = spec_of(net, "m", voices, 24_000, 20.0, (0.7, 1.4))
+    return Vesper(spec, net, Letters(), VesperSampling(longest_units=LONGEST), PACES, SILENCE)
+
+
+def request(text: str = "one two", **changes: Any) -> SpeechRequest:
+    return SpeechRequest("r", "m", **{"voice": "plain", "seed": 4, "text": text, **changes})
+
+
+def spoken(model: Vesper, asked: SpeechRequest) -> Spoken:
+    (one,) = synthesise(Engine(model, blocks=64, slots=1, metrics=Metrics()), [asked])
+    return one
+
+
+@pytest.mark.parametrize("speed", [0.5, 2.0])
+def test_a_speed_beyond_the_voice_is_refused(model: Vesper, speed: float) -> None:
+    with pytest.raises(BadRequest, match=r"0\.7 to 1\.4"):
+        model.prepare(request(speed=speed))
+
+
+def test_an_unknown_preset_is_refused_by_name(model: Vesper) -> None:
+    with pytest.raises(UnknownVoice, match="plain, calm"):
+        model.prepare(request(voice="hal"))
+
+
+def test_speed_and_preset_tell_the_net_one_pace(model: Vesper) -> None:
+    def told(**changes: Any) -> np.ndarray[Any, Any]:
+        (unit,) = model.prepare(request(**changes)).read([Text("one two")], final=True)
+        return np.asarray(unit.conditioning.at)
+
+    np.testing.assert_allclose(told(voice="calm"), told(speed=0.8), rtol=1e-5, atol=1e-6)
+    assert np.abs(told(speed=1.2) - told()).max() > 1e-3
+
+
+@pytest.mark.parametrize(("language", "told"), [("en-GB", True), ("en-US", False), ("en", False)])
+def test_the_language_of_a_request_decides_how_its_text_is_read(
+    model: Vesper, monkeypatch: pytest.MonkeyPatch, language: str, told: bool
+) -> None:
+    asked: list[bool] = []
+
+    def phones(text: str, given: Sequence[Given] = (), british: bool = False) -> Utterance:
+        asked.append(british)
+        return Letters().phones(text, given)
+
+    monkeypatch.setattr(model, "_phones", phones)
+    list(model.prepare(request(language=language)).read([Text("one two")], final=True))
+    assert asked == [told]
+
+
+def test_without_a_temperature_every_seed_says_the_same(model: Vesper) -> None:
+    cold = Sampling(temperature=0.0)
+    one, other = (spoken(model, request(seed=s, sampling=cold)).arrays for s in (1, 2))
+    np.testing.assert_array_equal(one["move"], other["move"])
+    np.testing.assert_array_equal(one["codes"][:, 0], other["codes"][:, 0])
+
+
+def test_no_token_lasts_longer_than_it_may(model: Vesper) -> None:
+    arrays = spoken(model, request("a bee sees the sea " * 4)).arrays
+    moves = arrays["move"]
+    advances = np.stack([moves & 1, moves >> 1], 1).reshape(-1)
+    ends = np.flatnonzero(advances)
+    assert np.diff(ends, prepend=-1).max() <= LONGEST + 3
+
+
+def test_a_pause_is_silence_of_that_length(model: Vesper) -> None:
+    prepared = model.prepare(request("", text_final=False))
+    units = list(prepared.read([Text("One."), Pause(0.5), Text("Two.")], final=True))
+    assert [unit.silent_frames for unit in units] == [0, 10, 0]
+    engine = Engine(model, blocks=64, slots=1, metrics=Metrics())
+    heard: list[Any] = []
+    engine.listen(lambda events: heard.extend(event for _, event in events))
+    engine.open(prepared, None, units, final=True)
+    for _ in range(200):
+        engine.step()
+        engine.acknowledge("r")
+        if engine.idle:
+            break
+    codes = np.concatenate([event.arrays["codes"] for event in heard[:-1]])
+    silent = (codes == np.array(SILENCE)).all(1)
+    assert silent.sum() == 10
+    assert np.ptp(np.flatnonzero(silent)) == 9
+
+
+def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
+    prepared = model.prepare(request("", text_final=False))
+    pieces: list[Piece] = [Text("one two"), Boundary(), Text("three four")]
+    units = list(prepared.read(pieces, final=True))
+    assert [[word.text for word in unit.conditioning.words] for unit in units] == [
+        ["one", "two"],
+        ["three", "four"],
+    ]
+
+
+def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    slower = replace(utterance, words=(utterance.words[0]._replace(rate=0.8), utterance.words[1]))
+    (plain,), (told,) = model._tell(utterance, 1.0), model._tell(slower, 1.0)
+    (calm,) = model._tell(utterance, 0.8)
+    word = plain.words[0]
+    inside: np.ndarray[Any, Any] = np.zeros(len(plain.at), bool)
+    inside[word.start : word.end] = True
+    np.testing.assert_array_equal(told.at[~inside], plain.at[~inside])
+    np.testing.assert_allclose(told.at[inside], calm.at[inside], rtol=1e-5, atol=1e-6)
+    assert (told.at[inside] != plain.at[inside]).any()
+    np.testing.assert_array_equal(told.begin, plain.begin)
+
+
+def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    words = tuple(word._replace(rate=0.1) for word in utterance.words)
+    (slowest,) = model._tell(replace(utterance, words=words), 1.0)
+    words = tuple(word._replace(rate=0.7) for word in utterance.words)
+    (least,) = model._tell(replace(utterance, words=words), 1.0)
+    np.testing.assert_array_equal(slowest.at, least.at)
+
+
+def test_words_are_timed_by_units() -> None:
+    words = (Word("a", 1, 3), Word("b", 4, 5))
+    told = Conditioning(np.zeros(2), np.zeros((6, 2)), lambda: np.zeros((6, 1)), words)
+    progress = SpokenUnits(Unit(told))
+    # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
+    tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
+    assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
+    assert progress.pointers == [0, 1, 3, 3, 4, 5, 6]
+    assert progress.held == [0, 0, 0, 2, 1, 0, 0]
+    assert list(progress.words()) == [(words[0], 2, 4), (words[1], 7, 10)]
+    assert progress.over
+
+
+def test_a_long_utterance_fits_the_cache_however_slowly_it_is_spoken(model: Vesper) -> None:
+    slow = Vesper(
+        model.spec, model._net, Letters(), VesperSampling(longest_units=600), PACES, SILENCE
+    )
+    text = " ".join(["mississippi"] * 24)
+    arrays = spoken(slow, request(text, sampling=Sampling(temperature=2.0))).arrays
+    assert 0 < rows(arrays) < slow.spec.max_positions

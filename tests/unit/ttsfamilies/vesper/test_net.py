@@ -1,0 +1,130 @@
+"""The vesper talker's parts: pointer, encoders, lookup, and that rows do not touch each other."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ttscommon.engine.nn import causal_attention, halve
+from ttsfamilies.vesper.net import CONTEXT, MOVES, VesperConfig, VesperNet, moved
+from ttsfamilies.vesper.text import TextCodes, TextEncoder
+
+SMALL = VesperConfig(
+    symbols=20, codebook_size=24, text_codes=16, text_dim=16, prosody_dim=16, dim=32, layers=2,
+    heads=2, hidden=48, energy_hidden=32, draft_hidden=32, positions=128,
+)  # fmt: skip
+LEAST_ROWS = 4
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _net(seed: int = 0) -> VesperNet:
+    torch.manual_seed(seed)
+    net = VesperNet(SMALL)
+    net.text_table.data = torch.randn_like(net.text_table)
+    return net.eval()
+
+
+def _alone(_layer: int, _q: Tensor, _k: Tensor, v: Tensor) -> Tensor:
+    return v
+
+
+@pytest.mark.parametrize(("move", "pointer", "held"), [(0, 3, 6), (1, 4, 1), (2, 4, 0), (3, 5, 0)])
+def test_a_move_says_where_the_pointer_is_after_two_units(
+    move: int, pointer: int, held: int
+) -> None:
+    after = moved(torch.tensor(3), torch.tensor(4), torch.tensor(move))
+    assert [int(value) for value in after] == [pointer, held]
+
+
+def test_padding_changes_no_encoding() -> None:
+    torch.manual_seed(0)
+    encoder = TextEncoder(20, 16, 3).eval()
+    tokens = torch.randint(1, 20, (1, 9))
+    padded = torch.nn.functional.pad(tokens, (0, 5))
+    real = torch.arange(14)[None] < 9
+    alone, among = encoder(tokens), encoder(padded, real)[:, :9]
+    assert torch.allclose(alone, among, atol=1e-6)
+
+
+def test_text_codes_are_the_nearest_entries_of_one_or_two_tokens() -> None:
+    net = _net()
+    coarse, fine = net.text_table
+    units = torch.stack([coarse[3] + 0.1 * fine[5], coarse[9]]).view(2, 2, -1)
+    rest = (units.flatten(1) - coarse[[3, 9]])[:, None] - fine
+    nearest_fine = rest.square().sum(-1).argmin(1)
+    assert TextCodes(net.text_table)(units).tolist() == [[3, nearest_fine[0]], [9, nearest_fine[1]]]
+
+
+def test_text_codes_do_not_depend_on_the_frames_beside_it() -> None:
+    torch.manual_seed(2)
+    codes = TextCodes(torch.randn(2, 300, 256))
+    if not halve(codes):
+        pytest.skip("torch was built without fbgemm")
+    told, distances = torch.randn(64, 256), codes.distances[0]
+    whole = distances(told)
+    for rows in (1, 4, 5, 7, 16, 33):
+        assert torch.equal(distances(told[:rows]), whole[:rows])
+
+
+@pytest.mark.parametrize("halved", [False, True], ids=["float32", "float16 weights"])
+def test_a_frames_logits_do_not_depend_on_the_rows_beside_it(halved: bool) -> None:
+    net = _net()
+    if halved and not halve(net):
+        pytest.skip("torch was built without fbgemm")
+    torch.manual_seed(1)
+    x, positions = torch.randn(40, SMALL.dim), torch.arange(40)
+    move, code = torch.randint(0, MOVES, (40,)), torch.randint(0, SMALL.codebook_size, (40,))
+    with torch.inference_mode():
+        for rows in (LEAST_ROWS, 5, 7, 16, 33):
+            for first in (0, 3):
+                part = slice(first, first + rows)
+                few = _everything(net, x[part], positions[part], move[part], code[part])
+                many = _everything(net, x, positions, move, code)
+                for one, other in zip(few, many, strict=True):
+                    assert torch.equal(one, other[part])
+
+
+def _everything(
+    net: VesperNet, x: Tensor, positions: Tensor, move: Tensor, code: Tensor
+) -> list[Tensor]:
+    hidden = net.backbone(x, positions, _alone)
+    state = net.drafter.step(hidden, x)
+    return [
+        net.move_logits(hidden),
+        net.code0_logits(hidden, move),
+        net.energy_logits(hidden, move, code),
+        net.drafter.move_logits(net.drafter.read(state)),
+        net.drafter.code0_logits(net.drafter.read(state), move),
+    ]
+
+
+def test_a_frame_is_told_pace_and_place() -> None:
+    net = _net()
+    around = torch.randint(0, SMALL.symbols, (3, CONTEXT))
+    context = net.embed_context(around, torch.randn(3, 3, SMALL.prosody_dim))
+    code, held = torch.tensor([1, 2, SMALL.bos]), torch.tensor([0, 5, 500])
+    slow, fast = net.embed_pace(torch.tensor([0.7, 1.4]))
+    told = [net.embed_frame(code, context, held, pace.expand(3, -1)) for pace in (slow, fast)]
+    assert told[0].shape == (3, SMALL.dim)
+    assert (told[0] - told[1]).abs().min() > 0
+
+
+def test_the_backbone_is_causal() -> None:
+    net = _net()
+    x = torch.randn(1, 12, SMALL.dim)
+    changed = x.clone()
+    changed[:, 7:] += 1
+
+    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return causal_attention(q, k, v)
+
+    with torch.inference_mode():
+        at = torch.arange(12)[None]
+        before, after = net.backbone(x, at, attend), net.backbone(changed, at, attend)
+    same = np.isclose(before.numpy(), after.numpy(), atol=1e-6).all(-1)[0]
+    assert same[:7].all()
+    assert not same[7:].any()

@@ -1,0 +1,28 @@
+"""The compiled encoders against their network in torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ttscommon.engine.nn import halve
+from ttsfamilies.vesper.text import TextEncoder
+from ttsfamilies.vesper.text_numba import CompiledEncoder
+
+
+@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("tokens", [1, 2, 7, 8, 61])
+@torch.inference_mode()
+def test_an_utterance_is_encoded_as_torch_does(tokens: int, halved: bool) -> None:
+    torch.manual_seed(tokens)
+    encoder = TextEncoder(20, 24, 3).eval()
+    for parameter in encoder.parameters():
+        parameter.data = (2.0 * parameter.data + 0.02 * torch.randn_like(parameter)).half().float()
+    if halved:
+        assert halve(encoder)
+    ids = torch.randint(0, 20, (1, tokens))
+    compiled, expected = CompiledEncoder(encoder), encoder(ids)
+    out = compiled(ids)
+    assert out.shape == expected.shape
+    assert torch.allclose(out, expected, rtol=1e-4, atol=2e-5)
+    assert torch.equal(compiled(ids), out)

@@ -1,0 +1,263 @@
+"""VoxCPM2's prompts, ends, voices and adapters."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from tests.parity.csm_cases import wav
+from tests.unit.ttsfamilies.test_conformance import Bench, request, same
+from tests.unit.ttsfamilies.voxcpm2.tiny import parts, tiny
+from ttscommon.cluster.adapters.peft import Files, Lora
+from ttscommon.engine.checkpoint import VAE, CheckpointError
+from ttscommon.engine.runtime import Finished
+from ttscommon.wire.adapters import AdapterRef
+from ttscommon.wire.errors import BadRequest, InvalidAdapter, TextTooLong
+from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.talkers import load
+from ttsfamilies.voxcpm2.family import Voxcpm2
+from ttsfamilies.voxcpm2.request import AUDIO_STARTS, RECORDING_ENDS, RECORDING_STARTS
+from ttsfamilies.voxcpm2.sizes import load_config
+from ttsfamilies.voxcpm2.stream import VoxcpmStream
+from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
+
+LONG = "The end is odd. " * 20
+HEARD: Arrays = {
+    "reference": np.full((3, 4, 8), 2.0, np.float32),
+    "prompt": np.full((2, 4, 8), 3.0, np.float32),
+}
+SOUND = "0" * 16 + "-" + "0" * 64
+
+
+def opened(model: Voxcpm2, text: str = "To end.", **asked: Any) -> VoxcpmStream:
+    reference = HEARD if asked.get("reference") else None
+    prepared = model.prepare(SpeechRequest("r", "m", "", text, **asked), reference)
+    stream = model.open(prepared)
+    stream.feed(list(prepared.read([Text(text)], final=True)), final=True)
+    return stream
+
+
+def told(stream: VoxcpmStream) -> tuple[list[int], list[float]]:
+    """Ids of a prompt, and of each position a patch's first value."""
+    plan = stream.plan(0)
+    assert plan is not None
+    inputs = stream.inputs(plan)
+    assert (inputs["audio"] == (inputs["patch"][:, 0, 0] != 0)).all()
+    return inputs["id"].tolist(), inputs["patch"][:, 0, 0].tolist()
+
+
+def ids(text: str) -> list[int]:
+    return parts()[2].ids(text)
+
+
+def spoken(
+    model: Voxcpm2, text: str = LONG, restored: Arrays | None = None, **asked: Any
+) -> Arrays:
+    bench = Bench(model, model.depth)
+    heard = bench.open(request("r", text, **asked), restored)
+    bench.run()
+    assert isinstance(heard.end, Finished), heard.end
+    return heard.arrays
+
+
+def test_a_text_is_told_before_its_speech() -> None:
+    said, patches = told(opened(tiny()))
+    assert said == [*ids("To end."), AUDIO_STARTS]
+    assert not any(patches)
+
+
+def test_a_voice_is_designed_before_the_text() -> None:
+    said, _ = told(opened(tiny(), instructions="one old singer"))
+    assert said == [*ids("(one old singer)To end."), AUDIO_STARTS]
+
+
+@pytest.mark.parametrize("how", [{}, {"text": "Odd", "x_vector_only": True}])
+def test_a_recording_stands_by_itself_before_the_text(how: dict[str, Any]) -> None:
+    stream = opened(tiny(), reference=Reference(SOUND, **how))
+    said, patches = told(stream)
+    assert said == [RECORDING_STARTS, 0, 0, 0, RECORDING_ENDS, *ids("To end."), AUDIO_STARTS]
+    assert patches[:5] == [0, 2, 2, 2, 0]
+    assert not any(patches[5:])
+
+
+def test_a_recording_whose_words_are_known_is_gone_on_from() -> None:
+    said, patches = told(opened(tiny(), reference=Reference(SOUND, "Odd, ")))
+    assert said == [*ids("Odd, To end."), AUDIO_STARTS, 0, 0]
+    assert patches[-2:] == [3, 3]
+    assert not any(patches[:-2])
+
+
+def test_chinese_is_told_a_character_at_a_time() -> None:
+    one, two = (ids(character)[-1] for character in "\u4f60\u597d")
+    assert ids("\u4f60\u597d") == [one, two]
+    assert ids("\u597d\u4f60\u597d")[-3:] == [two, one, two]
+
+
+def test_speech_has_four_patches_at_the_least() -> None:
+    net = copy.deepcopy(parts()[0])
+    net.stop.weight[0], net.stop.weight[1] = -1.0, 1.0
+    found = spoken(Voxcpm2("m", net, *parts()[1:]), "To end.")
+    assert found["last"].tolist() == [0, 0, 0, 1]
+
+
+def test_without_noise_seeds_make_no_difference() -> None:
+    cold = Sampling(temperature=0.0)
+    one, other = (spoken(tiny(8), "To end.", seed=seed, sampling=cold) for seed in (1, 2))
+    same(one, other)
+    assert not np.array_equal(one["patch"], spoken(tiny(8), "To end.", seed=1)["patch"])
+
+
+def test_guidance_is_each_rows_own() -> None:
+    plain = spoken(tiny(6), "To end.")
+    led = spoken(tiny(6), "To end.", extra_params={"cfg_value": 4.0})
+    assert not np.array_equal(plain["patch"][0], led["patch"][0])
+
+
+def test_later_passages_go_on_from_the_first() -> None:
+    stream = opened(tiny(5), LONG)
+    first = np.full((4, 4, 8), 5.0, np.float32)
+    ended: Arrays = {"patch": first, "last": np.array([0, 0, 0, 1], np.uint8)}
+    before = stream.passage.length
+    stream.accept(before + 3, ended, ended=True)
+    said, patches = told(stream)
+    assert patches[-5:] == [0, 5, 5, 5, 5]
+    assert said[-5] == AUDIO_STARTS
+    assert len(said) > before + 4
+
+
+def test_passages_of_a_recorded_voice_begin_with_the_recording() -> None:
+    stream = opened(tiny(5), LONG, reference=Reference(SOUND))
+    ended: Arrays = {
+        "patch": np.full((1, 4, 8), 5.0, np.float32),
+        "last": np.ones(1, np.uint8),
+    }
+    stream.accept(stream.passage.length, ended, ended=True)
+    said, patches = told(stream)
+    assert said[0] == RECORDING_STARTS
+    assert 5.0 not in patches
+
+
+def test_resumed_anywhere_later_passages_are_the_same() -> None:
+    whole = spoken(tiny(5))
+    assert len(np.unique(whole["passage"])) > 1
+    first = int(np.count_nonzero(whole["passage"] == 0))
+    for at in (1, first, first + 1, rows(whole) - 1):
+        rest = spoken(tiny(5), restored=cut(whole, 0, at))
+        same(concatenate([cut(whole, 0, at), rest]), whole)
+
+
+def test_a_sentence_that_does_not_fit_is_refused() -> None:
+    model = tiny()
+    model.fit(64)
+    with pytest.raises(TextTooLong, match="split it"):
+        opened(model, "one and " * 40)
+
+
+def test_a_recording_is_padded_to_whole_patches_at_either_end() -> None:
+    model = tiny()
+    samples = (8000 * np.sin(np.arange(17_600) / 9)).astype(np.int16)
+    found = model.derive(wav(samples, 16_000))
+    assert found["reference"].shape == found["prompt"].shape == (7, 4, 8)
+    assert not np.array_equal(found["reference"], found["prompt"])
+    exact = model.derive(wav(np.resize(samples, 7 * 2560), 16_000))
+    assert np.array_equal(exact["reference"], exact["prompt"])
+    with pytest.raises(BadRequest):
+        model.derive(b"")
+
+
+def adapter(number: int, rank: int = 2, **changes: Any) -> Files:
+    """Of everything that may be adapted, as the package saves it."""
+    random = np.random.default_rng(number)
+    model = Voxcpm2("m", copy.deepcopy(parts()[0]), *parts()[1:])
+    model.adapt(1, 8)
+    assert model.adapters is not None
+    pairs = {}
+    for name, (outputs, inputs) in model.adapters.modules.items():
+        pairs[f"{name}.lora_A"] = random.standard_normal((rank, inputs)).astype(np.float32)
+        pairs[f"{name}.lora_B"] = random.standard_normal((outputs, rank)).astype(np.float32)
+    said = {"lora_config": {"enable_lm": True, "r": rank, "alpha": rank / 4, **changes}}
+    return Files.of(json.dumps(said).encode(), save(pairs))
+
+
+@cache
+def adapted(numbers: Sequence[int]) -> Voxcpm2:
+    """With these adapters held, in this order."""
+    model = Voxcpm2("m", copy.deepcopy(parts()[0]), *parts()[1:], 6)
+    model.adapt(4, 8)
+    assert model.adapters is not None
+    for slot, number in enumerate(numbers):
+        model.adapters.put(slot, model.adapters.fitted(Lora.parse(adapter(number), 8)))
+    return model
+
+
+def test_rows_with_adapters_of_the_package_share_a_batch() -> None:
+    alone = {
+        number: spoken(
+            adapted((number,)), "To end.", adapter=AdapterRef("a", adapter(number).digest)
+        )
+        for number in (1, 2)
+    }
+    plain = spoken(tiny(6), "To end.")
+    bench = Bench(adapted((2, 1)))
+    heard = {n: bench.open(request(f"{n}", "To end.", adapter=ref(n))) for n in (0, 1, 2)}
+    bench.run()
+    same(heard[0].arrays, plain)
+    for number, one in alone.items():
+        same(heard[number].arrays, one)
+        assert not np.array_equal(one["patch"][:4], plain["patch"][:4])
+
+
+def ref(number: int) -> AdapterRef | None:
+    return AdapterRef(f"a{number}", adapter(number).digest) if number else None
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"use_dora": True}, "use_dora"), ({"r": 3}, "rank 3"), ({"r": 0}, "r of"), ({"r": "2"}, "r")],
+)
+def test_an_adapter_of_the_package_that_is_not_served_is_refused(
+    changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidAdapter, match=named):
+        Lora.parse(adapter(1, **changes), 8)
+
+
+def test_a_folder_without_its_vae_says_how_to_make_it(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    (tmp_path / VAE).unlink()
+    for kind in (load, load_codec):
+        with pytest.raises(CheckpointError, match="antiphon convert"):
+            kind("m", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "said"),
+    [
+        ("lm_config", "use_mup", True, "use_mup"),
+        ("lm_config", "kv_channels", 8, "do not rotate"),
+        ("dit_config", "dit_mean_mode", True, "dit_mean_mode"),
+        ("dit_config", "kv_channels", 8, "share their rotations"),
+        ("audio_vae_config", "depthwise", False, "kind of VAE"),
+        ("audio_vae_config", "latent_dim", 4, "no patches"),
+        ("audio_vae_config", "encoder_rates", [2, 5], "how long a latent lasts"),
+    ],
+)
+def test_configurations_that_are_not_served_are_named(
+    tmp_path: Path, part: str, name: str, value: object, said: str
+) -> None:
+    changed = config()
+    changed[part][name] = value
+    (tmp_path / "config.json").write_text(json.dumps(changed), "utf-8")
+    with pytest.raises(CheckpointError, match=said):
+        load_config(tmp_path)

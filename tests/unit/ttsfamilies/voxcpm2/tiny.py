@@ -1,0 +1,31 @@
+"""A checkpoint small enough for the engine's conformance tests."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from ttsfamilies.voxcpm2.blocks import VaeEncoder
+from ttsfamilies.voxcpm2.family import Voxcpm2
+from ttsfamilies.voxcpm2.net import VoxcpmNet
+from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
+from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
+
+
+@cache
+def parts() -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
+    """Networks and tokenizer."""
+    with TemporaryDirectory() as folder:
+        told = config(hidden=(32, 32, 1, 1), local=(32, 32, 1), heads=(4, 2, 8))
+        write_checkpoint(Path(folder), told, seed=8)
+        model = Voxcpm2.load("m", Path(folder))
+        return model._net, model._encoder, model._tokenizer
+
+
+def tiny(most_patches: int | None = None) -> Voxcpm2:
+    """most_patches: see Voxcpm2."""
+    torch.set_num_threads(1)
+    return Voxcpm2("m", *parts(), most_patches)
