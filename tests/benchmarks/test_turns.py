@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon_bench.turns import measure, opened
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.models.fake import PROMPT
+from tests.benchmarks.turns import measure, opened
 
 
 @pytest.mark.parametrize("depth", [0, 1])
