@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
-import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 
@@ -17,13 +17,28 @@ from antiphon_bench.health import health
 from antiphon_bench.results import RequestResult, Summary, write_json, write_lines
 from antiphon_bench.stats import summarise
 
-_SPAWN_S = 3.0  # enough for an interpreter to start and import; all processes wait for it
+_START_S = 120.0  # for the slowest interpreter to start and import
 
 
 def run(config: RunConfig) -> Summary:
     """Runs `config`, writes requests.jsonl and summary.json into its folder; blocks."""
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    parts = _one(config) if config.processes == 1 else _several(config)
+    started = _now()
+    parts = [_part(config, Share())] if config.processes == 1 else _several([config])[0]
+    return _written(config, parts, started)
+
+
+def run_together(configs: Sequence[RunConfig]) -> list[Summary]:
+    """Runs all `configs` at the same time, each in processes of its own; blocks."""
+    started = _now()
+    parts = _several(configs)
+    return [_written(*one, started) for one in zip(configs, parts, strict=True)]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _written(config: RunConfig, parts: list[Part], started: str) -> Summary:
     results = sorted((r for part in parts for r in part.results), key=lambda r: r.started_s)
     summary = summary_of(config, results, parts, started)
     write_lines(config.out / "requests.jsonl", results)
@@ -66,22 +81,25 @@ def offered_rate(arrivals: Arrivals) -> float:
     return float(arrivals.concurrency) if isinstance(arrivals, Closed) else arrivals.rate
 
 
-def _one(config: RunConfig) -> list[Part]:
-    return [_part(config, Share(), time.time())]
+def _several(configs: Sequence[RunConfig]) -> list[list[Part]]:
+    """The parts of every configuration; all processes begin when the last one has started."""
+    context, processes = multiprocessing.get_context("spawn"), sum(c.processes for c in configs)
+    everyone = context.Barrier(processes)
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=everyone.wait, initargs=(_START_S,)
+    ) as pool:
+        futures = [
+            [
+                pool.submit(_part, config, Share(i, config.processes))
+                for i in range(config.processes)
+            ]
+            for config in configs
+        ]
+        return [[future.result() for future in parts] for parts in futures]
 
 
-def _several(config: RunConfig) -> list[Part]:
-    """The parts of a run; all processes begin at the same moment."""
-    begin = time.time() + _SPAWN_S
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(config.processes, mp_context=context) as pool:
-        shares = [Share(index, config.processes) for index in range(config.processes)]
-        futures = [pool.submit(_part, config, share, begin) for share in shares]
-        return [future.result() for future in futures]
-
-
-def _part(config: RunConfig, share: Share, begin: float) -> Part:
+def _part(config: RunConfig, share: Share) -> Part:
     gc.collect()
     gc.freeze()  # collecting start-up objects again and again would show as lag
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(drive(config, share=share, wait_s=lambda: begin - time.time()))
+        return runner.run(drive(config, share))

@@ -11,8 +11,10 @@ from tests.unit.antiphon_bench.loopback import Loopback, Pace, Refusal, Step
 
 QUICK = Pace(first_s=0.01, chunk_s=0.1, speed=20.0, word_s=0.02)
 
+ALONE = Share()
 
-async def driven(server: Loopback, config: RunConfig, share: Share | None = None) -> Part:
+
+async def driven(server: Loopback, config: RunConfig, share: Share = ALONE) -> Part:
     async with server.serve() as url:
         target = config.target.model_copy(update={"url": url})
         return await drive(config.model_copy(update={"target": target}), share=share)
