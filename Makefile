@@ -1,6 +1,8 @@
 # make serve              run everything on this machine: http://127.0.0.1:8000
 # make serve PORT=9000    ... elsewhere; PORT=0 takes a free port
 # make test               unit and pipeline tests on all cores; one file on one: ARGS="-n0 FILE"
+# make test-all           before a release: these, slow ones, every family, clients, deploy, chaos;
+#                         says how long it took; only what is slow: ARGS="-m slow"
 # make clients            real clients of OpenAI, ElevenLabs, Cartesia, Deepgram, Wyoming against a stack
 # make fuzz               10,000 malformed requests and messages a protocol: ARGS=, COUNT=
 # make check              ruff, mypy --strict, import contract
@@ -47,17 +49,19 @@ PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 
-.PHONY: serve test test-slow clients fuzz test-deploy check chaos soak test-book fleet bench voice voice-eval voice-page goldens lock clean
+.PHONY: serve test test-all clients fuzz test-deploy check chaos soak test-book fleet bench voice voice-eval voice-page goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
-	  -m "not chaos and not gpu and not clients and not slow" $(ARGS)
+	  -m "not gpu and not clients and not slow" $(ARGS)
 
-test-slow: $(VENV)/.training
-	$(BIN)/python -m pytest -m slow $(ARGS)
+test-all: $(VENV)/.training $(CLIENT_STAMPS)
+	SECONDS=0; ANTIPHON_CLIENTS=$(CLIENTS) ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest \
+	  -n auto --maxprocesses 4 --dist loadfile -m "not gpu" $(ARGS); \
+	$(BIN)/python -m tests.chaos; echo "all of it took $$((SECONDS / 60)) minutes"
 
 test-deploy: $(VENV)/.training
 	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)

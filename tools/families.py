@@ -1,4 +1,4 @@
-"""Product lines of each family, talker and codec, without what families share.
+"""Product lines of each family: talker, codec, facts, networks and synthetic checkpoint.
 
     python -m tools.families
 
@@ -16,10 +16,7 @@ from typing import Final, NamedTuple
 
 from ttsfamilies.known import FAMILIES, FamilyFacts
 
-_ROOT: Final = Path(__file__).parent.parent
-_TALKERS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies"
-_CODECS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies/base/codec"
-_FACTS: Final = _ROOT / "libs/ttsfamilies/ttsfamilies"
+_LIBS: Final = Path(__file__).parent.parent / "libs/ttsfamilies"
 _NO_CODE: Final = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENCODING, tokenize.ENDMARKER),
@@ -53,10 +50,9 @@ def _docstrings(source: str) -> Iterator[int]:
 
 
 def files_of(family: FamilyFacts) -> list[Path]:
-    """Facts, talker and codec of a family."""
-    folders = (_TALKERS / family.name, _CODECS / family.codec.name)
-    found = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    return [_FACTS / f"{family.name}.py", *found]
+    """All that is the family's own: its folder, and its codec's where that is another's."""
+    folders = (_LIBS.joinpath(*home.split(".")) for home in (family.home, family.codec.home))
+    return sorted({path for folder in folders for path in folder.rglob("*.py")})
 
 
 def counted(family: FamilyFacts) -> Lines:

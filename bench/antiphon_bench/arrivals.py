@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from antiphon_bench.config import Closed, Gamma, Poisson, Queued, RunConfig
+from antiphon_bench.config import Closed, Gamma, Poisson, RunConfig
 from antiphon_bench.texts import sentences
 
 
@@ -57,10 +57,7 @@ def open_loop(config: RunConfig) -> list[ScheduledRequest]:
     if isinstance(config.arrivals, Closed):
         raise ValueError("a closed loop has no schedule")
     until_s = config.warmup_s + config.duration_s
-    if isinstance(config.arrivals, Queued):
-        times = [config.warmup_s] * config.arrivals.requests
-    else:
-        times = arrival_times(config.arrivals, until_s, config.seed)
+    times = arrival_times(config.arrivals, until_s, config.seed)
     speech = utterances(config)
     return [ScheduledRequest(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
 

@@ -1,24 +1,25 @@
-"""Commands: measure one load, look for the goodput, draw what was measured."""
+"""Commands: measure one load, look for the goodput, exceed it, draw what was measured."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from msgspec import to_builtins
 from pydantic import ValidationError
 from rich.console import Console
 
-from antiphon_bench import gallery, programs, scenarios, tables
+from antiphon_bench import gallery, tables
 from antiphon_bench.checkpoint import checkpoint
-from antiphon_bench.config import Protocol, RunConfig, SweepConfig, TextSet
+from antiphon_bench.config import SweepConfig
 from antiphon_bench.options import Options, with_options
+from antiphon_bench.overload import overload as run_overload
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
-from antiphon_bench.selftest import self_test as run_self_test
 from antiphon_bench.sweep import sweep as run_sweep
-from antiphon_bench.texts import sentences
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,8 +27,8 @@ app = typer.Typer(
     help="Measure a streaming speech server as its listeners hear it.",
 )
 app.command()(checkpoint)
-programs.register(app)
 console = Console()
+_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Rate = Annotated[float | None, typer.Option(help="Open loop: requests each second.")]
 Concurrency = Annotated[int | None, typer.Option(help="Closed loop: users at once.")]
@@ -102,192 +103,10 @@ def overload(
     run_config = options.run_config(options.arrivals(1.0, None))
     search = SweepConfig(run=run_config, start=start, settle_s=settle)
     try:
-        found = scenarios.overload(search, goodput, factor)
+        found = run_overload(search, goodput, factor)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     tables.show_comparison(console, found)
-
-
-@app.command()
-@with_options
-def flood(
-    options: Options,
-    flood_key: Annotated[str, typer.Option(help="API key of the flood; yours is --api-key.")],
-    rate: Annotated[float, typer.Option(help="Your requests each second.")] = 0.5,
-    flood_rate: Annotated[float, typer.Option(help="The flood's.")] = 100.0,
-) -> None:
-    """Measure one key's load alone, and beside another key that floods."""
-    config = options.run_config(options.arrivals(rate, None))
-    tables.show_comparison(console, scenarios.flood(config, flood_key, flood_rate))
-
-
-@app.command()
-@with_options
-def queue(
-    options: Options,
-    against: Annotated[str, typer.Option(help="Base address of the other deployment.")],
-    requests: Annotated[int, typer.Option(help="Texts queued at once.")] = 200,
-) -> None:
-    """Compare two deployments, online (--url) and offline, at the same queue of texts.
-
-    Both need room for a queue: admission off, many streams, a long wait for the first sound.
-    """
-    config = options.run_config(options.arrivals(1.0, None))
-    urls = {"online": options.url, "offline": against}
-    tables.show_comparison(console, scenarios.queues(config, urls, requests))
-
-
-@app.command("capacity")
-@with_options
-def find_capacity(
-    options: Options,
-    listeners: Annotated[str, typer.Option(help="Loads to try in turn.")] = "100,200,300,400,500",
-) -> None:
-    """Find how many listeners a stack on this machine carries, and what gives way first."""
-    from antiphon_bench.capacity import capacity
-    from antiphon_bench.processes import NotHere
-
-    config = options.run_config(options.arrivals(None, 1))
-    console.print(tables.CAPACITY_HEAD)
-    try:
-        counts = [int(count) for count in listeners.split(",")]
-        found = capacity(config, counts, report=lambda p: console.print(tables.load(p)))
-    except (ValueError, NotHere) as error:
-        raise typer.BadParameter(str(error)) from error
-    tables.show_capacity(console, found)
-
-
-@app.command("self-test")
-def self_test(
-    streams: Annotated[int, typer.Option(help="Realtime streams at once.")] = 300,
-    protocol: Annotated[Protocol, typer.Option(help="http or ws.")] = "ws",
-    duration: Annotated[float, typer.Option(help="Measured (s).")] = 10.0,
-    processes: Annotated[int, typer.Option(help="Generator processes.")] = 1,
-    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("bench-self-test"),
-) -> None:
-    """Measure the generator itself against a server that only keeps time."""
-    config = RunConfig(
-        warmup_s=5.0, duration_s=duration, processes=processes, label="self-test", out=out
-    )
-    tables.show_run(console, run_self_test(config, streams, protocol))
-
-
-@app.command()
-def policies(
-    rates: Annotated[str, typer.Option(help="Requests a second.")] = "1,2,3,4",
-    batch: Annotated[int, typer.Option(help="Streams that one step may hold.")] = 8,
-    curve: Annotated[Path | None, typer.Option(help="A talker's, by `calibrate`.")] = None,
-    targets: Annotated[str, typer.Option(help="p90 of TTFP to compare at (ms).")] = "50,100,500",
-    seeds: Annotated[str, typer.Option(help="Of arrivals and texts; one run each.")] = "0",
-    cv: Annotated[float, typer.Option(help="Variation of gaps: 1 Poisson, more bursts.")] = 1.0,
-    out: Annotated[Path, typer.Option(help="Folder for figures.")] = Path("bench-policies"),
-) -> None:
-    """Compare the talker's scheduling policies in virtual time."""
-    try:
-        from antiphon_bench import policies as simulation
-    except ImportError as error:
-        hint = "needs the talker package (`pip install ./services/talker`)"
-        raise typer.BadParameter(hint) from error
-    talker = simulation.talker_of(curve, batch)
-    points = []
-    load = [float(rate) for rate in rates.split(",")]
-    chosen = [int(seed) for seed in seeds.split(",")]
-    for point in simulation.compare(talker, load, seeds=chosen, cv=cv):
-        points.append(point)
-        console.print(
-            f"{point.policy:<12} {point.rate:6.2f}/s  p90 {point.ttfp_p90_s * 1e3:8.1f} ms  "
-            f"chunks in time {point.viable_chunk_share:.2%}"
-        )
-    arrivals = "Poisson arrivals" if cv == 1.0 else f"bursts (cv {cv:g})"
-    simulation.write(points, f"Steps of at most {batch} streams, {arrivals}", out)
-    print(simulation.table(points, [float(target) / 1e3 for target in targets.split(",")]))
-
-
-@app.command()
-def turns(
-    streams: Annotated[str, typer.Option(help="Open at once, in turn.")] = "1,16,64,256",
-    count: Annotated[int, typer.Option(help="Turns measured.")] = 400,
-    depth: Annotated[int, typer.Option(help="Launches in flight behind the host.")] = 1,
-) -> None:
-    """Measure the talker's host time a turn, without any computing."""
-    try:
-        from antiphon_bench import turns as host
-    except ImportError as error:
-        hint = "needs the talker package (`pip install ./services/talker`)"
-        raise typer.BadParameter(hint) from error
-    for number in streams.split(","):
-        took = host.measure(int(number), count, depth=depth)
-        p50_ms, p95_ms = took.p50_s * 1e3, took.p95_s * 1e3
-        print(f"{took.streams:5} streams  p50 {p50_ms:6.3f} ms  p95 {p95_ms:6.3f} ms")
-
-
-@app.command()
-def drafts(
-    voice: Annotated[Path, typer.Argument(help="A voice's folder.")],
-    streams: Annotated[str, typer.Option(help="At once, in turn.")] = "1,4,8,16,24",
-    widths: Annotated[str, typer.Option(help="Frames a step tries; 0: as it pays.")] = "1,2,4,0",
-    texts: Annotated[TextSet, typer.Option(help="Kind of texts.")] = "short",
-    requests: Annotated[int, typer.Option(help="Of each stream, one after another.")] = 3,
-    rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
-) -> None:
-    """Compare plain steps with steps that draft frames: frames a second of processor time."""
-    try:
-        from antiphon_bench.drafts import cases_of, compare
-    except ImportError as error:
-        hint = "needs the talker package (`pip install ./services/talker`)"
-        raise typer.BadParameter(hint) from error
-    cases = cases_of(voice, _numbers(widths))
-    said = sentences(texts)
-    for found in compare(cases, _numbers(streams), texts=said, requests=requests, rounds=rounds):
-        print(
-            f"{found.streams:4} streams  {found.case:<20} {found.frames_per_s:8.1f} frames/s  "
-            f"gained {found.gained:5.2f}  {found.frames}"
-        )
-
-
-@app.command()
-def prefixes(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that clones voices.")],
-    voices: Annotated[int, typer.Option(help="Recordings.")] = 10,
-    requests: Annotated[int, typer.Option(help="Of each.")] = 100,
-    blocks: Annotated[int, typer.Option(help="Of the KV cache, 16 positions each.")] = 1024,
-    at_once: Annotated[int, typer.Option(help="Requests at a time.")] = 4,
-) -> None:
-    """Compare prompts that are computed each time with shared ones: positions, first sound."""
-    try:
-        from antiphon_bench.prefixes import compare
-    except ImportError as error:
-        hint = "needs the talker package (`pip install ./services/talker`)"
-        raise typer.BadParameter(hint) from error
-    for found in compare(checkpoint, voices, requests, blocks, at_once):
-        print(
-            f"{'shared' if found.shared else 'apart':<7} {found.requests} requests "
-            f"{found.positions:8} positions  first chunk p50 {found.first_p50_s * 1e3:7.1f} ms  "
-            f"p95 {found.first_p95_s * 1e3:7.1f} ms"
-        )
-
-
-@app.command()
-def adapters(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that takes adapters.")],
-    streams: Annotated[int, typer.Option(help="In one batch.")] = 8,
-    frames: Annotated[int, typer.Option(help="Of each stream.")] = 24,
-    rank: Annotated[int, typer.Option(help="Of each adapter, on every module.")] = 16,
-    rounds: Annotated[int, typer.Option(help="The best of so many counts.")] = 3,
-) -> None:
-    """Measure frames a second of a batch with 0, 1, 4 and 8 low-rank adapters."""
-    try:
-        from antiphon_bench.adapters import compare
-    except ImportError as error:
-        hint = "needs the talker package (`pip install ./services/talker`)"
-        raise typer.BadParameter(hint) from error
-    for found in compare(checkpoint, streams, frames, rank, rounds):
-        named = "off" if found.adapters is None else str(found.adapters)
-        print(f"{named:>3} adapters  {found.streams} streams  {found.frames_per_s:8.2f} frames/s")
-
-
-def _numbers(listed: str) -> list[int]:
-    return [int(number) for number in listed.split(",")]
 
 
 @app.command()
@@ -328,3 +147,23 @@ def report(
     except FileNotFoundError as error:
         raise typer.BadParameter(f"no results there: {error.filename}") from error
     console.print(str(path))
+
+
+@app.command(context_settings=_PASSED_ON, add_help_option=False)
+def peers(context: typer.Context) -> None:
+    """Piper, Pocket TTS, Kokoro and hibari-tts beside the same voices here."""
+    if not Path("tests/parity").is_dir():
+        raise typer.BadParameter("peers runs in a checkout of the repository")
+    _run("tests.parity.side_by_side", context)
+
+
+@app.command(context_settings=_PASSED_ON, add_help_option=False)
+def gpu(context: typer.Context) -> None:
+    """All that is measured on a GPU; has subcommands."""
+    _run("antiphon_bench.gpu", context)
+
+
+def _run(module: str, context: typer.Context) -> None:
+    """Run a program with options of its own, and end with its exit status."""
+    command = [sys.executable, "-m", module, *context.args]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)

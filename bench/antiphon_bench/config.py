@@ -44,14 +44,7 @@ class Closed(Frozen):
     listen: bool = True
 
 
-class Queued(Frozen):
-    """`requests` texts all at once: the window lasts until the last one is done."""
-
-    kind: Literal["queued"] = "queued"
-    requests: PositiveInt
-
-
-Arrivals = Annotated[Poisson | Gamma | Closed | Queued, Field(discriminator="kind")]
+Arrivals = Annotated[Poisson | Gamma | Closed, Field(discriminator="kind")]
 
 
 class Target(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -173,21 +173,17 @@ class Driver:
 
 async def drive(
     config: RunConfig,
-    *,
-    share: Share | None = None,
-    wait_s: Callable[[], float] = lambda: 0.0,
+    share: Share = Share(),
 ) -> Part:
-    """Runs this process's part of `config`, `wait_s()` seconds from when it is ready."""
-    own = share or Share()
+    """Runs this process's part of `config`."""
     async with open_client(config.target) as client:
         jobs = [] if isinstance(config.arrivals, Closed) else open_loop(config)
-        jobs = jobs[own.index :: own.of]
-        driver = Driver(config, client, time.perf_counter() + wait_s())
-        await asyncio.sleep(-driver.now_s())
+        jobs = jobs[share.index :: share.of]
+        driver = Driver(config, client, time.perf_counter())
         meter = LagMeter()
         metering = asyncio.create_task(meter.run())
         if isinstance(config.arrivals, Closed):
-            await driver.closed_loop(own)
+            await driver.closed_loop(share)
         else:
             await driver.open_loop(jobs)
         await asyncio.sleep(driver.until_s - driver.now_s())

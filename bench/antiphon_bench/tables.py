@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from antiphon_bench.capacity import Capacity, Point
+from antiphon_bench.overload import Comparison
 from antiphon_bench.results import Quantiles, Summary, Sweep
-from antiphon_bench.scenarios import Comparison
 
 _ROWS = {
     "connect_s": "connect",
@@ -109,34 +108,6 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
     for label, summary in comparison.runs.items():
         if not summary.generator.trustworthy:
             console.print(f"[bold red]{label}: the generator was late[/bold red]")
-
-
-CAPACITY_HEAD = "listeners   TTFP p50, p95, p99    viable   in time   cores by process"
-
-
-def load(point: Point) -> str:
-    """One load of a capacity run."""
-    summary = point.summary
-    waits = " ".join(_ms(value) for value in _tail(summary.quantiles.get("ttfp_s")))
-    cores = "  ".join(f"{name} {cores:.2f}" for name, cores in sorted(point.cores.items()))
-    lost = f"  [red]{summary.offered - summary.ok} lost[/red]" * (summary.ok < summary.offered)
-    late = "  [bold red]generator late[/bold red]" * (not summary.generator.trustworthy)
-    shares = f"{cores}  machine {point.machine:.0%}{lost}{late}"
-    return (
-        f"{point.listeners:9d}   {waits:<18}  {_percent(summary.viable_stream_share):>8}  "
-        f"{_percent(summary.viable_chunk_share):>8}   {shares}"
-    )
-
-
-def show_capacity(console: Console, found: Capacity) -> None:
-    """Prints what a capacity run found."""
-    console.print(f"\n[bold]carried: {found.carried or 'none of these'}[/bold]")
-    if found.limit is not None:
-        console.print(f"[bold]broke at {found.broke_at}: {found.limit}[/bold]")
-    if found.carried is not None:
-        point = next(p for p in found.points if p.listeners == found.carried)
-        gateway = point.cores.get("gateway", 0.0) * 500 / found.carried
-        console.print(f"[dim]the gateway's share at that load: {gateway:.2f} cores for 500[/dim]")
 
 
 def _tail(q: Quantiles | None) -> list[float | None]:

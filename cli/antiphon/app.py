@@ -36,15 +36,14 @@ _CPU_START_S = 120.0
 _DEBUG: Final = "ANTIPHON_DEBUG"
 _EXIT_UNFORESEEN: Final = 70
 _ENGINES = ("talker", "vocoder")
-_STAGES = ("gateway", *_ENGINES, "null")
+_STAGES = ("gateway", *_ENGINES)
 
 
 class Engine(StrEnum):
-    """What computes: the voice, a fake that keeps a curve's time, or nothing, for the bench."""
+    """What computes: the voice, or a fake that keeps a curve's time."""
 
     torch = "torch"
     fake = "fake"
-    null = "null"
 
 
 class LogLevel(StrEnum):
@@ -92,7 +91,7 @@ def up(
     host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
     engine: Annotated[
         Engine,
-        typer.Option(help="Real voice, fake engines, or null stages."),
+        typer.Option(help="Real voice, or fake engines."),
     ] = Engine.torch,
     model: Annotated[
         list[str] | None,

@@ -17,7 +17,6 @@ _KINDS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
         "gateway": GatewaySettings,
         "talker": TalkerSettings,
         "vocoder": VocoderSettings,
-        "null": ServiceSettings,
     }
 )
 

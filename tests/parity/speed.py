@@ -1,7 +1,7 @@
 """Frames a second in our engine and in a reference's own loop, side by side on one thread.
 
     make goldens FAMILY=csm               # once: the reference's environment
-    antiphon bench parity csm [--rounds 5] [--batch 1 8]
+    python -m tests.parity.speed csm [--rounds 5] [--batch 1 8]
 
 Both speak one text alone and eight at once, drawn as the checkpoint says, from a small synthetic
 checkpoint, in turn. Neither's decoding of codes to sound counts.
@@ -56,7 +56,7 @@ def theirs(process: subprocess.Popen[str], batch: int) -> float:
 
 def main() -> None:
     """Print the medians and their ratio."""
-    parser = argparse.ArgumentParser(prog="antiphon bench parity")
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.speed")
     parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])

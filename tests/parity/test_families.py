@@ -2,7 +2,7 @@
 
 The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes every case of a
 family's first checkpoint, one of each other, and the treatments that conformance does not have;
-`make test-slow` takes all of one family after another.
+`make test-all` takes all of one family after another.
 """
 
 from __future__ import annotations

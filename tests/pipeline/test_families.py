@@ -199,7 +199,7 @@ FAMILIES: Final = (
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
 )
 CSM, KOKORO = FAMILIES
-# Served by `make test-slow`: a way through the stages that another family takes already.
+# Served by `make test-all`: a way through the stages that another family takes already.
 MORE: Final[tuple[Served, ...]] = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
@@ -227,7 +227,7 @@ EVERY: Final = [
 
 
 def slow(*families: Served) -> pytest.MarkDecorator:
-    """Of families that are served by `make test-slow`; the stack serves those it is asked for."""
+    """Of families that are served by `make test-all`; the stack serves those it is asked for."""
     marked = [pytest.param(each, id=each.name, marks=pytest.mark.slow) for each in families]
     return pytest.mark.parametrize("family", marked)
 

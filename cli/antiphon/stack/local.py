@@ -26,7 +26,7 @@ from ttscommon.bus.preparation import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
 from ttscommon.wire.errors import AntiphonError
 
-Engine = Literal["torch", "fake", "null"]
+Engine = Literal["torch", "fake"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 # The default voice lies in the repository, whichever folder the command is given in.
@@ -34,8 +34,6 @@ DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "ves
 
 # A talker and a vocoder in one process.
 _PAIR: Final = "antiphon.pair"
-# Plays both stages, for `antiphon bench capacity`.
-_NULL_STAGES: Final = "antiphon_bench.null_stages"
 
 _PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT", "wyoming": "WYOMING_PORT"}
 
@@ -214,7 +212,7 @@ class LocalStack:
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
-        for stage in (("gateway",), ("talker", "vocoder", "pair", "null"), ("broker",)):
+        for stage in (("gateway",), ("talker", "vocoder", "pair"), ("broker",)):
             stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
             await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
         for task in self._tasks.values():
@@ -283,11 +281,6 @@ class LocalStack:
             **_ONE_THREAD,
         }
         programs = self._gateway_programs(folder, gateway)
-        if config.engine == "null":
-            return [
-                *programs,
-                self._service(_NULL_STAGES, "null", folder, config.environ.get("null", {})),
-            ]
         counts = {"talker": config.talkers, "vocoder": config.vocoders}
         if config.pair:
             own = {**engine, **self._of_stages()}

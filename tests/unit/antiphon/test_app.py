@@ -51,7 +51,6 @@ def test_up_gives_services_the_settings_in_its_environment(
         "gateway": {**traced, "ANTIPHON_MAX_TEXT_CHARS": "100"},
         "talker": {**traced, "ANTIPHON_SLOTS": "8"},
         "vocoder": {**traced, "ANTIPHON_SLOTS": "4"},
-        "null": traced,
     }
 
 
@@ -102,7 +101,6 @@ def test_up_passes_settings_to_their_stage_only(started: list[StackConfig]) -> N
         "gateway": {"ANTIPHON_MAX_TEXT_CHARS": "100"},
         "talker": {"ANTIPHON_SLOTS": "8"},
         "vocoder": {},
-        "null": {},
     }
 
 

@@ -6,11 +6,10 @@ from typer.testing import CliRunner
 
 from antiphon_bench.cli import app
 from antiphon_bench.config import Closed, Gamma, Poisson, RunConfig
-from antiphon_bench.loopback import Pace
 from antiphon_bench.options import Options
 from antiphon_bench.results import read_lines, read_summary, read_sweep
 from antiphon_bench.run import run
-from antiphon_bench.selftest import loopback_process
+from tests.unit.antiphon_bench.loopback import Pace, loopback_process
 
 PACE = Pace(first_s=0.01, chunk_s=0.1, speed=20.0, word_s=0.02)
 

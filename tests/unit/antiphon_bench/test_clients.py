@@ -6,7 +6,7 @@ from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients import Failure, Observation, open_client
 from antiphon_bench.clients.http import pcm_rate, server_timing
 from antiphon_bench.config import Protocol, Target
-from antiphon_bench.loopback import Loopback, Refusal, Step
+from tests.unit.antiphon_bench.loopback import Loopback, Refusal, Step
 
 RATE = 16_000
 JOB = ScheduledRequest(index=0, at_s=0.0, text="Turn left after the bridge.", voice="slt")

@@ -6,13 +6,15 @@ import pytest
 from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.driver import Part, Share, drive
 from antiphon_bench.health import Watch, health
-from antiphon_bench.loopback import Loopback, Pace, Refusal, Step
 from antiphon_bench.wav import WavStream
+from tests.unit.antiphon_bench.loopback import Loopback, Pace, Refusal, Step
 
 QUICK = Pace(first_s=0.01, chunk_s=0.1, speed=20.0, word_s=0.02)
 
+ALONE = Share()
 
-async def driven(server: Loopback, config: RunConfig, share: Share | None = None) -> Part:
+
+async def driven(server: Loopback, config: RunConfig, share: Share = ALONE) -> Part:
     async with server.serve() as url:
         target = config.target.model_copy(update={"url": url})
         return await drive(config.model_copy(update={"target": target}), share=share)

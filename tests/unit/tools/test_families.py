@@ -29,5 +29,5 @@ def test_blank_lines_comments_and_docstrings_are_no_code() -> None:
 def test_both_stages_and_the_facts_of_a_family_count() -> None:
     (csm,) = [family for family in FAMILIES if family.name == "csm"]
     folders = {path.parent.name for path in files_of(csm)}
-    assert folders == {"families", "csm", "mimi"}
+    assert folders == {"csm", "mimi"}
     assert counted(csm).all > counted(csm).code > 0

@@ -226,30 +226,16 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
     return SpeechRequest(name, "m", "slt", text, **changes)  # type: ignore[arg-type]
 
 
-# What they add to the families before them is in the tests that every family takes.
-LIKE_OTHERS = (
-    *("chatterbox", "cosyvoice", "csm", "fish-s2", "glm-voice", "higgs-audio", "kyutai-tts"),
-    *("orpheus", "step-audio2", "voxcpm2", "zonos"),
+# Those that differ most; `make test-all` takes every family.
+QUICK = (
+    *("vesper", "vesper on a device", "orpheus", "csm", "csm on a device", "higgs-audio", "zonos"),
+    *(each for each in FAMILIES if each.startswith(("fake", "toy"))),
 )
-# What they would show is shown by others, and by their own tests.
-AT_LENGTH = {
-    *("fish-s2 on a device", "glm-voice on a device", "qwen3-omni on a device"),
-    "step-audio2 on a device",
-}
-at_length = pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(each, marks=pytest.mark.slow if each.startswith(LIKE_OTHERS) else ())
-        for each in sorted(FAMILIES)
-    ],
-    indirect=True,
-)
-"""Of families that are like others, `make test-slow` takes these."""
 
 
 @pytest.fixture(
     params=[
-        pytest.param(each, marks=pytest.mark.slow if each in AT_LENGTH else ())
+        pytest.param(each, marks=() if each in QUICK else pytest.mark.slow)
         for each in sorted(FAMILIES)
     ]
 )
@@ -326,7 +312,6 @@ def words_agree(family: Family, one: Sequence[WordTime], other: Sequence[WordTim
     assert [word.word for word in one] == [word.word for word in other]
 
 
-@at_length
 def test_a_step_behind_equals_in_step(family: Family, undisturbed: Heard) -> None:
     bench = Bench(family, depth=1)
     heard = bench.open(request())
@@ -369,7 +354,6 @@ def test_three_that_begin_in_one_launch_are_padded_to_four(name: str) -> None:
         agree(bench.engine.family, one.arrays, alone(name).arrays)
 
 
-@at_length
 def test_resumed_after_the_last_frame_only_ends(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:
@@ -395,7 +379,6 @@ def test_company_and_chunking_change_nothing(
     words_agree(family, heard.words, undisturbed.words)
 
 
-@at_length
 def test_pressure_on_the_cache_changes_nothing(
     family: Family, name: str, depth: int, undisturbed: Heard
 ) -> None:
@@ -414,7 +397,6 @@ def test_pressure_on_the_cache_changes_nothing(
         agree(family, other.arrays, whole.arrays)
 
 
-@at_length
 def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
     whole = undisturbed.arrays
     bench = Bench(family, depth, limits=StepLimits(positions=5))
@@ -452,7 +434,6 @@ def test_text_in_pieces_gives_the_same(family: Family, depth: int, undisturbed: 
     agree(family, heard.arrays, undisturbed.arrays)
 
 
-@at_length
 def test_restored_before_its_text_is_here_it_waits_and_goes_on(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:

@@ -74,7 +74,7 @@ def test_a_stream_gives_the_same_bits_in_any_chunks(sizes: list[int]) -> None:
 def test_float16_weights_give_the_same_bits_in_any_chunks() -> None:
     half, codes = _decoder(), _codes(23, 1)
     if not halve(half):
-        pytest.skip("torch was built without fbgemm")
+        pytest.skip("nothing can be compiled")
     whole = _streamed(codes, [23], decoder=half)
     assert torch.equal(_streamed(codes, [1, 4, 2, 16], decoder=half), whole)
     assert 0 < (whole - _streamed(codes, [23])).abs().max() < 1e-2

@@ -1,7 +1,8 @@
 """The choice of a kernel's version: Triton's on a CUDA device, numba's on a processor, or torch.
 
 The plain version in torch (the *twin*) defines what a kernel computes. Modules that hold Triton
-code are imported only where it runs, so that a machine without Triton needs none.
+code are imported only where it runs, so that a machine without Triton needs none, and those that
+hold numba's only where they can be compiled.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal
 
+import structlog
 import torch
 from torch import Tensor
 
@@ -33,11 +36,24 @@ def use_triton(like: Tensor) -> bool:
     return _version == "triton"
 
 
+@cache
+def compiles() -> bool:
+    """Whether kernels for processors can be compiled here. Says so once where they cannot, and
+    torch computes instead.
+    """
+    try:
+        import_module("ttscommon.engine.kernels.products_numba")
+    except Exception as error:  # noqa: BLE001 (of numba, of LLVM, or of what either needs)
+        structlog.get_logger("kernels").warning("kernels.not_compiled", error=repr(error))
+        return False
+    return True
+
+
 def use_numba(like: Tensor) -> bool:
     """Whether a kernel over `like` is to be numba's; those compute float32 and no gradients."""
     if _version not in ("auto", "numba") or torch.is_grad_enabled():
         return False
-    return like.is_cpu and like.dtype == torch.float32
+    return like.is_cpu and like.dtype == torch.float32 and compiles()
 
 
 @contextmanager

@@ -2,14 +2,11 @@
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from torch import nn
 
+from ttscommon.engine.kernels import choice
 from ttscommon.engine.nn import HalfLinear, halve
-from ttscommon.engine.nn.half import missing_rows
-
-pytestmark = pytest.mark.skipif(
-    "fbgemm" not in torch.backends.quantized.supported_engines, reason="torch without fbgemm"
-)
 
 
 def layers(inside: int = 48, outside: int = 40) -> tuple[nn.Linear, HalfLinear]:
@@ -34,20 +31,6 @@ def test_a_row_has_the_same_bits_among_any_number_of_others() -> None:
     assert torch.equal(half(x[7:9]), whole[7:9])
 
 
-@pytest.mark.parametrize("shape", [(1,), (4,), (2, 7), (3, 1, 5)])
-@torch.inference_mode()
-def test_rows_that_are_added_leave_no_trace(
-    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, half = layers()
-    x = torch.randn(*shape, 48)
-    expected = half(x)
-    monkeypatch.setattr(half, "_missing", tuple(1 + m for m in missing_rows()))
-    found = half(x)
-    assert found.shape == expected.shape
-    torch.testing.assert_close(found, expected)
-
-
 @torch.inference_mode()
 def test_no_rows_give_no_rows() -> None:
     assert layers()[1](torch.empty(0, 48)).shape == (0, 40)
@@ -57,3 +40,22 @@ def test_every_linear_layer_of_a_module_is_replaced() -> None:
     module = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 4)))
     assert halve(module)
     assert not [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+
+
+def test_where_nothing_can_be_compiled_layers_stay_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(name: str) -> None:
+        raise OSError(f"no LLVM for {name}")
+
+    monkeypatch.setattr(choice, "import_module", broken)
+    choice.compiles.cache_clear()
+    module = nn.Sequential(nn.Linear(8, 8))
+    try:
+        with capture_logs() as logs, torch.inference_mode():
+            assert not halve(module)
+            assert not choice.use_numba(torch.zeros(1))
+    finally:
+        choice.compiles.cache_clear()
+    assert [type(layer) for layer in module] == [nn.Linear]
+    assert [log["event"] for log in logs] == ["kernels.not_compiled"]

@@ -14,17 +14,20 @@ def _cases(table: Path) -> list[tuple[str, str]]:
     return [(written, said) for written, _, said in (line.partition(" => ") for line in lines)]
 
 
-CASES = [(table.stem, *case) for table in TABLES for case in _cases(table)]
+CASES = {table.stem: _cases(table) for table in TABLES}
 
 
 def test_there_are_enough_cases() -> None:
     assert len(TABLES) >= 15
-    assert len({(kind, written) for kind, written, _ in CASES}) >= 600
+    assert sum(len({written for written, _ in cases}) for cases in CASES.values()) >= 600
 
 
-@pytest.mark.parametrize(("kind", "written", "said"), CASES)
-def test_is_read_as_its_table_says(
-    normalizer: Normalizer, kind: str, written: str, said: str
-) -> None:
+@pytest.mark.parametrize("kind", CASES)
+def test_is_read_as_its_table_says(normalizer: Normalizer, kind: str) -> None:
+    read = [(written, _read(normalizer, written, kind)) for written, _ in CASES[kind]]
+    assert read == CASES[kind]
+
+
+def _read(normalizer: Normalizer, written: str, kind: str) -> str:
     words = normalizer.words(written, british=kind == "british")
-    assert " ".join(word for one in words for word in one.spoken) == said
+    return " ".join(word for one in words for word in one.spoken)

@@ -10,7 +10,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from antiphon_bench.runaways import (
+from talker.engine.engine import Engine
+from talker.synthesis import Spoken, synthesise
+from tests.benchmarks.runaways import (
     TEXT,
     Starved,
     families,
@@ -19,8 +21,6 @@ from antiphon_bench.runaways import (
     reference_of,
     voice_of,
 )
-from talker.engine.engine import Engine
-from talker.synthesis import Spoken, synthesise
 from tests.unit.ttsfamilies.test_conformance import same
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut

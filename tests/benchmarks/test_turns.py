@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon_bench.turns import measure, opened
+from tests.benchmarks.turns import measure, opened
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.fake.talker import PROMPT
 

@@ -1,4 +1,4 @@
-"""Costs of a second of audio in every format: `antiphon bench encoders`.
+"""Costs of a second of audio in every format: `python -m tests.benchmarks.encoders`.
 
 One core, chunks of 160 ms as vocoders send them, a synthetic voice at 24 kHz.
 """

@@ -1,14 +1,15 @@
 """A speech server that only keeps time: both protocols, a tone, known delays, no engine.
 
-It shows what the generator itself can carry (`self-test`) and gives tests a known truth.
+It gives the tests of the generator a known truth.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import multiprocessing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
@@ -17,6 +18,8 @@ import uvloop
 from aiohttp import WSMsgType, web
 
 from antiphon_bench.wav import stream_header
+
+_START_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class Loopback:
 
 
 def serve_forever(told: Connection, pace: Pace, slots: int) -> None:
-    """Serves until killed; the entry point of the self-test's child process. told: its address."""
+    """Serves until killed; the entry point of the child process. told: its address."""
 
     async def main() -> None:
         server = Loopback(plan=pace.steps, sample_rate=pace.sample_rate, slots=slots)
@@ -205,3 +208,19 @@ def serve_forever(told: Connection, pace: Pace, slots: int) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+@contextmanager
+def loopback_process(pace: Pace, slots: int = 0) -> Iterator[str]:
+    """A loopback server in a process of its own while the context lasts; its address."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=serve_forever, args=(theirs, pace, slots), daemon=True)
+    process.start()
+    try:
+        if not ours.poll(_START_S):
+            raise TimeoutError("the loopback server does not start")
+        yield str(ours.recv())
+    finally:
+        process.terminate()
+        process.join()

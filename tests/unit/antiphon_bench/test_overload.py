@@ -1,8 +1,8 @@
-"""What the comparisons ask of a server, with a server that answers from a table."""
+"""Overload and what it asks of a server, with a server that answers from a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from antiphon_bench import tables
-from antiphon_bench.config import Poisson, Queued, RunConfig, SweepConfig, Target
+from antiphon_bench.config import Poisson, RunConfig, SweepConfig
 from antiphon_bench.driver import Part
 from antiphon_bench.health import Watch
+from antiphon_bench.overload import Comparison, overload
 from antiphon_bench.results import RequestResult, Summary
 from antiphon_bench.run import offered_rate, summary_of
-from antiphon_bench.scenarios import Comparison, flood, overload, queues
 
 Answer = Callable[[RunConfig, int], RequestResult]
 
@@ -41,10 +41,6 @@ def served(answer: Answer, requests: int = 20) -> Callable[[RunConfig], Summary]
         return summary_of(config, results, [Part(results, Watch((), 0.1))], "now")
 
     return measure
-
-
-def together(answer: Answer) -> Callable[[Sequence[RunConfig]], list[Summary]]:
-    return lambda configs: [served(answer)(config) for config in configs]
 
 
 def search(tmp_path: Path) -> SweepConfig:
@@ -86,42 +82,6 @@ def test_an_overload_that_hurts_anybody_is_told(
 def test_without_any_goodput_there_is_nothing_to_overload(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="goodput"):
         overload(search(tmp_path), measure=served(lambda _, index: refusal(index)))
-
-
-@pytest.mark.parametrize(("beside_s", "met"), [(0.14, True), (0.16, False)])
-def test_a_flood_comes_from_another_key_at_the_same_time(
-    tmp_path: Path, beside_s: float, met: bool
-) -> None:
-    calls: list[list[RunConfig]] = []
-
-    def answer(config: RunConfig, index: int) -> RequestResult:
-        return result(index, ttfp_s=0.1 if config.label == "alone" else beside_s)
-
-    def measure(configs: Sequence[RunConfig]) -> list[Summary]:
-        calls.append(list(configs))
-        return together(answer)(configs)
-
-    quiet = RunConfig(target=Target(api_key="mine"), arrivals=Poisson(rate=2.0), out=tmp_path)
-    found = flood(quiet, "theirs", 50.0, settle_s=0.0, measure=measure)
-    assert [[c.target.api_key for c in call] for call in calls] == [["mine"], ["mine", "theirs"]]
-    assert found.runs["the flood"].rate == 50.0
-    assert calls[0][0].arrivals == calls[1][0].arrivals == Poisson(rate=2.0)
-    assert verdicts(found) == [met, True]
-
-
-def test_a_queue_goes_to_one_deployment_after_the_other(tmp_path: Path) -> None:
-    asked: list[tuple[str, object]] = []
-
-    def answer(config: RunConfig, index: int) -> RequestResult:
-        asked.append((config.target.url, config.arrivals))
-        return result(index)
-
-    urls = {"online": "http://one", "offline": "http://two"}
-    found = queues(RunConfig(out=tmp_path), urls, 20, measure=served(answer))
-    assert set(asked) == {("http://one", Queued(requests=20)), ("http://two", Queued(requests=20))}
-    assert found.runs["offline"].duration_s == 20.0  # until the last one was done
-    assert found.runs["offline"].audio_s_per_s == pytest.approx(2.0)
-    assert verdicts(found) == [True]
 
 
 def test_a_comparison_is_shown_with_what_was_not_met(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Cost of the path: first sound through the stack against the two engines called directly.
 
-    antiphon bench hops --url http://127.0.0.1:8000 --voice-dir voices/vesper
+    python -m tests.benchmarks.hops --url http://127.0.0.1:8000 --voice-dir voices/vesper
 
 Both sides run turn by turn on the same machine, with the same texts and seeds; the difference of
 the medians is what gateway, broker and four hops of it add. `stack_bus` and the other stages are

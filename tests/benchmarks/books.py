@@ -1,5 +1,6 @@
-"""A book as a job, the same text request by request, and listeners beside a book: `antiphon bench
-books`.
+"""A book as a job, the same text request by request, and listeners beside a book.
+
+    python -m tests.benchmarks.books --url http://127.0.0.1:8000
 
 Measures a running stack that has no other load. The job's time is from its being posted until its
 sound could be fetched. Listeners come at random times, with and without a book in work.
@@ -145,7 +146,7 @@ def beside_a_book(url: str, rate: float, duration_s: float, warmup_s: float) -> 
 
 def main() -> None:
     """Print what was measured, a JSON object a line."""
-    parser = argparse.ArgumentParser(prog="antiphon bench books", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--words", type=int, default=1500, help="of the text; 0: none is spoken")
     parser.add_argument("--rate", type=float, default=0.5, help="listeners a second; 0: none")
