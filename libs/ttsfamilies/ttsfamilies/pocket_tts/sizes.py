@@ -287,7 +287,7 @@ def _published_of(folder: Path) -> PocketConfig:
 @cache
 def _known() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        files("ttscommon.engine").joinpath("pocket_tts.json").read_text("utf-8")
+        files("ttsfamilies.pocket_tts").joinpath("pocket_tts.json").read_text("utf-8")
     )
     return found
 

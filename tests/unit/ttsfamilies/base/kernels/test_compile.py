@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("triton")
 
 HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[3]
+ROOT: Final = HERE.parents[4]
 PROGRAM: Final = HERE / "compile_kernels.py"
 
 

@@ -6,7 +6,7 @@ from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.lexicon import Lexicon
 from ttsfamilies.base.text.normalize import Normalizer
 
-VOICE = Path(__file__).parents[4] / "voices" / "vesper"
+VOICE = Path(__file__).parents[5] / "voices" / "vesper"
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from ttsfamilies.base.text.lexicon import Lexicon, LexiconError
 from ttsfamilies.base.text.suffixes import derived
 from ttsfamilies.base.text.symbols import SYMBOL_IDS
 
-VOICE = Path(__file__).parents[4] / "voices" / "vesper"
+VOICE = Path(__file__).parents[5] / "voices" / "vesper"
 
 
 def said(lexicon: Lexicon, text: str, index: int = 0) -> str:
