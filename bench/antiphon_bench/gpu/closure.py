@@ -15,6 +15,7 @@ _ROOT: Final = Path(__file__).resolve().parents[3]
 # Our own packages, which travel as sources, and where they are.
 OURS: Final = {
     "antiphon-ttscommon": "libs/ttscommon",
+    "antiphon-families": "libs/ttsfamilies",
     "antiphon-gateway": "services/gateway",
     "antiphon-talker": "services/talker",
     "antiphon-vocoder": "services/vocoder",
