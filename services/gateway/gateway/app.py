@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
 from gateway.audio.watermark import Perth
-from gateway.books import BookDesk, BookShelf, FolderParts, StoredParts
+from gateway.books import BookDesk, BookReader, BookShelf, FolderParts, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
 from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground, realtime
@@ -115,7 +115,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     folder = settings.jobs_folder
     shelf = BookShelf(bus, StoredParts(bus) if folder is None else FolderParts(folder))
     desk = BookDesk(context, shelf)
-    app.state.shelf, app.state.desk = shelf, desk
+    app.state.shelf, app.state.desk, app.state.reader = shelf, desk, BookReader()
     gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, desk)
     app.include_router(playground.router)
     for protocol in (openai, realtime, elevenlabs, cartesia, deepgram):

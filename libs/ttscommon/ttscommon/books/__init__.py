@@ -1,6 +1,7 @@
 """Books that are read aloud: text, Markdown and EPUB as chapters of passages by speaker."""
 
-from ttscommon.books.book import MOST_CHAPTERS, Book, Chapter, Cover, InvalidBook, Passage
+from ttscommon.books.apart import ReadBook, ReadOrder, read_apart
+from ttscommon.books.book import MOST_CHAPTERS, Book, Chapter, Cover, InvalidBook, Passage, one_line
 from ttscommon.books.cast import NARRATOR, Cast, parse_cast
 from ttscommon.books.portions import Pauses, Portion, portions
 from ttscommon.books.reading import KINDS, BookKind, kind_of, read_book
@@ -18,8 +19,12 @@ __all__ = [
     "Passage",
     "Pauses",
     "Portion",
+    "ReadBook",
+    "ReadOrder",
     "kind_of",
+    "one_line",
     "parse_cast",
     "portions",
+    "read_apart",
     "read_book",
 ]

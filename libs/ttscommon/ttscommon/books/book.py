@@ -12,8 +12,15 @@ MOST_CHAPTERS: Final = 999
 # Three times the Bible.
 MOST_CHARACTERS: Final = 15_000_000
 MOST_COVER_BYTES: Final = 10 << 20
+_LONGEST_NAME: Final = 500
 
 _IMAGES: Final = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+
+
+def one_line(name: str) -> str:
+    """A title or a name as lists and tags show it."""
+    printable = (c if c.isprintable() else " " for c in name[: 2 * _LONGEST_NAME])
+    return " ".join("".join(printable).split())[:_LONGEST_NAME]
 
 
 class InvalidBook(BadRequest):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,8 +14,6 @@ NARRATOR: Final = "narrator"
 # The voices of a model are speakers too, by id and by name: one of Piper's has 904.
 MOST_SPEAKERS: Final = 10_000
 _LONGEST_NAME: Final = 64
-
-_SAYS: Final = re.compile(r"\s*([^:\n]{1,64}?)\s*:(?:\s+|$)")
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Speakers:
     """Finds who says what. Only names that are known count: any sentence may hold a colon."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = {name.casefold(): name for name in names}
+        self._names = {name.casefold(): name for name in names if len(name) <= _LONGEST_NAME}
 
     def passages(self, paragraph: str) -> Iterator[Passage]:
         """A paragraph is the narrator's up to a line that begins with a name."""
@@ -72,9 +69,11 @@ class Speakers:
         yield from _passage(said, speaker)
 
     def _split(self, line: str) -> tuple[str | None, str]:
-        found = _SAYS.match(line) if self._names else None
-        name = self._names.get(found[1].casefold()) if found else None
-        return (None, line) if name is None or found is None else (name, line[found.end() :])
+        said, colon, rest = line.partition(":")
+        if not colon or (rest and not rest[0].isspace()):
+            return None, line
+        name = self._names.get(said.strip().casefold())
+        return (None, line) if name is None else (name, rest.lstrip())
 
 
 def _passage(lines: Iterable[str], speaker: str | None) -> Iterator[Passage]:

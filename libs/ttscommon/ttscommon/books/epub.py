@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import BinaryIO, Final
 
@@ -27,7 +27,8 @@ def read_epub(file: BinaryIO) -> Outline:
     package = read_package(archive.read(where), where)
     lists = {resolve(where, href)[0] for href in package.lists}
     paths = (resolve(where, item.href)[0] for item in package.spine)
-    spine = [path for path in paths if path not in lists]
+    # A document that is named twice is not read twice.
+    spine = [path for path in dict.fromkeys(paths) if path not in lists]
     if not spine:
         raise InvalidBook(f"{where} names no document to read; export the book again")
     _refuse_protected(archive, spine)
@@ -80,9 +81,13 @@ def _titles(archive: Archive, package: Package, where: str) -> Titles:
 
 def _by_path(entries: list[ContentsEntry]) -> Titles:
     """As deep as there are no more chapters than a file may have."""
-    depth = max(entry.depth for entry in entries)
-    while depth > 1 and sum(entry.depth <= depth for entry in entries) > MOST_CHAPTERS:
-        depth -= 1
+    counts = Counter(entry.depth for entry in entries)
+    depth, total = 0, 0
+    for deeper in sorted(counts):
+        total += counts[deeper]
+        if depth and total > MOST_CHAPTERS:
+            break
+        depth = deeper
     found = defaultdict(list)
     for entry in entries:
         if entry.depth <= depth:

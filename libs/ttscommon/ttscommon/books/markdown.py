@@ -15,8 +15,8 @@ from ttscommon.books.plain import decoded
 from ttscommon.books.xhtml import Paragraph, plain
 
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_NOTE: Final = re.compile(r"^\[\^[^\]\n]+\]:.*(?:\n(?:[ ]{2,}|\t).*)*\n?", re.MULTILINE)
-_NOTE_MARK: Final = re.compile(r"\[\^[^\]\n]+\]")
+_NOTE: Final = re.compile(r"^\[\^[^\[\]\n]+\]:.*(?:\n(?:[ ]{2,}|\t).*)*\n?", re.MULTILINE)
+_NOTE_MARK: Final = re.compile(r"\[\^[^\[\]\n]+\]")
 _BREAKS: Final = ("softbreak", "hardbreak")
 _SAID: Final = ("text", "code_inline")
 

@@ -62,9 +62,10 @@ def cut(text: str) -> list[str]:
 
 
 def _short(sentence: str) -> Iterator[str]:
-    while len(sentence) > MOST_PORTION_CHARS:
-        space = sentence.rfind(" ", 1, MOST_PORTION_CHARS)
-        end = space + 1 if space > 0 else MOST_PORTION_CHARS
-        yield sentence[:end]
-        sentence = sentence[end:]
-    yield sentence
+    start = 0
+    while len(sentence) - start > MOST_PORTION_CHARS:
+        space = sentence.rfind(" ", start + 1, start + MOST_PORTION_CHARS)
+        end = space + 1 if space > 0 else start + MOST_PORTION_CHARS
+        yield sentence[start:end]
+        start = end
+    yield sentence[start:]

@@ -13,6 +13,7 @@ from ttscommon.books.book import (
     Chapter,
     InvalidBook,
     Outline,
+    one_line,
 )
 from ttscommon.books.cast import Speakers
 from ttscommon.books.epub import read_epub
@@ -22,6 +23,7 @@ from ttscommon.books.plain import MOST_BYTES, read_text
 BookKind: TypeAlias = Literal["text", "markdown", "epub"]
 KINDS: Final[tuple[BookKind, ...]] = get_args(BookKind)
 
+_LONGEST_LANGUAGE: Final = 35
 _SUFFIXES: Final[dict[str, BookKind]] = {
     ".txt": "text",
     ".text": "text",
@@ -58,17 +60,17 @@ def read_book(
 
 
 def _book(outline: Outline, speakers: Speakers, title: str) -> Book:
-    title = outline.title or title or "Untitled"
+    title = one_line(outline.title) or one_line(title) or "Untitled"
     said = [
-        (name, tuple(passage for text in texts for passage in speakers.passages(text)))
+        (one_line(name), tuple(passage for text in texts for passage in speakers.passages(text)))
         for name, texts in outline.chapters
     ]
     chapters = tuple(
         Chapter(name or (title if number == 1 else str(number)), passages)
         for number, (name, passages) in enumerate(filter(lambda one: one[1], said), 1)
     )
-    book = Book(title, outline.author, outline.language, outline.cover, chapters)
-    return _bounded(book)
+    author, language = one_line(outline.author), one_line(outline.language)[:_LONGEST_LANGUAGE]
+    return _bounded(Book(title, author, language, outline.cover, chapters))
 
 
 def _bounded(book: Book) -> Book:

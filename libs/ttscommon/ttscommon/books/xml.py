@@ -35,6 +35,12 @@ def parse_xml(data: bytes, elements: Elements, where: str) -> None:
     def entity_declared(name: str, *_: object) -> None:
         raise InvalidBook(f"{where} declares the entity '{name}': replace it by what it stands for")
 
+    def attribute_declared(
+        element: str, name: str, kind: str, default: str | None, *_: object
+    ) -> None:
+        if default is not None:  # every element would get it, however long it is
+            raise InvalidBook(f"{where} declares the attribute '{name}' for all of '{element}'")
+
     def entity(name: str, is_parameter: bool) -> None:
         elements.text("" if is_parameter else html5.get(f"{name};", " "))
 
@@ -43,6 +49,7 @@ def parse_xml(data: bytes, elements: Elements, where: str) -> None:
     # Without it `&nbsp;` is an error in a document that names no document type.
     parser.UseForeignDTD(True)
     parser.EntityDeclHandler = entity_declared
+    parser.AttlistDeclHandler = attribute_declared
     parser.SkippedEntityHandler = entity
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: elements.end(_local(name))

@@ -2,12 +2,14 @@
 
 from gateway.books.desk import BookDesk, DeskTuning
 from gateway.books.parts import FolderParts, Parts, StoredParts
+from gateway.books.reader import BookReader
 from gateway.books.records import BookOrder, BookRecord, PortionText, Result
 from gateway.books.shelf import BookShelf, FoundBook
 
 __all__ = [
     "BookDesk",
     "BookOrder",
+    "BookReader",
     "BookRecord",
     "BookShelf",
     "DeskTuning",

@@ -102,7 +102,10 @@ async def spoken(
     request_id: str,
     seed: int,
 ) -> PortionSound:
-    """Have a portion spoken, with the silence behind it; raises what a request raises."""
+    """Have a portion spoken, with the silence behind it; raises what a request raises.
+
+    Nothing comes of one that says nothing, silence neither: thousands of them make no hours.
+    """
     spec = await context.spec(
         tenant,
         model=order.model,
@@ -112,14 +115,13 @@ async def spoken(
         speed=order.speed,
         wishes=order.wishes,
     )
-    silence = bytes(_SAMPLE_BYTES * round(portion.pause_s * order.sample_rate))
     try:
         text = context.whole(portion.text)
         speech = context.speak(replace(spec, offline=True), text, request_id)
         data = await _heard(speech)
     except NothingToSay:
-        return PortionSound(np.frombuffer(silence, "<i2"))
-    data += silence
+        return PortionSound(np.zeros(0, np.int16))
+    data += bytes(_SAMPLE_BYTES * round(portion.pause_s * order.sample_rate))
     return PortionSound(np.frombuffer(data, "<i2"), speech.runaway is not None)
 
 

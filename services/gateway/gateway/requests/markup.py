@@ -31,7 +31,7 @@ _ELEMENT: Final = re.compile(
 )
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
 _PHONES: Final = re.compile(r"<<[^<>]*>>")
-_WORD: Final = re.compile(r"\\\{(.*?)\\\}")
+_WORD: Final = re.compile(rf"\\\{{(.{{0,{_LONGEST}}}?)\\\}}")
 _LESSER: Final = re.compile("|".join(p.pattern for p in (_PHONES, _TAG, _WORD)))
 _FOUND: Final = re.compile("|".join(p.pattern for p in (_ELEMENT, _LESSER)))
 # What the end of a text may be the beginning of.
@@ -200,16 +200,19 @@ def _next(text: str, start: int) -> re.Match[str] | None:
 
 def _open(text: str, start: int) -> int:
     """Where the end of the text may begin a tag, not before `start`; its length if nowhere."""
-    found = _OPEN.search(text, start)
-    held = len(text) - found.start() if found else 0
-    return len(text) - held if held <= _LONGEST else len(text)
+    found = _OPEN.search(text, max(start, len(text) - _LONGEST))
+    return found.start() if found else len(text)
 
 
 def _attributes(tag: str) -> dict[str, str]:
+    """None of a tag that is too long to be one."""
+    if len(tag) > _LONGEST:
+        return {}
     return {name: html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
 
 
 def _break_s(tag: str) -> float:
+    tag = tag[:_LONGEST]
     if found := _TIME.search(tag):
         try:
             return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
@@ -224,5 +227,5 @@ def _spelled(content: str) -> tuple[str, str]:
     try:
         said = msgspec.json.decode("{" + html.unescape(content) + "}", type=dict[str, Any])
         return str(said.get("word", "")), str(said.get("pronounce", ""))
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return "", ""

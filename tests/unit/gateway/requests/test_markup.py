@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -209,3 +211,31 @@ def test_a_tag_without_an_end_is_not_waited_for() -> None:
     reader = MarkupReader()
     assert reader.feed("<a ") == []
     assert reader.feed("b" * 400) == [Text("<a " + "b" * 400, 0)]
+
+
+@pytest.mark.parametrize("bracket", ["[", '{"word": '])
+def test_words_nested_three_thousand_deep_are_dropped(bracket: str) -> None:
+    assert read('Before. \\{"word": ' + bracket * 3000 + "\\} After.") == read(
+        'Before. \\{"word": ', bracket * 3000 + "\\} After."
+    )
+    short = '\\{"word": ' + "[" * 250 + "\\}"
+    assert read(short + "After.") == [Text("After.")]
+
+
+@pytest.mark.parametrize("name", ["prosody rate='fast'", "emphasis", "speak", "phoneme", "x"])
+def test_tags_nested_three_thousand_deep_are_read_as_what_they_hold(name: str) -> None:
+    tag = name.partition(" ")[0]
+    pieces = read(f"<{name}>" * 3000 + "word" + f"</{tag}>" * 3000)
+    assert [piece.text for piece in pieces if isinstance(piece, Text)] == ["word"]
+
+
+def test_braces_that_open_without_end_are_read_in_time_of_their_length() -> None:
+    """Each was held against all that follows: ten thousand characters took seconds."""
+
+    def processor_s(count: int) -> float:
+        begun_s = time.thread_time()
+        read("\\{" * count)
+        return time.thread_time() - begun_s
+
+    processor_s(100)
+    assert processor_s(20_000) < 40 * max(processor_s(2_000), 1e-3)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from ttscommon.cluster.adapters import voxcpm
 from ttscommon.cluster.adapters.tensors import shown
 from ttscommon.wire.errors import InvalidAdapter
+
+T = TypeVar("T")
 
 MOST_BYTES: Final = 256 << 10
 _MOST_RANK: Final = 1 << 16
@@ -56,7 +58,7 @@ class LoraConfig:
     rslora: bool
     ranks: Mapping[str, int]
     alphas: Mapping[str, float]
-    targets: tuple[str, ...]
+    targets: frozenset[str]
     names: re.Pattern[str] = _PEFTS
 
     @classmethod
@@ -81,17 +83,25 @@ class LoraConfig:
 
     def of(self, module: str) -> tuple[int, float]:
         """Rank of a module, and what its product is scaled by; raises InvalidAdapter."""
-        if self.targets and not any(_fits(target, module) for target in self.targets):
+        names = _names(module)
+        if self.targets and self.targets.isdisjoint(names):
             raise InvalidAdapter(f"{shown(module)} is none of the config's target_modules")
-        rank = next((n for name, n in self.ranks.items() if _fits(name, module)), self.rank)
-        alpha = next((n for name, n in self.alphas.items() if _fits(name, module)), self.alpha)
+        rank, alpha = _first(self.ranks, names, self.rank), _first(self.alphas, names, self.alpha)
         return rank, alpha / (math.sqrt(rank) if self.rslora else rank)
 
 
-def _fits(pattern: str, module: str) -> bool:
-    if pattern.startswith("^"):
-        return module == pattern[1:]
-    return module == pattern or module.endswith(f".{pattern}")
+def _names(module: str) -> list[str]:
+    """What a pattern may call it: the whole of its name, with `^` too, or an end behind a dot."""
+    dots = (at for at, one in enumerate(module) if one == ".")
+    return [f"^{module}", module, *(module[at + 1 :] for at in dots)]
+
+
+def _first(table: Mapping[str, T], names: Sequence[str], default: T) -> T:
+    """Of the names that a table has, the one that stands first in it."""
+    found = [name for name in names if name in table]
+    if len(found) > 1:
+        found = [next(name for name in table if name in found)]
+    return table[found[0]] if found else default
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -153,9 +163,11 @@ def _pattern(told: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
     return list(found.items())
 
 
-def _targets(value: Any) -> tuple[str, ...]:
-    if value is None or isinstance(value, str):  # an expression: the tensors' names say the same
-        return () if value in (None, _ALL_LINEAR) or not _LITERAL.fullmatch(value) else (value,)
+def _targets(value: Any) -> frozenset[str]:
+    if value is None or value == _ALL_LINEAR:
+        return frozenset()
+    if isinstance(value, str):  # an expression: the tensors' names say the same
+        return frozenset([value] if _LITERAL.fullmatch(value) else [])
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
+        return frozenset(value)
     raise InvalidAdapter("target_modules of adapter_config.json is a list of names")

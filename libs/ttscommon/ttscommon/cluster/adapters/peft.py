@@ -21,6 +21,7 @@ from ttscommon.wire.fields import Array
 CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 _LENGTH_BYTES: Final = 8
+_LONGEST_NAME: Final = 512
 _PICKLE: Final = "adapter_model.bin"
 # Files that hold an adapter, by who saved it.
 _PAIRS: Final = ((CONFIG, WEIGHTS), (voxcpm.CONFIG, voxcpm.WEIGHTS))
@@ -119,7 +120,7 @@ def held(folder: Path) -> bool:
 
 def _named(name: str, config: LoraConfig) -> tuple[str, str]:
     """The module and the half of it that a tensor is."""
-    if (found := config.names.fullmatch(name)) is None:
+    if len(name) > _LONGEST_NAME or (found := config.names.fullmatch(name)) is None:
         raise InvalidAdapter(
             f"the tensor {shown(name)} is not served: only lora_A.weight and lora_B.weight of"
             " linear modules are"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from ttscommon.wire.fields import Array
 _LENGTH_BYTES: Final = 8
 _MOST_HEADER_BYTES: Final = 4 << 20
 _MOST_TENSORS: Final = 16_384
+_MOST_AXES: Final = 8
 _METADATA: Final = "__metadata__"
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
     "F32": np.dtype("<f4"),
@@ -84,7 +85,7 @@ def _tensor(name: str, told: Mapping[str, Any], data: memoryview, at: int) -> tu
     if kind not in _TYPES:
         known = ", ".join(_TYPES)
         raise InvalidAdapter(f"{shown(name)} is {shown(str(kind))}; {known} are taken")
-    if not (isinstance(shape, list) and all(type(n) is int and n > 0 for n in shape)):
+    if not _is_shape(shape):
         raise InvalidAdapter(f"{shown(name)} has no shape")
     size = _TYPES[kind].itemsize
     for count in shape:
@@ -92,6 +93,12 @@ def _tensor(name: str, told: Mapping[str, Any], data: memoryview, at: int) -> tu
     if begin != at or end > len(data) or size != end - begin:
         raise InvalidAdapter(f"{shown(name)} does not lie where the weights say: they are damaged")
     return Stored(kind, tuple(shape), data[begin:end]), end
+
+
+def _is_shape(shape: Any) -> TypeGuard[list[int]]:
+    """Few axes: a product of a million of them takes minutes."""
+    few = isinstance(shape, list) and len(shape) <= _MOST_AXES
+    return few and all(type(n) is int and n > 0 for n in shape)
 
 
 def shown(name: str, most: int = 120) -> str:

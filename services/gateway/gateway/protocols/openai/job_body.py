@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import secrets
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -14,20 +13,24 @@ from pydantic import Field, ValidationError, field_validator
 from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.chaptered import require
-from gateway.books import BookOrder, PortionText
+from gateway.books import BookOrder, BookReader, PortionText
 from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
 from gateway.protocols.openai.body import SAMPLE_RATE, format_named
+from gateway.protocols.shared.connected import while_connected
 from gateway.protocols.shared.context import chunks, read_json
 from gateway.protocols.shared.forms import read_form
 from gateway.protocols.shared.sifter import BOOK, Gathering
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from ttscommon.books import Book, Cast, Pauses, parse_cast, portions, read_book
+from ttscommon.books import Cast, Pauses, ReadBook, ReadOrder, one_line, parse_cast
 from ttscommon.wire.errors import TextTooLong
+from ttscommon.wire.replicas import Model
 
 _SEEDS: Final = 1 << 31
 _FILE: Final = "file"
 _ZIP: Final = b"PK\x03\x04"
+# Other clients are served behind so many.
+_PORTIONS_A_TURN: Final = 500
 # What a form has around its file, and JSON around its text.
 _FRAME_BYTES: Final = 64 << 10
 
@@ -50,6 +53,11 @@ class JobBody(LenientMessage, WishFields):
     paragraph_pause_s: Annotated[float, Field(ge=0, le=60)] = Pauses.paragraph_s
     chapter_pause_s: Annotated[float, Field(ge=0, le=60)] = Pauses.chapter_s
 
+    @field_validator("title")
+    @classmethod
+    def _line(cls, value: str) -> str:
+        return one_line(value)
+
     @field_validator("cast", mode="before")
     @classmethod
     def _lines(cls, value: Any) -> Any:
@@ -62,9 +70,11 @@ class JobBody(LenientMessage, WishFields):
 
 
 async def read_job(
-    request: Request, context: GatewayContext, tenant: str
+    request: Request, context: GatewayContext, reader: BookReader, tenant: str
 ) -> tuple[BookOrder, list[PortionText]]:
-    """What is to be spoken, and how; raises BadRequest and what GatewayContext.spec raises."""
+    """What is to be spoken, and how; raises BadRequest, Overloaded and what GatewayContext.spec
+    raises.
+    """
     body, data = await _read(request, context)
     if body.ref_audio or body.turns:
         raise Unsupported(
@@ -74,7 +84,8 @@ async def read_job(
     audio = _format(body.response_format)
     specs = _Specs(context, tenant, body, audio.rate_for(body.sample_rate))
     default = await specs.of(body.voice)
-    book = await asyncio.to_thread(_book, body, data, [v.id for v in default.model.voices])
+    read = reader.read(tenant, _order(body, data, default.model), data)
+    book = await while_connected(request.receive, read)
     _require_length(book, context.settings.max_job_chars)
     text = await _voiced(book, body, specs)
     seed = secrets.randbelow(_SEEDS) if body.seed is None else body.seed
@@ -147,28 +158,30 @@ def _checked(validate: Any, given: Any) -> JobBody:
     return body
 
 
-def _book(body: JobBody, data: bytes, voices: list[str]) -> Book:
-    """Raises InvalidBook."""
+def _order(body: JobBody, data: bytes, model: Model) -> ReadOrder:
     kind = body.input_format or ("epub" if data.startswith(_ZIP) else "text")
-    return read_book(io.BytesIO(data), kind, speakers=[*body.cast, *voices], title=body.title)
+    speakers = *body.cast, *(voice.id for voice in model.voices)
+    return ReadOrder(kind, speakers, body.title, body.pauses)
 
 
-def _require_length(book: Book, most: int) -> None:
+def _require_length(book: ReadBook, most: int) -> None:
     if book.characters > most:
         raise TextTooLong(
             f"the text has {book.characters} characters, at most {most} are taken", param="input"
         )
 
 
-async def _voiced(book: Book, body: JobBody, specs: _Specs) -> list[PortionText]:
+async def _voiced(book: ReadBook, body: JobBody, specs: _Specs) -> list[PortionText]:
     """Its portions, each by the voice that its speaker has in the cast, or is named by."""
     cast = Cast(body.cast)
     found: list[PortionText] = []
-    for one in portions(book, body.pauses):
+    for number, one in enumerate(book.portions):
+        if number % _PORTIONS_A_TURN == 0:
+            await asyncio.sleep(0)
         voice = cast.voice(one.speaker) or one.speaker or body.voice
         spec = await specs.of(voice)
         begins = not found or found[-1].chapter != one.chapter
-        heading = book.chapters[one.chapter].title if begins else ""
+        heading = book.chapters[one.chapter] if begins else ""
         found.append(PortionText(one.text, spec.voice.id, one.pause_s, one.chapter, heading))
     return found
 

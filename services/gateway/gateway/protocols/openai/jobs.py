@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from gateway.books import BookRecord
 from gateway.errors import NotReady
 from gateway.protocols.openai.job_body import read_job
-from gateway.protocols.shared.context import Context, Desk, Shelf
+from gateway.protocols.shared.context import Context, Desk, Reader, Shelf
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.ranges import RangedSound
 from gateway.protocols.shared.response import PROVENANCE_HEADER
@@ -23,10 +23,12 @@ _PATH: Final = "/v1/audio/jobs"
 
 
 @router.post(_PATH)
-async def make(request: Request, context: Context, shelf: Shelf, desk: Desk) -> Response:
+async def make(
+    request: Request, context: Context, shelf: Shelf, desk: Desk, reader: Reader
+) -> Response:
     """Store a text that is to be spoken; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    order, portions = await read_job(request, context, tenant)
+    order, portions = await read_job(request, context, reader, tenant)
     quota = context.keys.jobs(tenant, context.settings.max_jobs)
     record = await shelf.add(tenant, order, portions, quota)
     desk.wake()

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
-from gateway.books import BookDesk, BookShelf
+from gateway.books import BookDesk, BookReader, BookShelf
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.sifter import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
@@ -39,8 +39,14 @@ def _desk_of(connection: HTTPConnection) -> BookDesk:
     return desk
 
 
+def _reader_of(connection: HTTPConnection) -> BookReader:
+    reader: BookReader = connection.app.state.reader
+    return reader
+
+
 Shelf: TypeAlias = Annotated[BookShelf, Depends(_shelf_of)]
 Desk: TypeAlias = Annotated[BookDesk, Depends(_desk_of)]
+Reader: TypeAlias = Annotated[BookReader, Depends(_reader_of)]
 
 
 async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:

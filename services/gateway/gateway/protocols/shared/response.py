@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import structlog
 from fastapi.responses import Response
@@ -13,12 +13,12 @@ from starlette.types import Receive, Scope, Send
 from gateway.audio import AudioFormat, tags, wav
 from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
+from gateway.protocols.shared.connected import ClientGone, while_connected
 from gateway.protocols.shared.spool import Spool
-from gateway.protocols.utterance import CLEAN_UP_S, Utterance
+from gateway.protocols.utterance import Utterance
 from gateway.requests import Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
-from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError
 
 TOKEN_HEADER: Final = "x-resume-token"
@@ -68,7 +68,9 @@ class SpeechResponse(Response):
         if self._speech.spec.resumable:
             self._speech.keep()
         try:
-            await _while_connected(receive, self._deliver())
+            await while_connected(receive, self._deliver())
+        except ClientGone:
+            return
         except AntiphonError as error:
             if not self._started:
                 raise
@@ -150,20 +152,3 @@ def media_type(audio: AudioFormat, sample_rate: int) -> str:
 
 def _bytes(data: str | bytes) -> bytes:
     return data.encode() if isinstance(data, str) else data
-
-
-async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do `work`; a client that leaves cancels it at once."""
-    task = asyncio.create_task(work)
-    gone = asyncio.create_task(_disconnected(receive))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-    finally:
-        await stop(task, gone, again_s=CLEAN_UP_S)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import save
 
 from tests.adapters import config, files, tensors, write
+from ttscommon.cluster.adapters.config import LoraConfig
 from ttscommon.cluster.adapters.peft import CONFIG, WEIGHTS, Files, Lora
 from ttscommon.wire.errors import InvalidAdapter
 
@@ -234,3 +235,29 @@ def test_a_folder_is_read_within_its_limit_and_pickles_are_not(tmp_path: Path) -
     (folder / CONFIG).unlink()
     with pytest.raises(InvalidAdapter, match="cannot be read"):
         Files.read(folder, 1 << 20)
+
+
+def test_a_shape_of_a_million_axes_is_refused_before_it_is_multiplied() -> None:
+    with pytest.raises(InvalidAdapter, match="shape"):
+        parsed(_with({"shape": [9] * 400_000}))
+
+
+def test_a_config_of_twenty_thousand_targets_is_read_like_a_short_one() -> None:
+    """Each is looked up: of thousands of modules, none is held against all of them."""
+    told = {"target_modules": [f"m{n}" for n in range(20_000)] + ["q_proj"], "r": 4}
+    made = LoraConfig.parse(json.dumps({"peft_type": "LORA", **told}).encode())
+    for layer in range(8000):
+        assert made.of(f"layers.{layer}.q_proj")[0] == 4
+
+
+def test_of_two_patterns_that_fit_the_first_counts() -> None:
+    ranks = {"b.q_proj": 2, "q_proj": 8, "^a.b.q_proj": 16}
+    told = {"peft_type": "LORA", "rank_pattern": ranks}
+    made = LoraConfig.parse(json.dumps(told).encode())
+    assert [made.of(name)[0] for name in ("a.b.q_proj", "q_proj", "aq_proj")] == [2, 8, 8]
+
+
+def test_a_name_of_a_million_parts_is_refused() -> None:
+    name = "base_model.model." + "a." * 500_000 + "lora_A.weight"
+    with pytest.raises(InvalidAdapter, match="not served"):
+        parsed(tensors(SIZES, 2) | {name: np.zeros((2, 4), np.float32)})

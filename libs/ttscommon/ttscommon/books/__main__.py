@@ -1,0 +1,7 @@
+"""See ttscommon.books.apart."""
+
+import sys
+
+from ttscommon.books.apart import serve
+
+serve(sys.stdin.buffer, sys.stdout.buffer)
