@@ -51,10 +51,11 @@ class Cut(NamedTuple):
 class Segmenter:
     """Utterances of one request, in order.
 
-    A cut falls after a sentence (by sentencex) and at the end of a line, unless it was only wrapped
-    there. The first utterance may also end at a clause mark, so that sound starts early. What grows past
-    `LONGEST_WORDS` words is cut at its last clause mark, else before a joining word, else
-    anywhere between words. Digits and long words count as several: they take longer to say.
+    A cut falls after a sentence (by sentencex) and at the end of a line, unless it was only
+    wrapped there. The first utterance may also end at a clause mark, so that sound starts early.
+    What grows past `LONGEST_WORDS` words is cut at its last clause mark, else before a joining
+    word, else anywhere between words. Digits and long words count as several: they take longer to
+    say.
     """
 
     def __init__(self) -> None:
