@@ -190,7 +190,8 @@ LETTER = "# News\nWe won.\n\n***\n\nIt was close.\nVery close\n\nYours"
 def test_a_longer_silence_stands_between_paragraphs_alone(
     frontend: EnglishFrontend, size: int
 ) -> None:
-    reader, found = Reader(frontend.phones, paragraph_s=0.25), []
+    reader = Reader(frontend.phones, paragraph_s=0.25)
+    found: list[Utterance | Pause] = []
     for at in range(0, len(LETTER), size):
         found += reader.read([Text(LETTER[at : at + size])], final=False)
     found += reader.read([], final=True)
