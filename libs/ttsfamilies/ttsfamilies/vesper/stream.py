@@ -21,6 +21,8 @@ from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.reader import Phonetise, Reader
 
 UNITS_PER_FRAME: Final = 2
+PARAGRAPH_S: Final = 0.25
+"""Between paragraphs, beside the .4 s that an utterance ends with."""
 # An utterance that lasts longer has lost its text: at the voice's own pace, so long a token.
 _LONGEST_TOKEN_S, _BEYOND_S = 0.2, 3.0
 
@@ -80,7 +82,7 @@ class VesperPrepared(Prepared):
     ) -> None:
         self.request = request
         self.pace, self._tell, self._rate = pace, tell, rate_hz
-        self._reader = Reader(phones)
+        self._reader = Reader(phones, PARAGRAPH_S)
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
         """Utterance by utterance; see Prepared."""

@@ -24,7 +24,8 @@ _MOST_PHONES: Final = 200
 _MOST_DROPPED: Final = 20
 
 # Elements whose content stands for something else; the content holds no tags.
-_ELEMENTS: Final = "phoneme|say-as|sub|spell"
+_ELEMENTS: Final = "phoneme|say-as|sub|sup|spell"
+_RAISED: Final = str.maketrans("0123456789+-n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ")
 _ELEMENT: Final = re.compile(
     rf"<(?P<element>{_ELEMENTS})(?:\s(?P<attributes>[^<>]*[^<>/]))?>"
     r"(?P<content>[^<>]*)</(?P=element)\s*>"
@@ -48,9 +49,17 @@ _ALPHABETS: Final[dict[str, Alphabet]] = {"ipa": "ipa", "cmu-arpabet": "model", 
 _TIME: Final = re.compile(r"""\btime\s*=\s*["']?\s*([0-9.]+)\s*(ms|s)\b""")
 _STRENGTHS: Final = {"x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.7, "x-strong": 1.0}
 _STRENGTH: Final = re.compile(r"""\bstrength\s*=\s*["']?([a-z-]+)""")
+_SENTENCE_ENDS: Final = frozenset(
+    {"p", "s", "li", "tr", "dt", "dd", "div", "title", *(f"h{level}" for level in range(1, 7))}
+)
+# HTML's, which end what stands before them as a line break and a comma do.
+_BREAKS: Final = {"br": "\n", "hr": "\n\n"}
+_CELLS: Final = frozenset({"td", "th"})
+_PLACES: Final = frozenset({"ul", "ol", "dl", "table", "tbody", "thead"})
 # They say nothing that is not done anyway, or are done where they close.
-_SILENT: Final = frozenset({"speak", "p", "s", "w", "token", "break", *_ELEMENTS.split("|")})
-_SENTENCE_ENDS: Final = frozenset({"p", "s"})
+_SILENT: Final = frozenset(
+    {"speak", "w", "token", "break", *_ELEMENTS.split("|"), *_SENTENCE_ENDS, *_CELLS, *_PLACES}
+)
 _PACES: Final = frozenset({"prosody", "emphasis"})
 _PHONETIC: Final = frozenset({"phoneme", "say-as"})
 
@@ -129,6 +138,8 @@ class MarkupReader:
             return [Pause(seconds)] if seconds > 0 else []
         if name in _SENTENCE_ENDS and closing:
             return [Boundary()]
+        if name in _BREAKS or (name in _CELLS and closing):
+            return [Text(_BREAKS.get(name, "\t"), -1, self._tempo.rate)]
         if name in _PACES:
             followed, unfollowed = self._tempo.take(name, tag, _attributes(tag))
             self._note(self._used, *followed)
@@ -148,6 +159,8 @@ class MarkupReader:
         if name == "sub":
             alias = given.get("alias", "").strip()
             return self._read_as(word, source, alias=alias) if alias else self._word(word, source)
+        if name == "sup":
+            return self._word(_raised(word), source)
         kind = "characters" if name == "spell" else given.get("interpret-as", "").strip().lower()
         if kind not in KINDS:
             self._note(self._dropped, f"say-as {kind}" if _PLAIN.fullmatch(kind) else "say-as")
@@ -209,6 +222,11 @@ def _attributes(tag: str) -> dict[str, str]:
     if len(tag) > _LONGEST:
         return {}
     return {name: html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
+
+
+def _raised(text: str) -> str:
+    """A power; what is raised of an ordinal is its ending."""
+    return text if text.isalpha() and len(text) > 1 else text.translate(_RAISED)
 
 
 def _break_s(tag: str) -> float:

@@ -7,7 +7,15 @@ from typing import Final
 
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 
-_SPACES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
+# Lines, paragraphs and a table's cells are read as such: they keep their ends. A carriage return
+# stands beside a line's end, and counts for none.
+_SPACES: Final = {
+    **dict.fromkeys("\v\r", " "),
+    **{kept: kept for kept in "\t\n"},
+    **dict.fromkeys("\f\x85\u2028", "\n"),
+    "\u2029": "\n\n",
+}
+_ONE_LINE: Final = str.maketrans("\t\n", "  ")
 _DROPPED: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
 _INVISIBLE: Final = frozenset("\ufeff\u200b\u2060\u00ad\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
 _SPOKEN_KINDS: Final = frozenset({"Sc", "Sm"})
@@ -39,10 +47,10 @@ _COMPOSING: Final = _HANGUL_JOINING | {
 
 
 def clean(text: str, max_chars: int) -> str:
-    """The whole of a request's text; raises TextTooLong or NothingToSay."""
+    """The whole of a text, on one line; raises TextTooLong or NothingToSay."""
     if len(text) > max_chars:
         raise too_long(len(text), max_chars)
-    cleaned = normalized(text).strip()
+    cleaned = normalized(text).translate(_ONE_LINE).strip()
     if not speakable(cleaned):
         raise NothingToSay("there is nothing to say in the text", param="input")
     return cleaned
@@ -109,7 +117,7 @@ def _joins(char: str) -> bool:
 
 
 def normalized(text: str) -> str:
-    """NFC, with plain spaces, and without what has neither sound nor shape."""
+    """NFC, with plain spaces and line ends, and without what has neither sound nor shape."""
     if text.isascii() and text.isprintable():
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
@@ -118,7 +126,7 @@ def normalized(text: str) -> str:
 
 def _keep(char: str) -> str:
     if char in _SPACES:
-        return " "
+        return _SPACES[char]
     if char in _INVISIBLE or unicodedata.category(char) in _DROPPED:
         return ""
     return char

@@ -239,3 +239,21 @@ def test_braces_that_open_without_end_are_read_in_time_of_their_length() -> None
 
     processor_s(100)
     assert processor_s(20_000) < 40 * max(processor_s(2_000), 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("mc<sup>2</sup>", [Text("mc²")]),
+        ("10<sup>-3</sup>", [Text("10⁻³")]),
+        ("the 19<sup>th</sup> floor", [Text("the 19th floor")]),
+        ("H<sub>2</sub>O", [Text("H2O")]),
+        ("one<br>two<br/>three", [Text("one\ntwo\nthree")]),
+        ("<ul><li>one</li><li>two</li></ul>", [Text("one"), Boundary(), Text("two"), Boundary()]),
+        ("<h2>News</h2>Won", [Text("News"), Boundary(), Text("Won")]),
+        ("<tr><td>a</td><td>b</td></tr>", [Text("a\tb\t"), Boundary()]),
+    ],
+)
+def test_what_html_lays_out_is_read_as_it_is_laid_out(text: str, pieces: list[Piece]) -> None:
+    assert read(text) == pieces
+    assert read(*text) == pieces

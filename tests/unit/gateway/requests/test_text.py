@@ -44,7 +44,8 @@ def test_whatever_comes_leaves_as_valid_text(text: str) -> None:
     cleaned = TextCleaner().feed(text, final=True)
     cleaned.encode()
     assert unicodedata.is_normalized("NFC", cleaned)
-    assert not any(unicodedata.category(char) == "Cc" for char in cleaned)
+    controls = {char for char in cleaned if unicodedata.category(char) == "Cc"}
+    assert controls <= {"\n", "\t"}
 
 
 @given(ANYTHING | TRICKY, st.lists(st.integers(0, 30)))
@@ -87,3 +88,9 @@ def test_a_mark_joins_across_what_is_dropped() -> None:
 )
 def test_scripts_that_an_english_voice_leaves_out_are_named(text: str, scripts: list[str]) -> None:
     assert unread_scripts(text) == scripts
+
+
+def test_lines_and_cells_keep_their_ends_however_they_are_written() -> None:
+    written = "one\r\ntwo\u2028three\x0cfour\x85five\u2029six\tseven\x0beight"
+    cleaned = TextCleaner().feed(written, final=True)
+    assert cleaned == "one \ntwo\nthree\nfour\nfive\n\nsix\tseven eight"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttsfamilies.base.text import (
+from talker.text import (
     codes,
     dates,
     fractions,
@@ -15,16 +15,18 @@ from ttsfamilies.base.text import (
     quantities,
     telephones,
     times,
+    years,
 )
-from ttsfamilies.base.text.addresses import ADDRESSES
-from ttsfamilies.base.text.cleanup import clean
-from ttsfamilies.base.text.money import MONEY, SIGNS
-from ttsfamilies.base.text.names import NAMES
-from ttsfamilies.base.text.romans import ROMANS
-from ttsfamilies.base.text.rules import Kind, Rule
+from talker.text.addresses import ADDRESSES
+from talker.text.cleanup import clean
+from talker.text.formulas import FORMULAS
+from talker.text.money import MONEY, SIGNS
+from talker.text.names import NAMES
+from talker.text.romans import ROMANS
+from talker.text.rules import Kind, Rule
 
 _TAKEN = "\x00"
-_OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢₩₿₽₺₪₫₱฿₦₴"
+_OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢₩₿₽₺₪₫₱฿₦₴★☆"
 _HAS_NAME = re.compile(r"[@#<\[/\\]|www\.|localhost|[A-Za-z0-9]\.[A-Za-z]{2}", re.IGNORECASE)
 _DIGIT = re.compile(r"[0-9]")
 _BARE = re.compile(r"[^ \x00]+")
@@ -50,11 +52,18 @@ def _before_powers(day_first: bool) -> tuple[tuple[str, Rule], ...]:
 
 
 _NAMES = _flat(Kind("electronic", NAMES))
-_WORDS = _flat(Kind("roman", ROMANS), Kind("maths", maths.EQUATIONS), Kind("money", SIGNS))
+_WORDS = _flat(
+    Kind("date", dates.SPANS),
+    Kind("roman", ROMANS),
+    Kind("code", FORMULAS),
+    Kind("maths", maths.EQUATIONS),
+    Kind("measure", measures.STARS),
+    Kind("money", SIGNS),
+)
 _NUMERIC = {day_first: _before_powers(day_first) for day_first in (False, True)}
 _POWERS = _flat(Kind("maths", maths.POWERS))
 _PLAIN = _flat(
-    Kind("date", dates.YEARS),
+    Kind("date", years.YEARS),
     Kind("fraction", fractions.FRACTIONS),
     Kind("number", quantities.NUMBERS),
 )

@@ -5,7 +5,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from ttsfamilies.base.text.tables import collection, listing
+from talker.text.pronunciations import ACCENTED
+from talker.text.tables import collection, listing
+from talker.text.typesetting import typed
 
 _NAMED = {
     **dict.fromkeys("‘’‚‛′ʼʹ`´＇", "'"),
@@ -61,6 +63,8 @@ _NAMED = {
     "\u2126": " ohms ",
     "µ": " micro",
     "μ": " micro",
+    **dict.fromkeys("★⭐", "★"),
+    "☆": "☆",
     "™": "",
     "®": "",
     "©": " copyright ",
@@ -121,7 +125,7 @@ _GREEK_NAMES = {
     "κ": "kappa",
     "λ": "lambda",
     "ν": "nu",
-    "ξ": "xi",
+    "ξ": "xai",
     "π": "pi",
     "ρ": "rho",
     "σ": "sigma",
@@ -145,8 +149,16 @@ _SUPERSCRIPTS = re.compile("(?P<sign>[⁺⁻]?)(?P<power>[⁰¹²³⁴⁵⁶⁷�
 # With an accent it is the paper, without one it may be the verb.
 _RESUME = re.compile("r[eé]sumé", re.IGNORECASE)
 # Typed for the sign of degrees, which looks the same.
+# A dot between the parts of a formula, where lists have it in front of items.
+_ACCENTED = re.compile(rf"(?<!\w)(?:{'|'.join(ACCENTED)})(?!\w)", re.IGNORECASE)
+_INNER_DOT = re.compile(r"(?<=[A-Za-z0-9)])[·∙](?=\d?[A-Z])")
 _ORDINAL_DEGREES = re.compile(r"(?<=\d)º")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
+
+
+def _unaccented(match: re.Match[str]) -> str:
+    read = ACCENTED[match[0].lower()]
+    return read.capitalize() if match[0].istitle() else read
 
 
 def _lowered(match: re.Match[str]) -> str:
@@ -186,10 +198,13 @@ def clean(token: str) -> str:
         return ""
     if "&" in token and ";" in token:
         token = html.unescape(token)
+    if "\\" in token or "<sup>" in token:
+        token = typed(token)
     if token.isascii():
         return token if token.isprintable() else "".join(c for c in token if c.isprintable())
     if len(token) == 1 and token.lower() in _GREEK_NAMES:
         return _GREEK_NAMES[token.lower()]
-    token = _RESUME.sub("rezumay", token)
+    token = _ACCENTED.sub(_unaccented, _RESUME.sub("rezumay", token))
+    token = _INNER_DOT.sub(".", token)
     token = _ORDINAL_DEGREES.sub("°", _SUPERSCRIPTS.sub(_lowered, token))
     return "".join(c if c.isascii() else _letter(c) for c in token if c.isprintable())

@@ -10,6 +10,10 @@ from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, behind, rule
 _BEFORE_DIGITS = (
     "code",
     "code is",
+    "code:",
+    "pin:",
+    "otp:",
+    "passcode:",
     "pin",
     "pin is",
     "otp",
@@ -26,7 +30,7 @@ _BEFORE_DIGITS = (
 )
 _BEFORE_LABEL = (
     *("room", "flight", "route", "highway", "apartment", "suite", "boeing", "bus", "area"),
-    *("interstate", "airbus"),
+    *("interstate", "airbus", "http", "error"),
 )
 
 
@@ -40,8 +44,21 @@ def _address(match: re.Match[str]) -> list[str]:
 
 
 def _spelled(match: re.Match[str]) -> list[str]:
-    letters = [RAW + char for char in match["letters"].upper()]
-    return [*letters, *numbers.digits(match["number"])]
+    """Digit by digit, with a break where a space or a hyphen is."""
+    words = [RAW + char for char in (match.groupdict().get("letters") or "").upper()]
+    for group in re.findall(r"\d+", match["number"]):
+        words += [*numbers.digits(group), PAUSE_MARK]
+    return words[:-1]
+
+
+def _version(match: re.Match[str]) -> list[str]:
+    """ "v2.10.3" and "v1.10"."""
+    parts = match["number"].split(".")
+    words = ["v", *numbers.cardinal(parts[0])]
+    for part in parts[1:]:
+        words.append("point")
+        words += numbers.digits(part) if part[0] == "0" else numbers.cardinal(part)
+    return words
 
 
 def _label(match: re.Match[str]) -> list[str]:
@@ -49,22 +66,28 @@ def _label(match: re.Match[str]) -> list[str]:
 
 
 def _parts(match: re.Match[str]) -> list[str] | None:
-    """Letters and digits between hyphens: "2-for-1", "10-km-long", "b-1-5-c"."""
+    """Letters and digits between hyphens: "2-for-1", "10-km-long", "Llama-3.1-70B"."""
     words: list[str] = []
     parts = match[0].split("-")
     for before, part in zip(("", *parts), parts, strict=False):
         if before.isdigit() and part in UNITS and len(part) > 1:
             words += unit(part, one=True)
+        elif "." in part:
+            for piece in re.findall(r"[A-Za-z]+|[\d.]+", part):
+                words += [RAW + piece] if piece.isalpha() else numbers.decimal(piece)
         else:
             words += pieces(part)
     return words
 
 
 def _groups(match: re.Match[str]) -> list[str]:
-    """Digits in groups, as in an ISBN."""
+    """Digits in groups, as in an ISBN; "12-4-1", wins and losses, are numbers."""
+    groups = match["number"].split("-")
+    counted = all(len(one) < 3 and one[0] != "0" for one in groups)
+    counted = counted and any(len(one) == 1 for one in groups)
     words: list[str] = []
-    for group in match["number"].split("-"):
-        words += [*numbers.digits(group), PAUSE_MARK]
+    for group in groups:
+        words += [*(numbers.cardinal if counted else numbers.digits)(group), PAUSE_MARK]
     return words[:-1]
 
 
@@ -91,10 +114,19 @@ LABELS: tuple[Rule, ...] = (
         needs=".",
     ),
     rule(
-        rf"{behind(_BEFORE_DIGITS)}(?P<letters>[A-Za-z]{{0,3}})(?P<number>\d{{3,16}})(?!\w|,\d)",
+        rf"(?=[A-Za-z]{{0,3}}\d\d){behind(_BEFORE_DIGITS)}(?P<letters>[A-Za-z]{{0,3}})"
+        r"(?P<number>\d{3,16}|\d{2,4}(?:[ -]\d{2,4}){1,4})(?!\w|,\d|[ -]\d)",
         _spelled,
     ),
-    rule(rf"{behind(_BEFORE_LABEL)}(?P<number>[1-9]\d{{2,3}})(?!\w|,\d)", _label),
+    rule(
+        r"(?<![\w.,$€£-])(?P<number>\d{3,4} \d{3,4}|\d{4,8})"
+        r"(?= is (?:your|the) (?:[\w-]{1,20} ){0,3}(?:code|pin|otp|passcode)\b)",
+        _spelled,
+        re.IGNORECASE,
+    ),
+    rule(r"(?<=[A-Z]{3} to )(?P<number>\d{5,6})(?!\w|[,.]\d)", _spelled, literal=" to "),
+    rule(r"(?<![\w.])[vV](?P<number>\d{1,4}(?:\.\d{1,4}){1,4})(?!\w|[.-]\d)", _version, needs="vV"),
+    rule(rf"(?=[1-9]\d\d){behind(_BEFORE_LABEL)}(?P<number>[1-9]\d{{2,3}})(?!\w|,\d)", _label),
     rule(r"(?<!\w)(?P<number>40[13]|457|529)\((?P<letter>[abkABK])\)", _pension, needs="("),
     rule(
         r"(?<![\w.,])(?P<number>240|360|480|576|720|1080|1440|2160)(?P<scan>[pi])(?!\w)",
@@ -104,8 +136,8 @@ LABELS: tuple[Rule, ...] = (
 GROUPS: tuple[Rule, ...] = (
     rule(r"(?<![\w.,/-])(?P<number>\d{1,9}(?:-\d{1,9}){2,6})(?![\w/-])", _groups, needs="-"),
     rule(
-        r"(?<![\w-])(?=[A-Za-z0-9-]{0,60}\d)(?=[0-9-]{0,60}[A-Za-z])[A-Za-z0-9]{1,20}"
-        r"(?:-[A-Za-z0-9]{1,20}){2,8}(?![\w-])",
+        r"(?<![\w-])(?=[A-Za-z0-9.-]{0,60}\d)(?=[0-9-]{0,60}[A-Za-z])[A-Za-z0-9]{1,20}"
+        r"(?:\.\d{1,3})?(?:-[A-Za-z0-9]{1,20}(?:\.\d{1,3})?){2,8}(?![\w-]|\.\d)",
         _parts,
         needs="-",
     ),

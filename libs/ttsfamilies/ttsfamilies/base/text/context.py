@@ -192,6 +192,8 @@ def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
         return ["established"]
     if atom.core not in abbreviations.ALSO_WORDS or after.numeric:
         return [full]
+    if atom.core in ("No", "no"):
+        return [full] if any(map(str.isdigit, after.text)) else None
     capital = after.core[:1].isupper() and atom.core[0].isupper()
     goes_on = after.text[:1].islower() and atom.core not in abbreviations.ENDING_SENTENCES
     return [full] if capital or goes_on else None

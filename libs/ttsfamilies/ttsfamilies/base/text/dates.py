@@ -25,15 +25,17 @@ _NAMED_DAYS = table(
     "Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday, Thu: thursday, Thur: thursday,"
     "Thurs: thursday, Fri: friday, Sat: saturday, Sun: sunday"
 )
+_DAYS_AND_MONTHS = {
+    **_NAMED_DAYS,
+    **{name.capitalize(): month for name, month in _MONTH_NAMES.items() if len(name) < 5},
+}
 _MONTH = rf"(?P<month>(?i:{alternatives(list(_MONTH_NAMES))}))\b\.?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _TH = r"(?P<th>st|nd|rd|th|ST|ND|RD|TH)?"
-_YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)"
-_EDGE = r"(?<![\w.$€£/])(?<![\d\x00]-)"
-_STOP = r"(?![\w/-]|[.,:]\d)"
+YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)"
+EDGE = r"(?<![\w.$€£/])(?<![\d\x00]-)"
+STOP = r"(?![\w/-]|[.,:]\d)"
 _SIZES = r"(?! ?(?:inch|in\.|\"|of an?\b|of the\b|cups?\b|tsp|tbsp|miles?\b|lbs?\b|oz\b))"
-# Words before numbers such as 1066 that make years of them.
-_IN = listing("in since until till by from of year before after circa between and to around")
 _QUARTERS = {"1": "first", "2": "second", "3": "third", "4": "fourth"}
 _ERAS = {"AD": "_a d", "BC": "b c", "CE": "c e", "BCE": "b c e"}
 
@@ -144,25 +146,6 @@ def _decade(match: re.Match[str]) -> list[str]:
     return numbers.decade(match["digits"].strip())
 
 
-def _years(match: re.Match[str]) -> list[str] | None:
-    later = match["later"]
-    if len(later) == 4 and int(later) < int(match["year"]):
-        return None
-    end = numbers.year(later) if len(later) == 4 else numbers.pair(int(later))
-    return [*numbers.year(match["year"]), "to", *end]
-
-
-def _season(match: re.Match[str]) -> list[str] | None:
-    """ "2023/24", a season or a financial year."""
-    if (int(match["year"]) + 1) % 100 != int(match["later"]):
-        return None
-    return [*numbers.year(match["year"]), *numbers.pair(int(match["later"]))]
-
-
-def _year(match: re.Match[str]) -> list[str]:
-    return numbers.year(match["year"])
-
-
 def _counted(number: str) -> list[str]:
     return numbers.year(number) if len(number) == 4 else numbers.room(number)
 
@@ -181,6 +164,14 @@ def _quarter(match: re.Match[str]) -> list[str]:
     return ["the", _QUARTERS[match["quarter"]], "quarter", "of", *when]
 
 
+def _span(match: re.Match[str]) -> list[str]:
+    return [_DAYS_AND_MONTHS[match["from"]], "to", _DAYS_AND_MONTHS[match["to"]]]
+
+
+def _century(match: re.Match[str]) -> list[str]:
+    return [*numbers.ordinal(match["number"]), "century"]
+
+
 def _weekday(match: re.Match[str]) -> list[str]:
     return [_NAMED_DAYS[match["day"]], *((PAUSE_MARK,) if "," in match[0] else ())]
 
@@ -197,16 +188,16 @@ def _digits(day_first: bool) -> tuple[Rule, ...]:
     four, any_year = r"[12]\d\d\d", r"[12]\d\d\d|\d\d"
     return (
         *(_DAY_MONTH if day_first else _MONTH_DAY),
-        rule(_EDGE + two.format("/", any_year), lambda m: _in_digits(m, day_first), needs="/"),
-        rule(_EDGE + two.format(r"\.", four), lambda m: _in_digits(m, True), needs="."),
-        rule(_EDGE + two.format("-", four), lambda m: _in_digits(m, day_first), needs="-"),
+        rule(EDGE + two.format("/", any_year), lambda m: _in_digits(m, day_first), needs="/"),
+        rule(EDGE + two.format(r"\.", four), lambda m: _in_digits(m, True), needs="."),
+        rule(EDGE + two.format("-", four), lambda m: _in_digits(m, day_first), needs="-"),
     )
 
 
 _ON = ("on", "until", "till", "due", "since", "dated", "through")
 _MONTH_DAY = (
     rule(
-        rf"{_EDGE}(?P<month>[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\w/-]){_SIZES}",
+        rf"{EDGE}(?P<month>[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\w/-]){_SIZES}",
         _slash_date,
         needs="/",
     ),
@@ -218,7 +209,7 @@ _MONTH_DAY = (
 )
 _DAY_MONTH = (
     rule(
-        rf"{_EDGE}(?P<day>1[3-9]|2\d|3[01])/(?P<month>[1-9]|1[0-2])(?![\w/-]){_SIZES}",
+        rf"{EDGE}(?P<day>1[3-9]|2\d|3[01])/(?P<month>[1-9]|1[0-2])(?![\w/-]){_SIZES}",
         _slash_day_first,
         needs="/",
     ),
@@ -230,19 +221,19 @@ _DAY_MONTH = (
 )
 _WRITTEN: tuple[Rule, ...] = (
     rule(
-        rf"{_EDGE}(?P<year>[12]\d\d\d)-(?P<month>\d\d)-(?P<day>\d\d)[T ](?P<hour>[01]\d|2[0-4])"
+        rf"{EDGE}(?P<year>[12]\d\d\d)-(?P<month>\d\d)-(?P<day>\d\d)[T ](?P<hour>[01]\d|2[0-4])"
         r":(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{1,9})?)?"
         r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?!\w)",
         _stamp,
         needs=":",
     ),
     rule(
-        rf"{_EDGE}(?P<year>[12]\d\d\d)-(?P<month>[01]?\d)-(?P<day>[0-3]?\d)(?![\w-])",
+        rf"{EDGE}(?P<year>[12]\d\d\d)-(?P<month>[01]?\d)-(?P<day>[0-3]?\d)(?![\w-])",
         _year_first,
         needs="-",
     ),
     rule(
-        rf"{_EDGE}(?P<year>[12]\d\d\d)/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)(?![\w/-])",
+        rf"{EDGE}(?P<year>[12]\d\d\d)/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)(?![\w/-])",
         _year_first,
         needs="/",
     ),
@@ -253,48 +244,44 @@ _WRITTEN: tuple[Rule, ...] = (
         needs="MTWFS",
     ),
     rule(
-        rf"(?<![\w-]){_MONTH} {_DAY} ?- ?(?P<last>0?[1-9]|[12]\d|3[01]){_TH}(?:,? {_YEAR})?{_STOP}",
+        rf"(?<![\w-]){_MONTH} {_DAY} ?- ?(?P<last>0?[1-9]|[12]\d|3[01]){_TH}(?:,? {YEAR})?{STOP}",
         _month_day,
         needs="-",
     ),
-    rule(rf"(?<![\w-]){_MONTH} {_DAY}{_TH}(?:,? {_YEAR})?{_STOP}", _month_day),
+    rule(rf"(?<![\w-]){_MONTH} {_DAY}{_TH}(?:,? {YEAR})?{STOP}", _month_day),
     rule(
-        rf"{_EDGE}(?P<the>(?:on )?the )?{_DAY} ?- ?(?P<last>[12]\d|3[01]|0?[1-9]){_TH} {_MONTH}"
-        rf"(?:,? {_YEAR})?(?!\w)",
+        rf"{EDGE}(?P<the>(?:on )?the )?{_DAY} ?- ?(?P<last>[12]\d|3[01]|0?[1-9]){_TH} {_MONTH}"
+        rf"(?:,? {YEAR})?(?!\w)",
         _day_month,
         re.IGNORECASE,
         needs="-",
     ),
     rule(
-        rf"{_EDGE}(?P<the>(?:on )?the )?{_DAY}{_TH}(?: of)? {_MONTH}(?:,? {_YEAR})?(?!\w)",
+        rf"{EDGE}(?P<the>(?:on )?the )?{_DAY}{_TH}(?: of)? {_MONTH}(?:,? {YEAR})?(?!\w)",
         _day_month,
         re.IGNORECASE,
     ),
-    rule(rf"(?<![\w-]){_MONTH}-{_DAY}(?:-{_YEAR})?{_STOP}", _dashed, needs="-"),
-    rule(rf"{_EDGE}{_DAY}-{_MONTH}-{_YEAR}{_STOP}", _dashed, needs="-"),
-    rule(rf"(?<![\w-]){_MONTH},? {_YEAR}{_STOP}", _month_year),
+    rule(rf"{EDGE}(?P<number>\d{{1,2}})(?:st|nd|rd|th) c\.(?!\w)", _century, needs="c"),
+    rule(rf"(?<![\w-]){_MONTH}-{_DAY}(?:-{YEAR})?{STOP}", _dashed, needs="-"),
+    rule(rf"{EDGE}{_DAY}-{_MONTH}-{YEAR}{STOP}", _dashed, needs="-"),
+    rule(rf"(?<![\w-]){_MONTH},? {YEAR}{STOP}", _month_year),
     rule(
         r"(?<![\w.$€£/])(?<!\d-)'?(?P<digits>[12]\d\d0(?: (?=s))?|[2-9]0)'?s\b", _decade, needs="s"
     ),
     rule(r"(?<!\w)(?P<quarter>[1-4])Q ?'?(?P<year>\d\d|20\d\d)(?!\w)", _quarter, needs="Q"),
     rule(
-        rf"{_EDGE}(?P<number>\d{{1,4}}) ?(?P<era>A\.D\.?|B\.C\.E\.?|B\.C\.?|C\.E\.?|AD|BCE|BC|CE)"
+        rf"{EDGE}(?P<number>\d{{1,4}}) ?(?P<era>A\.D\.?|B\.C\.E\.?|B\.C\.?|C\.E\.?|AD|BCE|BC|CE)"
         r"(?!\w)",
         _era,
         needs="DC",
     ),
     rule(r"(?<!\w)A\.?D\.? (?P<number>\d{1,4})(?!\w|[.,/-]\d)", _anno, needs="A"),
 )
-YEARS: tuple[Rule, ...] = (
+_SPANNED = alternatives(list(_DAYS_AND_MONTHS))
+SPANS: tuple[Rule, ...] = (
     rule(
-        rf"{_EDGE}{_YEAR} ?- ?(?P<later>[12]\d\d\d)(?![\w/-]|[.,]\d| ?(?:kg|km|g|m|percent)\b)",
-        _years,
-        needs="-",
+        rf"(?<![\w-])(?P<from>{_SPANNED})\.? ?- ?(?P<to>{_SPANNED})\b(?![-\w])",
+        _span,
+        literal="-",
     ),
-    rule(rf"{_EDGE}{_YEAR}-(?P<later>\d\d)(?![\w/-]|[.,]\d)", _years, needs="-"),
-    rule(rf"{_EDGE}{_YEAR}/(?P<later>\d\d)(?![\w/-])", _season, needs="/"),
-    rule(rf"{behind(_IN)}(?P<year>10\d\d){_STOP}", _year),
-    rule(r"(?<=\()(?P<year>10\d\d)(?=\))", _year, needs="("),
-    rule(rf"(?:(?<=\bc\. )|(?<=\bca\. ))(?P<year>10\d\d){_STOP}", _year),
-    rule(rf"{_EDGE}(?P<year>1[1-9]\d\d|20\d\d){_STOP}", _year),
 )

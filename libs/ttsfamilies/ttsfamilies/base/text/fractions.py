@@ -38,6 +38,13 @@ def _score(match: re.Match[str]) -> list[str]:
     return [*numbers.cardinal(match["top"]), "out", "of", *numbers.cardinal(match["bottom"])]
 
 
+def _counter(match: re.Match[str]) -> list[str] | None:
+    """ "(1/3)" in front of a text: the first of three."""
+    if match.start() != 1 or int(match["top"]) > int(match["bottom"]):
+        return None
+    return [*numbers.cardinal(match["top"]), "of", *numbers.cardinal(match["bottom"])]
+
+
 def _over(match: re.Match[str]) -> list[str]:
     """Any other pair, such as a blood pressure."""
     top, bottom = match["top"], match["bottom"]
@@ -47,6 +54,7 @@ def _over(match: re.Match[str]) -> list[str]:
 
 
 FRACTIONS: tuple[Rule, ...] = (
+    rule(r"(?<=\()(?P<top>\d{1,2})/(?P<bottom>\d{1,2})(?=\))", _counter, needs="("),
     rule(rf"{EDGE}(?P<number>24/7|9/11|50/50|20/20)(?![\w/])", _pair, needs="/"),
     rule(rf"{EDGE}(?P<number>\d{{1,3}})/(?P=number)(?![\w/])", _out_of, needs="/"),
     rule(

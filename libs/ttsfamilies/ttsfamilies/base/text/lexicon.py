@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ttsfamilies.base.text.heteronyms import choose
-from ttsfamilies.base.text.letters import LetterToPhone
-from ttsfamilies.base.text.suffixes import derived
-from ttsfamilies.base.text.tagger import Tagger
+from talker.text.heteronyms import choose
+from talker.text.letters import LetterToPhone
+from talker.text.pronunciations import PHONES
+from talker.text.suffixes import derived
+from talker.text.tagger import Tagger
 
 FILE_NAME = "lexicon.json.gz"
 _FORMAT = 1
@@ -28,9 +29,9 @@ class Lexicon:
     """Phones with stress digits ("hh ax0 l ow1") of any word.
 
     Looked up in this order: heteronyms by the words near them (in lexicons of this voice's kind,
-    which have a reduced vowel), homographs by part of speech (or the end of a phrase), entries,
-    regular inflections of entries, letter-to-phone trees. What was found is remembered, up to a
-    limit.
+    which have a reduced vowel), homographs by part of speech (or the end of a phrase), words of
+    `pronunciations`, entries, regular inflections of entries, letter-to-phone trees. What was found
+    is remembered, up to a limit.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -54,7 +55,9 @@ class Lexicon:
 
     def knows(self, word: str) -> bool:
         """Whether a lower-case word is an English word on record."""
-        return word in self._words or word in self._homographs or word in self._known
+        return (
+            word in self._words or word in PHONES or word in self._homographs or word in self._known
+        )
 
     def phones(self, words: Sequence[str], index: int, *, last: bool = False) -> Phones:
         """Phones of `words[index]`, which is lower case, in its context.
@@ -79,7 +82,7 @@ class Lexicon:
         return phones
 
     def _pronounce(self, word: str) -> Phones:
-        entry = self._words.get(word)
+        entry = PHONES.get(word) or self._words.get(word)
         if entry is not None:
             return tuple(entry.split())
         stem = self._words.get if self._reduced is None else self._stem

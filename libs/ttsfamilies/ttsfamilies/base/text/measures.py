@@ -2,20 +2,21 @@
 
 import re
 
-from ttsfamilies.base.text import numbers
-from ttsfamilies.base.text.fractions import FRACTION, mixed
-from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
-from ttsfamilies.base.text.shapes import (
+from talker.text import numbers
+from talker.text.fractions import FRACTION, mixed
+from talker.text.rules import Rule, alternatives, before, rule
+from talker.text.shapes import (
     EDGE,
     MINUS,
     NUMBER,
     RANGE,
     SCALE_NAMES,
+    SPACED,
     scaled,
     signed,
     spoken_range,
 )
-from ttsfamilies.base.text.tables import collection, table
+from talker.text.tables import collection, table
 
 _LENGTHS = table(
     "km: kilometer, cm: centimeter, mm: millimeter, m: meter, mi: mile, yd: yard, ft: foot,"
@@ -62,16 +63,17 @@ UNITS = {
 _UNCHANGED = collection(
     "hertz kilohertz megahertz gigahertz terahertz horsepower lux dozen p r b d c"
 )
+# "sq. yd." as well; the last full stop may be the sentence's.
 _SPACED = alternatives(
     [u for u in UNITS if u not in ("in", "us", "A", "t", "mo", "s", "h", "N", "yr", "st", "pp")]
-)
+).replace("\\ ", r"\.? ")
 _GLUED = alternatives([u for u in UNITS if u not in ("A", "us", "mo", "t", "st")])
 _PER = (
-    "yr|year|mo|month|wk|week|day|d|hr|hour|h|min|minute|sec|second|s|person|night|kg|lb|mile|km"
-    "|kWh|m2|m\\^2|sq ft|user|seat|unit|head|liter|gal|gallon|capita|L|l|ml|mL|dL|GB|100"
+    "yr|year|mo|month|wk|week|day|d|hr|hour|h|min|minute|sec|second|s|person|night|kg|lb|mile|mi|km"
+    "|kWh|m2|m\\^2|sq ft|user|seat|unit|head|liter|gal|gallon|capita|L|l|ml|mL|dL|GB|100 ?km|100"
 )
 _QUOTED = 200
-_PER_NAMES = {"d": "day", "100": "hundred"}
+_PER_NAMES = {"d": "day", "100": "hundred", "100km": "hundred kilometers"}
 _SCALES = {"C": ["celsius"], "F": ["fahrenheit"], "K": ["kelvin"], None: []}
 
 
@@ -99,7 +101,8 @@ def _plural(name: str) -> list[str]:
 
 def unit(name: str, one: bool = False) -> list[str]:
     """The spoken name of a unit's symbol, in the singular for exactly one."""
-    return UNITS[name].split() if one else _plural(UNITS[name])
+    known = UNITS[" ".join(name.replace(".", " ").split())]
+    return known.split() if one else _plural(known)
 
 
 def _measure(match: re.Match[str]) -> list[str]:
@@ -111,7 +114,9 @@ def _measure(match: re.Match[str]) -> list[str]:
 
 
 def _per_name(name: str) -> list[str]:
-    return unit(name, one=True) if name in UNITS else [_PER_NAMES.get(name, name)]
+    if name in UNITS:
+        return unit(name, one=True)
+    return _PER_NAMES.get(name.replace(" ", ""), name).split()
 
 
 def _per(match: re.Match[str]) -> list[str]:
@@ -141,6 +146,12 @@ def _decimal_comma(match: re.Match[str]) -> list[str]:
     number = numbers.decimal(match["number"].replace(",", "."))
     name = match["unit"]
     return [*sign, *number, *(["percent"] if name == "%" else unit(name))]
+
+
+def _spaced_thousands(match: re.Match[str]) -> list[str]:
+    """ "12 345 km"."""
+    number = match["number"].replace(" ", "").replace(",", ".")
+    return [*numbers.decimal(number), *unit(match["unit"])]
 
 
 def _degrees(match: re.Match[str]) -> list[str]:
@@ -186,6 +197,18 @@ def _side(text: str) -> list[str]:
     return numbers.room(text) if len(text) == 4 and text.isdigit() else numbers.decimal(text)
 
 
+def _stars(match: re.Match[str]) -> list[str]:
+    """A rating: "★★★★☆" is "four out of five stars"."""
+    full, empty = len(match["full"]), len(match["empty"])
+    whole = ["out", "of", *numbers.cardinal(str(full + empty))] if empty else []
+    name = "star" if full + empty == 1 else "stars"
+    return [*numbers.cardinal(str(full)), *whole, name]
+
+
+def _counted_stars(match: re.Match[str]) -> list[str]:
+    return [*numbers.decimal(match["number"]), "star" if match["number"] == "1" else "stars"]
+
+
 def _by(match: re.Match[str]) -> list[str]:
     """A size, "4x4" or "25 x 7 m"; what is written three times has three sides."""
     sides = re.split(r" ?(?:x|times) ?", match["sides"])
@@ -195,7 +218,16 @@ def _by(match: re.Match[str]) -> list[str]:
     return [*words, *(unit(match["unit"]) if match["unit"] else ())]
 
 
+STARS: tuple[Rule, ...] = (
+    rule(r"(?P<full>★{2,10}(?!★)|★(?=☆))(?P<empty>☆{0,9})", _stars, literal="★"),
+)
 MEASURES: tuple[Rule, ...] = (
+    rule(rf"{EDGE}{NUMBER} ?★", _counted_stars, needs="★"),
+    rule(
+        rf"{EDGE}(?P<number>{SPACED}(?:,\d{{1,2}})?) ?(?P<unit>{_SPACED})(?![\w/])",
+        _spaced_thousands,
+        needs=" ",
+    ),
     rule(rf"{EDGE}{RANGE} ?%", _percent_range, needs="%"),
     rule(
         rf"{EDGE}{MINUS}(?P<number>\d{{1,3}},\d{{1,2}}) ?(?P<unit>%|{_SPACED})(?![\w/])",

@@ -10,6 +10,7 @@ from ttsfamilies.base.text.shapes import (
     SCALE,
     SCALE_NAMES,
     SCALES,
+    SPACED,
     WHOLE,
     scaled,
     signed,
@@ -47,6 +48,9 @@ _CURRENCIES = {
     "₱": ("peso", "pesos", "centavo", "centavos"),
     "฿": ("baht", "baht", "satang", "satang"),
     "₦": ("naira", "naira", "kobo", "kobo"),
+    "KR": ("krone", "kroner", "ora", "ora"),
+    "ZL": ("zloty", "zlotys", "grosz", "groszy"),
+    "KC": ("koruna", "korunas", "haler", "halers"),
     "₴": ("hryvnia", "hryvnias", "kopiyka", "kopiykas"),
     "RS.": ("rupee", "rupees", "paisa", "paise"),
     "RS": ("rupee", "rupees", "paisa", "paise"),
@@ -60,6 +64,17 @@ _CURRENCIES = {
     "CHF": ("swiss franc", "swiss francs", "centime", "centimes"),
     "INR": ("indian rupee", "indian rupees", "paisa", "paise"),
     "CNY": ("chinese yuan", "chinese yuan", "fen", "fen"),
+    "BRL": ("brazilian real", "brazilian reals", "centavo", "centavos"),
+    "SEK": ("swedish krona", "swedish kronor", "ora", "ora"),
+    "NOK": ("norwegian krone", "norwegian kroner", "ora", "ora"),
+    "DKK": ("danish krone", "danish kroner", "ora", "ora"),
+    "PLN": ("polish zloty", "polish zlotys", "grosz", "groszy"),
+    "CZK": ("czech koruna", "czech korunas", "haler", "halers"),
+    "HUF": ("hungarian forint", "hungarian forints", "", ""),
+    "MXN": ("mexican peso", "mexican pesos", "centavo", "centavos"),
+    "ZAR": ("south african rand", "south african rand", "cent", "cents"),
+    "SGD": _dollars("singapore"),
+    "HKD": _dollars("hong kong"),
     "KRW": ("korean won", "korean won", "jeon", "jeon"),
     "BTC": ("bitcoin", "bitcoin", "", ""),
 }
@@ -120,8 +135,12 @@ def _money_range(match: re.Match[str]) -> list[str]:
 
 
 def _comma(match: re.Match[str]) -> list[str]:
-    """ "1.234,56", as on the continent."""
-    number = match["number"].replace(".", "").replace(",", ".")
+    """ "1.234,56" and "1 234,56", as on the continent."""
+    number = re.sub("[. ]", "", match["number"]).replace(",", ".")
+    groups = match.groupdict()
+    scale = SCALES.get(groups.get("scale") or groups.get("mark") or "")
+    if scale is not None:
+        return [*numbers.decimal(number), scale, *_CURRENCIES[match["currency"].upper()][1].split()]
     return _amount(number, match["currency"])
 
 
@@ -140,6 +159,10 @@ def _sign(match: re.Match[str]) -> list[str]:
     return [_CURRENCIES[match[0]][0]]
 
 
+# Currencies of countries where a point stands between thousands, before and behind a sum.
+_POINTED_BEFORE = r"R\$|€|₺|(?<!\w)[Kk]r\.?|\b(?:EUR|BRL|SEK|NOK|DKK|PLN|CZK|HUF)"
+_NAMED_BEHIND = r"(?:kr|zl|Kc)\b(?!\.\w)|(?:" + _CODES + r")\b"
+_POINTED = r"(?P<number>\d{1,3}(?:\.\d{3})++(?:,\d\d)?+)(?!\d|[.,]\d)"
 _EURO_COMMA = r"(?P<number>\d{1,3}(?:\.\d{3})*,\d{2})(?!\d|[.,]\d)"
 MONEY: tuple[Rule, ...] = (
     rule(
@@ -148,8 +171,15 @@ MONEY: tuple[Rule, ...] = (
         _money_range,
         needs="-",
     ),
-    rule(rf"(?P<currency>{_SIGNS}) ?{_EURO_COMMA}", _comma, needs=_BARE),
-    rule(rf"{EDGE}{_EURO_COMMA} ?(?P<currency>[€£$](?!\d)|(?:{_CODES})\b)", _comma, needs=","),
+    rule(rf"(?P<currency>{_POINTED_BEFORE}) ?{_POINTED}{SCALE}", _comma, needs="."),
+    rule(rf"{EDGE}{_POINTED} ?(?P<currency>€|{_NAMED_BEHIND})", _comma, needs="."),
+    rule(
+        rf"{EDGE}(?P<number>{SPACED}(?:,\d\d)?+) ?(?P<currency>[€£$](?!\d)|{_NAMED_BEHIND})",
+        _comma,
+        needs=" ",
+    ),
+    rule(rf"(?P<currency>{_SIGNS}|\b(?:{_CODES})) ?{_EURO_COMMA}", _comma, needs=","),
+    rule(rf"{EDGE}{_EURO_COMMA} ?(?P<currency>[€£$](?!\d)|{_NAMED_BEHIND})", _comma, needs=","),
     rule(
         rf"{_MINUS}(?P<currency>{_BEFORE}) ?(?P<inner>-)?{NUMBER}{SCALE}",
         _money,
@@ -159,9 +189,10 @@ MONEY: tuple[Rule, ...] = (
     rule(rf"\b(?P<currency>{_CODES}) ?{NUMBER}(?: (?P<scale>{SCALE_NAMES})\b)?", _coded),
     rule(
         rf"{EDGE}{NUMBER}(?: (?P<scale>{SCALE_NAMES}))?"
-        rf" ?(?P<currency>[€£₽₩₺₴₪₫](?!\d)|(?:{_CODES})\b)",
+        rf" ?(?P<currency>[€£₽₩₺₴₪₫](?!\d)|{_NAMED_BEHIND})",
         _coded,
     ),
+    rule(rf"(?<!\w)(?P<currency>[Kk]r)\.? ?{NUMBER}(?!\w)", _coded, needs="r"),
     rule(rf"{EDGE}{NUMBER} ?¢", _cents, needs="¢"),
 )
 SIGNS: tuple[Rule, ...] = (

@@ -90,6 +90,19 @@ def _tag(match: re.Match[str]) -> list[str]:
     return ["hashtag", *_name(match["name"])]
 
 
+def _ticked(match: re.Match[str]) -> list[str]:
+    """An item of a list of things to do."""
+    return [*(["to", "do"] if match["tick"] == " " else ["done"]), PAUSE_MARK]
+
+
+def _ordered(match: re.Match[str]) -> list[str]:
+    """ "#A1-4432", the number of an order or the like: letters and digits one by one."""
+    words = ["number"]
+    for char in match["code"]:
+        words += numbers.digits(char) or ([RAW + char] if char.isalpha() else [])
+    return words
+
+
 def _number_sign(match: re.Match[str]) -> list[str]:
     return ["number", RAW + match["digits"]]
 
@@ -105,6 +118,7 @@ def _break(_: re.Match[str]) -> list[str]:
 NAMES: tuple[Rule, ...] = (
     rule(r"\]\([^()\s]{1,500}\)", _silent),
     rule(r"</?[A-Za-z][^<>]{0,100}>", _silent),
+    rule(r"^(?:[-*+] |\d{1,3}[.)] )?\[(?P<tick>[xX ])\](?= )", _ticked, literal="]"),
     rule(rf"\[(?:{_DIRECTIONS})\]", _break, re.IGNORECASE, needs="["),
     rule(
         r"(?<![\w.+-])(?P<user>[\w.+&-]{1,64})@(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){1,6})"
@@ -135,6 +149,12 @@ NAMES: tuple[Rule, ...] = (
     rule(r"(?<![\w.@/])~?(?:/[\w.-]{1,60}){2,8}/?(?!\w)", _file, needs="/"),
     rule(r"(?<!\w)[A-Za-z]:(?:\\[\w. -]{1,60}?){1,8}(?![\w\\.])", _file, needs="\\"),
     rule(r"(?<![\w@])@(?P<name>[A-Za-z_]\w{0,50})", _handle),
+    rule(
+        r"(?<![\w#&])#(?=[A-Z0-9-]{0,20}(?:[A-Z0-9]-[A-Z0-9]|[A-Z]-?\d{3}))(?=[A-Z-]{0,20}\d)"
+        r"(?P<code>[A-Z0-9]{1,12}(?:-[A-Z0-9]{1,12}){0,4})(?![\w-])",
+        _ordered,
+        needs="#",
+    ),
     rule(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,80})", _tag),
     rule(r"(?<![\w#&])#(?P<digits>\d{1,6})(?!\w)", _number_sign),
 )

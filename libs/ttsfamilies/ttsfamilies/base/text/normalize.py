@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ttsfamilies.base.text import context, numbers
 from ttsfamilies.base.text.atoms import Atom, atoms
@@ -12,12 +13,13 @@ from ttsfamilies.base.text.words import WordReader
 
 __all__ = ["PAUSE_MARK", "Normalizer", "Written"]
 
-_BREAKING = frozenset(",.;:!?()[]{}")
+_BREAKING = frozenset(",.;:!?()[]{}|")
 _TELLING_MARKS = "?!.;:"
 _DASH = "—"
 _DASHES = re.compile(r"-+")
 _PARTS = re.compile(r"([,;:!?()\[\]{}\"<>|]+|\.{2,}|--+|(?<=[a-z])\.(?=[A-Z][a-z]))")
-_TOKEN = re.compile(r"\S+")
+# A bar stands between the cells of a table, and is no part of them.
+_TOKEN = re.compile(r"[^\s|]+|\|")
 _SHOUTED_SHARE = 0.6
 _SHOUTED_LETTERS = 8
 
@@ -65,6 +67,7 @@ class Normalizer:
 
         Never raises; takes time linear in the length of the text.
         """
+        text = text.rstrip(" |")
         places = [match.span() for match in _TOKEN.finditer(text)]
         tokens = [text[start:end] for start, end in places]
         found = atoms(tokens, day_first=british)
@@ -83,6 +86,8 @@ class Normalizer:
                 words = [*self._expanded(atom.said)]
                 group.spoken += numbers.british(words) if british and atom.numeric else words
                 group.mark = ""
+        if "\t" in text:
+            _end_cells(text, places, groups)
         return list(_written(tokens, places, groups))
 
     def _bare(self, found: Sequence[Atom], index: int, shouting: bool, group: _Group) -> None:
@@ -123,6 +128,13 @@ def _is_shouted(found: Sequence[Atom]) -> bool:
             capitals += sum(map(str.isupper, atom.core))
             words += 1
     return words > 1 and letters >= _SHOUTED_LETTERS and capitals > _SHOUTED_SHARE * letters
+
+
+def _end_cells(text: str, places: Sequence[tuple[int, int]], groups: Sequence[_Group]) -> None:
+    """A phrase ends with each group that a tab follows."""
+    for group, following in pairwise(groups):
+        if "\t" in text[places[group.last][1] : places[following.first][0]]:
+            group.mark = group.mark or PAUSE_MARK
 
 
 def _written(

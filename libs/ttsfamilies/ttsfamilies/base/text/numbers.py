@@ -39,6 +39,7 @@ _DENOMINATORS = {2: "half", 4: "quarter"}
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _ROMAN_SHAPE = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
 _LONGEST_NAMED = 3 * len(_SCALES)
+_INDIAN = re.compile(r"\d{1,2}(?:,\d\d)+,\d{3}")
 _SEPARATORS = str.maketrans("", "", ",' ")
 _BELOW_HUNDRED = frozenset((*_UNITS[1:], *_TENS[2:]))
 
@@ -64,10 +65,12 @@ def digits(text: str) -> list[str]:
 
 
 def cardinal(text: str) -> list[str]:
-    """A whole number, with , ' or a space between thousands.
+    """A whole number, with , ' or a space between thousands, or in India's groups of two digits.
 
     More digits than have a name are read one by one.
     """
+    if _INDIAN.fullmatch(text):
+        return _indian(text.translate(_SEPARATORS))
     text = text.translate(_SEPARATORS).lstrip("0")
     if not text:
         return ["zero"]
@@ -82,6 +85,16 @@ def cardinal(text: str) -> list[str]:
             if scale:
                 words.append(_SCALES[scale])
     return words
+
+
+def _indian(text: str) -> list[str]:
+    """In crores (ten millions) and lakhs (hundred thousands)."""
+    words: list[str] = []
+    for digits_of, scale in ((text[:-7], "crore"), (text[-7:-5], "lakh")):
+        if digits_of.strip("0"):
+            words += [*cardinal(digits_of), scale]
+    rest = text[-5:]
+    return words + cardinal(rest) if rest.strip("0") or not words else words
 
 
 def _ordinal_word(word: str) -> str:

@@ -1,7 +1,7 @@
 """Long texts in passages: whole sentences, as many as a model speaks well at once.
 
 Where a passage ends follows from the text alone, as utterances do: not from how the text arrived.
-A text that fits is one passage, as it was written.
+A text that fits is one passage, as it was written, on one line: what these models learned from.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 from ttsfamilies.base.text.segment import Segmenter
 
 _UNMEASURED: Final = 8
+_ONE_LINE: Final = str.maketrans("\t\n", "  ")
 
 
 class Passages:
@@ -54,4 +55,4 @@ class Passages:
     def _taken(self) -> str:
         passage, self._text = self._text[: self._end].strip(), self._text[self._end :]
         self._end = 0
-        return passage
+        return passage.translate(_ONE_LINE)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.text.frontend import MOST_GIVEN, PRIVATE, Given, Utterance, Word, marker
 from ttsfamilies.base.text.segment import Cut, Segmenter
+
+# A table's cells stay apart; see Normalizer.
+_ONE_LINE: Final = {ord("\n"): " "}
 
 Phonetise: TypeAlias = Callable[[str, tuple[Given, ...]], Utterance]
 
@@ -68,10 +71,16 @@ class _Places:
 
 
 class Reader:
-    """Reads the text of one request; used by one caller at a time."""
+    """Reads the text of one request; used by one caller at a time.
 
-    def __init__(self, phones: Phonetise) -> None:
+    paragraph_s: silence in front of each paragraph but the first, beside what utterances end with;
+    for models that are told so much.
+    """
+
+    def __init__(self, phones: Phonetise, paragraph_s: float = 0.0) -> None:
         self._phones = phones
+        self._paragraph_s = paragraph_s
+        self._paragraph = False  # one ended since the last utterance
         self._places = _Places()
         self._fed = 0
         self._segmenter = Segmenter()
@@ -79,7 +88,8 @@ class Reader:
         self._spoken = False
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Utterance | Pause]:
-        """What is certain after these pieces.
+        """What is certain after these pieces: utterances, and the pauses that stand in the text or
+        in front of paragraphs.
 
         Raises NothingToSay if the text ends and nothing in it could be spoken.
         """
@@ -108,7 +118,7 @@ class Reader:
                 yield from self._utterances(self._segmenter.flush())
                 yield piece
 
-    def _feed(self, text: str) -> Iterator[Utterance]:
+    def _feed(self, text: str) -> Iterator[Utterance | Pause]:
         self._fed += len(text)
         return self._utterances(self._segmenter.cuts(text))
 
@@ -124,13 +134,16 @@ class Reader:
             raise
         return marker(len(self._given) - 1)
 
-    def _utterances(self, cuts: Sequence[Cut]) -> Iterator[Utterance]:
-        for text, start in cuts:
+    def _utterances(self, cuts: Sequence[Cut]) -> Iterator[Utterance | Pause]:
+        for text, start, paragraph in cuts:
+            self._paragraph = self._paragraph or paragraph
             try:
-                found = self._phones(text, tuple(self._given))
+                found = self._phones(text.translate(_ONE_LINE), tuple(self._given))
             except NothingToSay:
                 continue  # "***" between two sentences is no reason to fail them
-            self._spoken = True
+            if self._paragraph and self._spoken and self._paragraph_s:
+                yield Pause(self._paragraph_s)
+            self._paragraph, self._spoken = False, True
             self._places.forget(start)
             words = tuple(self._places.placed(word, start) for word in found.words)
             yield replace(found, words=words)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from sentencex import segment
 
-from ttsfamilies.base.text.abbreviations import DOTTED, ENDING_SENTENCES
-from ttsfamilies.base.text.addresses import STATES
-from ttsfamilies.base.text.tables import collection
+from talker.text import lines
+from talker.text.abbreviations import DOTTED, ENDING_SENTENCES, TITLES
+from talker.text.addresses import STATES
+from talker.text.tables import collection
 
 FIRST_CLAUSE_WORDS = range(4, 13)
 LONGEST_WORDS = 40
@@ -29,6 +30,7 @@ _WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
 _CLOSERS = "\"'”’»)]}*_`"
 _TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
 _CLAUSE_MARKS = (",", ";", ":", "—", "–")
+_TITLED = frozenset(f"{title}." for title in (*TITLES, "Dr"))
 _LIST_MARKER = re.compile(r"[-*•–—#]+|\(?\d{1,3}[.)]|\(?[a-z]\)")
 JOINTS = collection(
     "and but or so because then which who that when while where although though if unless "
@@ -37,19 +39,23 @@ JOINTS = collection(
 
 
 class Cut(NamedTuple):
-    """An utterance, and where it begins in all that was fed."""
+    """An utterance, where it begins in all that was fed, and whether a paragraph ended before it,
+    or a heading.
+    """
 
     text: str
     start: int
+    paragraph: bool = False
 
 
 class Segmenter:
     """Utterances of one request, in order.
 
-    A cut falls after a sentence (by sentencex), at a blank line and before a list item. The first
-    utterance may also end at a clause mark, so that sound starts early. What grows past
-    `LONGEST_WORDS` words is cut at its last clause mark, else before a joining word, else
-    anywhere between words. Digits and long words count as several: they take longer to say.
+    A cut falls after a sentence (by sentencex) and at the end of a line, unless it was only
+    wrapped there. The first utterance may also end at a clause mark, so that sound starts early.
+    What grows past `LONGEST_WORDS` words is cut at its last clause mark, else before a joining
+    word, else anywhere between words. Digits and long words count as several: they take longer to
+    say.
     """
 
     def __init__(self) -> None:
@@ -60,6 +66,9 @@ class Segmenter:
         self._scanned = 0
         self._first = True
         self._finished = False
+        self._line = -1  # where the present line begins in all that was fed
+        self._heading = self._wrapped = False  # the present line; a line of the paragraph
+        self._paragraph = False  # one ended before the next utterance
 
     def feed(self, text: str, final: bool = False) -> list[str]:
         """Add text, and get the utterances that are now certain, without outer white space.
@@ -80,6 +89,7 @@ class Segmenter:
         self._start = 0
         utterances = []
         while (word := self._next_word(self._scanned)) is not None:
+            self._follow_lines(word)
             cut = self._cut_after(word)
             if cut is None:
                 break
@@ -100,7 +110,19 @@ class Segmenter:
         self._finished = False
         self._origin += len(self._text)
         self._text, self._words, self._start, self._scanned = "", [], 0, 0
+        self._line, self._heading, self._wrapped = -1, False, False
         return utterances
+
+    def _follow_lines(self, word: tuple[int, int]) -> None:
+        """What stands between the word before and this one."""
+        newlines = self._text.count("\n", self._scanned, word[0])
+        if self._line >= 0 and (not newlines or self._line == self._origin + word[0]):
+            return
+        ended = newlines > 1 or self._heading
+        self._paragraph = self._paragraph or ended
+        self._wrapped = not ended and (self._wrapped or bool(self._words))
+        self._line = self._origin + word[0]
+        self._heading = not self._text[slice(*word)].strip("#")
 
     def _next_word(self, position: int) -> tuple[int, int] | None:
         """The next whole word, or None as long as it may still grow."""
@@ -116,7 +138,7 @@ class Segmenter:
         ends_sentence = core.endswith(_TERMINATORS) and not self._only_marker(word)
         resume = _end(_GAP, self._text, end)
         newlines = self._text.count("\n", end, resume)
-        if newlines > 1 or (newlines and ends_sentence):
+        if newlines > 1 or (newlines and ends_sentence and core not in _TITLED):
             return True
         if resume == len(self._text):
             return False if self._finished else None
@@ -125,7 +147,9 @@ class Segmenter:
             if following is None:
                 return None
             if newlines:
-                return _LIST_MARKER.fullmatch(self._text[slice(*following)]) is not None
+                last, word_after = self._text[start:end], self._text[slice(*following)]
+                line = self._origin + end - self._line
+                return self._heading or lines.breaks(line, last, word_after, self._wrapped)
             quoted = core != self._text[start:end] and self._text[resume].islower()
             goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
             return not goes_on and self._sentence_ends(end, following)
@@ -186,7 +210,9 @@ class Segmenter:
 
     def _take(self, count: int) -> Cut:
         start = self._words[0][0]
-        utterance = Cut(self._text[start : self._words[count - 1][1]], self._origin + start)
+        text = self._text[start : self._words[count - 1][1]]
+        utterance = Cut(text, self._origin + start, self._paragraph)
+        self._paragraph = False
         self._start = self._words[count - 1][1]
         del self._words[:count]
         self._first = False

@@ -10,6 +10,10 @@ from ttsfamilies.base.text.rules import alternatives
 
 SCALES = {
     **{name: name for name in ("hundred", "thousand", "million", "billion", "trillion")},
+    "lakh": "lakh",
+    "lakhs": "lakh",
+    "crore": "crore",
+    "crores": "crore",
     "k": "thousand",
     "K": "thousand",
     "M": "million",
@@ -22,13 +26,16 @@ SCALES = {
 }
 SCALE_NAMES = alternatives([name for name in SCALES if len(name) > 2])
 SCALE_MARKS = alternatives([name for name in SCALES if len(name) <= 2])
-# Thousands stand apart by commas, by apostrophes (Swiss) or by spaces (international).
+# Thousands stand apart by commas, by apostrophes (Swiss) or by spaces (international); in India
+# all digits but the last three are in pairs.
 WHOLE = (
-    r"(?:\d{1,3}(?:,\d{3})++|\d{1,3}(?:'\d{3})++"
+    r"(?:\d{1,2}(?:,\d\d(?=,))++,\d{3}(?!\d)|\d{1,3}(?:,\d{3})++|\d{1,3}(?:'\d{3})++"
     r"|[1-9]\d{0,2}(?: \d{3}){2,8}+(?! ?\d)|[1-9]\d{0,2} 000(?! ?\d)|\d++)"
 )
 NUMBER = rf"(?P<number>{WHOLE}(?:\.\d++)?|\.\d++)"
 SCALE = rf"(?: ?(?P<scale>{SCALE_NAMES})\b| ?(?P<mark>{SCALE_MARKS})\b)?"
+# With a unit or a currency behind it one space is enough, unless "2 100" may be two of a hundred.
+SPACED = r"(?<!\d )(?:[1-9]\d{1,2} \d{3}|[1-9] (?!\d00)\d{3})(?: \d{3})*+(?! ?\d)"
 EDGE = r"(?<![\w.,/])"
 MINUS = r"(?P<minus>(?<![\w)\x00%])-)?"
 RANGE = r"(?P<low>\d+(?:,\d{3})*(?:\.\d+)?) ?- ?(?P<high>\d+(?:,\d{3})*(?:\.\d+)?)"

@@ -6,7 +6,7 @@ from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.rules import Rule, before, rule
 
 _EDGE = r"(?<![\w.$€£/:])"
-_HALF = r"(?P<half>[AaPp])\.?[Mm]\b\.?"
+_HALF = r"(?P<half>[AaPp])(?:\.[Mm]\b\.?|[Mm]\b)"
 _NAMES = "UTC|GMT|BST|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|IST|JST|AEST|ET|PT"
 _DOTTED = r"[EeCcMmPp]\.[SsDd]\.[Tt]\.?"
 _ZONE = rf"(?: ?(?P<zone>(?:{_NAMES})\b|(?:est|edt|cst|cdt|mst|mdt|pst|pdt|utc|gmt)\b|{_DOTTED}))"

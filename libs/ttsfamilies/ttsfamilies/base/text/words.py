@@ -27,10 +27,6 @@ _PAIRS = collection(
     true/false on/off pass/fail read/write input/output client/server
     """
 )
-_DAY_OR_MONTH = "|".join(
-    name for name in abbreviations.COMPOUND_PARTS if name not in ("Ctrl", "Cmd", "Alt", "Esc")
-)
-_SPAN = re.compile(rf"(?:{_DAY_OR_MONTH})-(?:{_DAY_OR_MONTH})")
 _LONGEST_PAIR = max(map(len, _PAIRS))
 _INITIALS_PAIR = re.compile(r"[A-Z]{1,4}/[A-Z]{1,4}")
 
@@ -69,8 +65,6 @@ class WordReader:
                 words.append(abbreviations.COMPOUND_PARTS[part])
             elif part[0].isalpha() or part[0] == "'":
                 words += self._contraction(part.strip("'"), shouting)
-            elif part == "-" and _SPAN.fullmatch(core):
-                words.append("to")
             elif part == "/":
                 words += [] if _paired(core) else ["slash"]
             else:

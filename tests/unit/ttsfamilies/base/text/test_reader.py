@@ -181,3 +181,29 @@ def test_what_was_spoken_is_never_taken_back(
     out = [word for one in said if isinstance(one, Utterance) for word in one.words]
     whole = _timed(frontend, Text(text + " and 5.", 0))
     assert [(w.text, w.spoken, w.first, w.last) for w in out] == whole[: len(out)]
+
+
+LETTER = "# News\nWe won.\n\n***\n\nIt was close.\nVery close\n\nYours"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_longer_silence_stands_between_paragraphs_alone(
+    frontend: EnglishFrontend, size: int
+) -> None:
+    reader = Reader(frontend.phones, paragraph_s=0.25)
+    found: list[Utterance | Pause] = []
+    for at in range(0, len(LETTER), size):
+        found += reader.read([Text(LETTER[at : at + size])], final=False)
+    found += reader.read([], final=True)
+    assert [" ".join(w.text for w in one.words) if isinstance(one, Utterance) else one.seconds
+            for one in found] == [
+        "News", 0.25, "We won.", 0.25, "It was close.", "Very close", 0.25, "Yours",
+    ]  # fmt: skip
+
+
+def test_a_boundary_between_paragraphs_is_no_paragraph_of_its_own(
+    frontend: EnglishFrontend,
+) -> None:
+    pieces: list[Piece] = [Text("\n\nOne"), Boundary(), Text("two")]
+    found = Reader(frontend.phones, paragraph_s=0.25).read(pieces, final=True)
+    assert [isinstance(one, Utterance) for one in found] == [True, True]

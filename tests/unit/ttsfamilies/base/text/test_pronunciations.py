@@ -1,0 +1,40 @@
+"""Names and foreign words that no dictionary of English gives as they are said."""
+
+import pytest
+
+from talker.text.frontend import EnglishFrontend
+from talker.text.pronunciations import ACCENTED, PHONES
+from talker.text.symbols import SYMBOL_IDS
+
+
+@pytest.mark.parametrize(
+    ("text", "phones"),
+    [
+        ("Beyoncé", "b iy0 y aa1 n s ey0"),
+        ("Mbappé", "eh0 m b ae1 p ey0"),
+        ("déjà vu", "d ey0 zh aa1 v uw1"),
+        ("Timothée", "t ih1 m ax0 th iy0"),
+        ("Xi", "sh iy1"),
+        ("Goethe", "g er1 t ax0"),
+        ("README", "r iy1 d m iy0"),
+        ("Exposé", "eh0 k s p ow0 z ey1"),
+        ("rosé,", "r ow0 z ey1"),
+        ("a jalapeño", "ac0 hh aa0 l ax0 p ey1 n y ow0"),
+    ],
+)
+def test_is_said_as_its_people_say_it(frontend: EnglishFrontend, text: str, phones: str) -> None:
+    said = " ".join(phone.symbol for phone in frontend.phones(text).phones[1:-1])
+    assert said == phones
+
+
+@pytest.mark.parametrize("word", ["rose", "expose", "pate", "mate", "divorce", "touche"])
+def test_words_without_the_accent_are_left_alone(frontend: EnglishFrontend, word: str) -> None:
+    accented = [spelling for spelling in ACCENTED if spelling.replace("é", "e") == word]
+    said = frontend.phones(word).phones
+    assert all(said != frontend.phones(one).phones for one in accented)
+
+
+def test_phones_are_those_of_every_lexicon() -> None:
+    listed = {phone for phones in PHONES.values() for phone in phones.split()}
+    assert listed <= SYMBOL_IDS.keys()
+    assert set(ACCENTED.values()) <= {*PHONES, "olay", "pair"}
