@@ -97,7 +97,6 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             adapters=settings.adapters,
             adapter_rank=settings.adapter_rank,
             codec=settings.codec_dir,
-            frame_in_one_launch=settings.frame_in_one_launch,
         )
     _describe_adapters(settings, family)
     guards = settings.runaway_guard and family.signs is not None
@@ -124,7 +123,10 @@ def blocks_of(settings: TalkerSettings, family: Family) -> int:
     """Of the KV cache that the settings give this model; raises VoiceError."""
     return kv_blocks(
         family.spec,
-        Memory(settings.kv_blocks, settings.kv_bytes, family.free_bytes()),
+        Memory(
+            *(settings.kv_blocks, settings.kv_bytes),
+            *(family.free_bytes(), settings.device_sharers),
+        ),
         settings.slots,
         family.cache_itemsize,
     )

@@ -6,7 +6,7 @@ then a successor would say something else than was heard. In a narrow cache a co
 query by query. In a wide one the keys and values of a long prompt are too many for that, and
 there is a product for each KV head. BLAS keeps the promise per row for products of at least
 LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are cut
-(tests/unit/ttsfamilies/base/runners/test_kv.py holds both ways against every length).
+(tests/unit/talker/runners/test_kv.py holds both ways against every length).
 
 What a block held before is never seen. In a wide cache its values are cleared when a stream enters
 it, because a hidden position has weight 0 there, and 0 times a NaN is a NaN.
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ttscommon.engine.nn import ROW_TILE
-from ttsfamilies.base.kernels import attention_numba
 from ttsfamilies.base.runners.computation import Attend
 from ttsfamilies.base.runners.padding import padded
 from ttsfamilies.base.talker.base import CacheSpec
@@ -94,12 +93,16 @@ class _Queries:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
+        from ttsfamilies.base.kernels import attention_numba
+
         attention_numba.store(k.numpy(), self._keys[layer], self._places)
         attention_numba.store(v.numpy(), self._values[layer], self._places)
         return self._attended(layer, np.ascontiguousarray(q))
 
     def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
         """See `nn.TurnsPairs`."""
+        from ttsfamilies.base.kernels import attention_numba
+
         spec, tables = self._cache.spec, (cosines.numpy(), sines.numpy())
         queries = np.empty((len(heads), spec.heads, spec.head_dim), np.float32)
         cached = self._keys[layer], self._values[layer]
@@ -107,6 +110,8 @@ class _Queries:
         return self._attended(layer, queries)
 
     def _attended(self, layer: int, queries: NDArray[np.float32]) -> Tensor:
+        from ttsfamilies.base.kernels import attention_numba
+
         out, cache = np.empty_like(queries), self._cache
         cached = self._keys[layer], self._values[layer]
         where = self._rows, self._begins, self._ends

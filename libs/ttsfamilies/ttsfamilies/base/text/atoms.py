@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from talker.text import (
+from ttsfamilies.base.text import (
     codes,
     dates,
     fractions,
@@ -17,13 +17,13 @@ from talker.text import (
     times,
     years,
 )
-from talker.text.addresses import ADDRESSES
-from talker.text.cleanup import clean
-from talker.text.formulas import FORMULAS
-from talker.text.money import MONEY, SIGNS
-from talker.text.names import NAMES
-from talker.text.romans import ROMANS
-from talker.text.rules import Kind, Rule
+from ttsfamilies.base.text.addresses import ADDRESSES
+from ttsfamilies.base.text.cleanup import clean
+from ttsfamilies.base.text.formulas import FORMULAS
+from ttsfamilies.base.text.money import MONEY, SIGNS
+from ttsfamilies.base.text.names import NAMES
+from ttsfamilies.base.text.romans import ROMANS
+from ttsfamilies.base.text.rules import Kind, Rule
 
 _TAKEN = "\x00"
 _OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢₩₿₽₺₪₫₱฿₦₴★☆"

@@ -5,9 +5,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from talker.text.pronunciations import ACCENTED
-from talker.text.tables import collection, listing
-from talker.text.typesetting import typed
+from ttsfamilies.base.text.pronunciations import ACCENTED
+from ttsfamilies.base.text.tables import collection, listing
+from ttsfamilies.base.text.typesetting import typed
 
 _NAMED = {
     **dict.fromkeys("‘’‚‛′ʼʹ`´＇", "'"),

@@ -2,10 +2,10 @@
 
 import re
 
-from talker.text import numbers
-from talker.text.names import RAW
-from talker.text.rules import Rule, rule
-from talker.text.tables import listing
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.names import RAW
+from ttsfamilies.base.text.rules import Rule, rule
+from ttsfamilies.base.text.tables import listing
 
 # Those that people write about; a rare one would make formulas of names.
 _ELEMENTS = "|".join(

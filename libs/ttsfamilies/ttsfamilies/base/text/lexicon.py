@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from talker.text.heteronyms import choose
-from talker.text.letters import LetterToPhone
-from talker.text.pronunciations import PHONES
-from talker.text.suffixes import derived
-from talker.text.tagger import Tagger
+from ttsfamilies.base.text.heteronyms import choose
+from ttsfamilies.base.text.letters import LetterToPhone
+from ttsfamilies.base.text.pronunciations import PHONES
+from ttsfamilies.base.text.suffixes import derived
+from ttsfamilies.base.text.tagger import Tagger
 
 FILE_NAME = "lexicon.json.gz"
 _FORMAT = 1

@@ -2,10 +2,10 @@
 
 import re
 
-from talker.text import numbers
-from talker.text.fractions import FRACTION, mixed
-from talker.text.rules import Rule, alternatives, before, rule
-from talker.text.shapes import (
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.fractions import FRACTION, mixed
+from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
+from ttsfamilies.base.text.shapes import (
     EDGE,
     MINUS,
     NUMBER,
@@ -16,7 +16,7 @@ from talker.text.shapes import (
     signed,
     spoken_range,
 )
-from talker.text.tables import collection, table
+from ttsfamilies.base.text.tables import collection, table
 
 _LENGTHS = table(
     "km: kilometer, cm: centimeter, mm: millimeter, m: meter, mi: mile, yd: yard, ft: foot,"

@@ -6,7 +6,7 @@ they do tell from another are read as the word beside them.
 
 from typing import Final
 
-from talker.text.tables import table
+from ttsfamilies.base.text.tables import table
 
 ACCENTED: Final = table(
     """

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from sentencex import segment
 
-from talker.text import lines
-from talker.text.abbreviations import DOTTED, ENDING_SENTENCES, TITLES
-from talker.text.addresses import STATES
-from talker.text.tables import collection
+from ttsfamilies.base.text import lines
+from ttsfamilies.base.text.abbreviations import DOTTED, ENDING_SENTENCES, TITLES
+from ttsfamilies.base.text.addresses import STATES
+from ttsfamilies.base.text.tables import collection
 
 FIRST_CLAUSE_WORDS = range(4, 13)
 LONGEST_WORDS = 40

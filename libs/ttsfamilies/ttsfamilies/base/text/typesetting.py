@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from talker.text.tables import collection, table
+from ttsfamilies.base.text.tables import collection, table
 
 _SIGNS: Final = table(
     """

@@ -2,10 +2,10 @@
 
 import re
 
-from talker.text import numbers
-from talker.text.dates import EDGE, STOP, YEAR
-from talker.text.rules import Rule, behind, rule
-from talker.text.tables import listing
+from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.dates import EDGE, STOP, YEAR
+from ttsfamilies.base.text.rules import Rule, behind, rule
+from ttsfamilies.base.text.tables import listing
 
 # Words before numbers such as 1066 that make years of them.
 _IN = listing("in since until till by from of year before after circa between and to around")

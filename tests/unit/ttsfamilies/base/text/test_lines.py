@@ -2,7 +2,7 @@
 
 import pytest
 
-from talker.text.segment import utterances
+from ttsfamilies.base.text.segment import utterances
 
 WRAPPED = """I wanted to let you know that the meeting has been moved to
 Thursday afternoon, because the room that we had booked is no

@@ -2,9 +2,9 @@
 
 import pytest
 
-from talker.text.frontend import EnglishFrontend
-from talker.text.pronunciations import ACCENTED, PHONES
-from talker.text.symbols import SYMBOL_IDS
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.pronunciations import ACCENTED, PHONES
+from ttsfamilies.base.text.symbols import SYMBOL_IDS
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from talker.text.frontend import Given, Utterance, Word
-from talker.text.normalize import Normalizer
-from talker.text.reader import Reader
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.pieces import Pause, Text
+from ttsfamilies.base.text.frontend import Given, Utterance, Word
+from ttsfamilies.base.text.normalize import Normalizer
+from ttsfamilies.base.text.reader import Reader
 
 TABLE = Path(__file__).with_name("texts.txt").read_text("utf-8").splitlines()
 TEXTS = [(text, read) for text, _, read in (line.partition(" => ") for line in TABLE)]

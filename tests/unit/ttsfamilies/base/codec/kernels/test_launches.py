@@ -9,11 +9,14 @@ import msgspec
 import pytest
 import torch
 
-from tests.launches import META, Launches, counted, size_of
+from tests.launches import META, Launches, WithoutValues, counted, size_of
 from ttsfamilies.base.codec.kernels.rows import StateRows
+from ttsfamilies.base.codec.room import DeviceLimits
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
+from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 from ttsfamilies.qwen3_tts.codec.fused import FusedDecoder
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec.stream import Windows
 from ttsfamilies.qwen3_tts.synthetic.sizes import codec_config
 
 pytest.importorskip("triton")
@@ -68,3 +71,19 @@ def test_a_step_of_the_codec_launches_and_moves_no_more_than_this() -> None:
     assert launches.count <= MOST_LAUNCHES, launches.names.most_common(20)
     moved = launches.total_bytes / (ROWS * FRAMES)
     assert moved <= MOST_BYTES_A_FRAME, launches.bytes.most_common(20)
+
+
+@pytest.mark.parametrize("windows", [None, Windows()], ids=["exact", "windows"])
+def test_every_shape_that_is_recorded_is_computed_by_kernels(windows: Windows | None) -> None:
+    """A row of one frame was refused: torch calls any strides of a size of 1 contiguous."""
+    device, room = WithoutValues(), DeviceLimits()
+    codec = Qwen3DeviceCodec("m", published(), 24_000, device, room, windows)
+    shapes = codec.shapes.expected()
+    assert {shape.frames for shape in shapes} >= ({1, 2} if windows is None else {32})
+    for shape in shapes:
+        with counted() as launches:
+            recorded = codec.launches.recorded(shape)
+        assert launches.names["attend_rings"] == codec._net.transformer.config.layers
+        assert recorded.result.layout is not None
+        told = recorded.result.layout.fields["samples"]
+        assert told[0] == (shape.frames * codec.spec.samples_per_frame,)
