@@ -116,7 +116,7 @@ class Host(Device):
 class Cuda(Device):
     """A GPU: one stream, graphs that share one pool of memory.
 
-    Products of float32 are computed in float32, not in TF32 (docs/decisions/0081). priority: of the
+    Products of float32 are computed in float32, not in TF32 (docs/decisions/bit-exactness.md). priority: of the
     stream; lower numbers go first where two engines share the GPU.
     """
 

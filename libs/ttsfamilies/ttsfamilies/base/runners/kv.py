@@ -6,7 +6,7 @@ then a successor would say something else than was heard. In a narrow cache a co
 query by query. In a wide one the keys and values of a long prompt are too many for that, and
 there is a product for each KV head. BLAS keeps the promise per row for products of at least
 LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are cut
-(tests/unit/talker/runners/test_kv.py holds both ways against every length).
+(tests/unit/ttsfamilies/base/runners/test_kv.py holds both ways against every length).
 
 What a block held before is never seen. In a wide cache its values are cleared when a stream enters
 it, because a hidden position has weight 0 there, and 0 times a NaN is a NaN.
