@@ -1,4 +1,4 @@
-"""CosyVoice 2 and Fun-CosyVoice 3: one folder for both stages (docs/decisions/streaming-flow.md)."""
+"""CosyVoice 2 and Fun-CosyVoice 3: one folder for both stages (streaming-flow)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings to what a flow codec and its talker are told of them (docs/decisions/streaming-flow.md)."""
+"""Recordings to what a flow codec and its talker are told of them (streaming-flow)."""
 
 from __future__ import annotations
 
