@@ -1,1 +1,1 @@
-"""Model families: a folder each. What they are made of is in `base`; `known` lists them."""
+"""The model families, a folder each; `base` has their parts, `known` lists them."""

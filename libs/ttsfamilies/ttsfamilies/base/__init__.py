@@ -1,1 +1,1 @@
-"""What families are made of. Nothing here names one."""
+"""The parts of families: none of them is named here."""
