@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
-from ttscommon.bus.permissions import accounts
 from ttscommon.bus.preparation import Action, prepare
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
 from ttscommon.wire.errors import AntiphonError
@@ -23,22 +23,27 @@ app = typer.Typer(
 )
 
 
+Models = Annotated[
+    list[str] | None, typer.Option("--model", help="A model that is served; repeatable.")
+]
+
+
 @app.command()
-def create() -> None:
+def create(model: Models = None) -> None:
     """Create the streams that are missing, and change none."""
-    _run("create")
+    _run("create", model)
 
 
 @app.command()
-def migrate() -> None:
+def migrate(model: Models = None) -> None:
     """Create what is missing and change what differs."""
-    _run("migrate")
+    _run("migrate", model)
 
 
 @app.command()
-def check() -> None:
+def check(model: Models = None) -> None:
     """Say what is not as these settings want it; exit status 1 if anything is."""
-    _run("check")
+    _run("check", model)
 
 
 @app.command()
@@ -64,12 +69,12 @@ def accounts_command(
     model: Annotated[list[str], typer.Option(help="A model that is served; repeatable.")],
     prefix: Annotated[str, typer.Option(help="The deployment's.")] = BusSettings().prefix,
 ) -> None:
-    """Print the accounts for a broker's configuration: a user for each service."""
+    """Print the accounts for a broker's configuration: one for each service, and its user."""
     typer.echo(accounts(prefix, model), nl=False)
 
 
-def _run(action: Action) -> None:
-    _done(lambda settings: prepare(settings, action))
+def _run(action: Action, models: list[str] | None) -> None:
+    _done(lambda settings: prepare(settings, action, models or ()))
 
 
 def _done(action: Callable[[BusSettings], Coroutine[Any, Any, str]]) -> None:

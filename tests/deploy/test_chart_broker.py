@@ -29,8 +29,8 @@ from tests.deploy.chart import (
     render,
     selector_of,
 )
+from ttscommon.bus.accounts import accounts
 from ttscommon.bus.layout import Layout
-from ttscommon.bus.permissions import accounts
 from ttscommon.process.settings import ServiceSettings
 from vocoder.settings import VocoderSettings
 
@@ -64,15 +64,21 @@ def test_a_job_prepares_the_broker_before_a_release_works(name: str) -> None:
     assert settings.bus.replicas is not None
     assert settings.bus.max_log_bytes is not None
     assert settings.bus.slots == slots_of(name)
-    assert job["spec"]["containers"][0]["command"][1:] == ["-m", "ttscommon.bus", "migrate"]
+    command = job["spec"]["containers"][0]["command"]
+    assert command[1:5] == ["-m", "ttscommon.bus", "migrate", "--model"]
+    assert command[5:] == models_of(name)
 
 
 @every_example
 def test_the_brokers_users_have_the_rights_that_the_code_says_they_need(name: str) -> None:
     values = {"busPrefix": "staging", **example(name)}
     config = named(render(values), "ConfigMap", "antiphon-nats")["data"]["accounts.conf"]
-    models = [model["name"] for model in values.get("models", [{"name": "vesper"}])]
-    assert words(config) == words(accounts("staging", models))
+    assert words(config) == words(accounts("staging", models_of(name)))
+
+
+def models_of(example_name: str) -> list[str]:
+    values = example(example_name)
+    return [model["name"] for model in values.get("models", [{"name": "vesper"}])]
 
 
 def words(configuration: str) -> list[str]:

@@ -63,7 +63,6 @@ class BrokerProgram:
         return None if port is None else {"nats": port}
 
     def _configuration(self, port: int) -> str:
-        c = self.credentials
         return f"""\
 server_name: {self.name}
 listen: "127.0.0.1:{port or -1}"
@@ -77,6 +76,12 @@ jetstream {{
   max_memory_store: 256MB
   max_file_store: 16GB
 }}
+{self.accounts()}{self._cluster()}"""
+
+    def accounts(self) -> str:
+        """All processes of a person's own machine trust each other: one user for the services."""
+        c = self.credentials
+        return f"""\
 accounts {{
   SYS {{ users: [ {{ user: {c.system_user}, password: {json.dumps(c.system_password)} }} ] }}
   ANTIPHON {{
@@ -85,7 +90,7 @@ accounts {{
   }}
 }}
 system_account: SYS
-{self._cluster()}"""
+"""
 
     def _cluster(self) -> str:
         if not self.routes:

@@ -46,7 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ttscommon.bus", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     for action in ACTIONS:
-        actions.add_parser(action)
+        preparing = actions.add_parser(action)
+        preparing.add_argument("--model", nargs="+", default=[], help="every model that is served")
     issuing = actions.add_parser("issue")
     issuing.add_argument("folder", type=Path)
     issuing.add_argument("--model", nargs="+", required=True, help="every model that is served")
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 def _done(options: argparse.Namespace, bus: BusSettings) -> str:
     """Raises AntiphonError or OSError."""
     if options.action in ACTIONS:
-        return asyncio.run(prepare(bus, options.action))
+        return asyncio.run(prepare(bus, options.action, options.model))
     if options.action == "backup":
         return asyncio.run(back_up(bus, options.folder, options.keep))
     if options.action == "restore":

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ttscommon.bus.permissions import ROLES, accounts
+from ttscommon.bus.accounts import accounts
+from ttscommon.bus.permissions import ROLES
 
 BROKER: Final = "broker"
 ACCOUNTS: Final = "accounts.conf"

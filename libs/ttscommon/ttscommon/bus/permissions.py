@@ -2,12 +2,11 @@
 
 A user may publish to and subscribe to subjects; everything of JetStream is a subject too. The names
 of all streams, buckets and consumers carry the deployment's prefix, so the users of one deployment
-cannot touch another's.
+cannot touch another's. A permission says nothing of where an answer goes: see `accounts`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -57,8 +56,13 @@ _WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, *_DERIVED)
 # Gateways ask their leaders for records.
 _ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS)
 _PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)
-# What gateways tell each other.
-_TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
+# What gateways tell each other, what they tell workers, and what either answers.
+_TOLD: Final = ("ctl.attached.*", "ctl.gateways.*", "ctl.gone.*")
+_STEERED: Final = (
+    *("ctl.cancel.*", "ctl.playback.*", "ctl.listening.*"),
+    *("ctl.handover.*", "ctl.holders.*"),
+)
+_PING: Final = "ctl.ping.*"
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
 
 
@@ -134,7 +138,7 @@ def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str]
     if role == "gateway":
         return _gateway(names)
     if role == "setup":
-        return _setup(names), []
+        return _setup(names, models), []
     if role == "backup":
         return _backup(names), []
     return _worker(names, TALKER if role == TALKER.name else VOCODER, models)
@@ -144,7 +148,8 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
     queues = [names.stream(queue) for queue in _QUEUES]
     logs = [names.stream(log.stream) for log in LOGS]
     publish = [
-        *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
+        *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO)),
+        *names.subjects(*_STEERED, *_TOLD, _PING),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
         *(names.key(bucket, ">") for bucket in _WRITTEN),
@@ -157,9 +162,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),
         *(f"$JS.ACK.{queue}.>" for queue in queues),
     ]
-    subscribe = names.subjects(
-        *_heard(AUDIO), *_asked(TEXT), "ctl.ping.*", "ctl.attached.*", *_TOLD
-    )
+    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), _PING, *_TOLD)
     return publish, subscribe
 
 
@@ -180,7 +183,6 @@ def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[st
         *_direct(map(names.bucket, (REPLICAS, LEASES, TOMBSTONES, *_DERIVED))),
         *_derivation(names, stage),
         *_api("CONSUMER.INFO", made),
-        *_api("CONSUMER.CREATE", [f"{one}.>" for one in made]),
         *_api("CONSUMER.MSG.NEXT", consumers),
         *(f"$JS.ACK.{one}.>" for one in consumers),
     ]
@@ -199,7 +201,9 @@ def _derivation(names: _Names, stage: Stage) -> list[str]:
     ]
 
 
-def _setup(names: _Names) -> list[str]:
+def _setup(names: _Names, models: Sequence[str]) -> list[str]:
+    """It alone makes consumers, because their maker chooses where they deliver."""
+    consumers = [one for stage in STAGES.values() for one in names.consumers(stage, models)]
     actions = ("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
     made = [subject for action in actions for subject in _api(action, names.all)]
     retired = names.stream(RETIRED_JOBS)
@@ -207,6 +211,8 @@ def _setup(names: _Names) -> list[str]:
         *made,
         *_api("STREAM.INFO", [retired]),
         *_api("STREAM.DELETE", [retired]),
+        *_api("CONSUMER.INFO", consumers),
+        *_api("CONSUMER.CREATE", [f"{one}.>" for one in consumers]),
         *(s for action in ("RESTORE", "DELETE") for s in _api(f"STREAM.{action}", names.kept)),
         *(f"$JS.SNAPSHOT.RESTORE.{kept}.>" for kept in names.kept),
         "$JS.API.INFO",  # whether the broker holds what its cluster does not know
@@ -252,47 +258,3 @@ def _api(action: str, names: Iterable[str]) -> list[str]:
 def _direct(streams: Iterable[str]) -> list[str]:
     """Reads of a stream that any replica answers, by a query and by a subject."""
     return [f"$JS.API.DIRECT.GET.{stream}{rest}" for stream in streams for rest in ("", ".>")]
-
-
-def accounts(prefix: str, models: Sequence[str]) -> str:
-    """The accounts of a broker's configuration; passwords are variables of its environment."""
-    users = "\n".join(_user(role, permissions(role, prefix, models), indent=6) for role in ROLES)
-    system = _user("system", permissions("system", prefix, models), indent=6)
-    return f"""\
-# Written by `antiphon bus accounts`. One user for each service, with what it needs and no more;
-# passwords are variables of the broker's environment. `system` watches disconnects, so that a dead
-# worker's jobs go on at once.
-
-accounts {{
-  SYS {{
-    users: [
-{system}
-    ]
-  }}
-  ANTIPHON {{
-    jetstream: enabled
-    users: [
-{users}
-    ]
-  }}
-}}
-system_account: SYS
-"""
-
-
-def _user(role: Role, rights: Permissions, indent: int) -> str:
-    publish = _list(rights.publish) if rights.publish else '{ deny: ">" }'
-    lines = [
-        f"{{ user: {role}, password: ${role.upper()}_PASSWORD,",
-        "  permissions: {",
-        f"    publish: {publish}",
-        f"    subscribe: {_list(rights.subscribe)}",
-        *(["    allow_responses: true"] if role != "system" else []),
-        "  } }",
-    ]
-    return "\n".join(" " * indent + line for text in lines for line in text.split("\n"))
-
-
-def _list(subjects: Iterable[str]) -> str:
-    items = "\n".join(f"      {json.dumps(subject)}" for subject in subjects)
-    return f"[\n{items}\n    ]"

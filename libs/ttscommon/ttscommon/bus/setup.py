@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import TypeVar
 
 import nats.js.errors
@@ -65,13 +66,20 @@ class Setup:
         self._jetstream = link.jetstream
         self._tuning = tuning
 
-    async def inspect(self) -> list[Finding]:
-        """What is not as these settings want it, for the user `setup`; raises BusUnavailable."""
-        retired = self._link.name(RETIRED_JOBS)
-        if await self._found(retired) is None:
-            return await self._findings()
-        finding = Finding(retired, ("was replaced by a stream for each stage",))
-        return [finding, *await self._findings()]
+    async def inspect(self, models: Sequence[str] = ()) -> list[Finding]:
+        """What is not as these settings want it, for the user `setup`; raises BusUnavailable.
+
+        models: those whose queues need a consumer.
+        """
+        retired, found = self._link.name(RETIRED_JOBS), await self._findings()
+        if await self._found(retired) is not None:
+            found.insert(0, Finding(retired, ("was replaced by a stream for each stage",)))
+        missing = [f.stream for f in found if f.missing]
+        for stage, model in product(STAGES.values(), models):
+            jobs, durable = self._link.name(stage.stream), self._link.name(stage.durable(model))
+            if jobs not in missing and not await self._has_consumer(jobs, durable):
+                found.append(Finding(durable, ("missing",), missing=True))
+        return found
 
     async def replicas(self) -> int:
         """Copies of each stream: as these settings say, or as it is; raises BusUnavailable."""
@@ -101,10 +109,21 @@ class Setup:
             log_.info("bus.waiting_for_streams", missing=[f.stream for f in findings])
             await asyncio.sleep(self._tuning.pause_s)
 
+    async def create_consumers(self, models: Sequence[str]) -> list[str]:
+        """The consumers of all stages' queues for `models`; returns the names of those made."""
+        every = list(product(STAGES.values(), models))
+        made = [await self._patiently(partial(self._make_consumer, *each)) for each in every]
+        return [
+            self._link.name(stage.durable(model))
+            for (stage, model), new in zip(every, made, strict=True)
+            if new
+        ]
+
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
         """Create the durable consumer that a stage's replicas share for `model`, if it is missing.
 
-        Raises BusUnavailable, or BusUnprepared where the broker is too old for it.
+        Where services have users of their own, only `setup` may. Raises BusUnavailable, or
+        BusUnprepared where the broker is too old for it.
         """
         await self._patiently(lambda: self._make_consumer(stage, model))
 
@@ -115,18 +134,30 @@ class Setup:
         except (*Unreachable, BusUnprepared) as error:
             log_.debug("consumer.unseen", model=model, error=reason(error))
 
-    async def _make_consumer(self, stage: Stage, model: str) -> None:
+    async def _make_consumer(self, stage: Stage, model: str) -> bool:
+        """False if it is there."""
         config = Layout(self._link.settings.prefix).consumer(stage, model)
         jobs = self._link.name(stage.stream)
+        if await self._has_consumer(jobs, config.durable_name or ""):
+            return False
         try:
-            await self._jetstream.consumer_info(jobs, config.durable_name or "")
+            await self._jetstream.add_consumer(jobs, config)
+        except nats.js.errors.BadRequestError as error:
+            reason_ = f"{error.description}; NATS 2.12 or later is needed"
+            raise BusUnprepared(f"{config.durable_name}: {reason_}") from error
+        except TimeoutError:
+            hint = f"antiphon bus migrate --model {model}"
+            log_.warning("consumer.missing", consumer=config.durable_name, made_by=hint)
+            raise
+        log_.info("consumer.made", stream=jobs, consumer=config.durable_name)
+        return True
+
+    async def _has_consumer(self, stream: str, durable: str) -> bool:
+        try:
+            await self._jetstream.consumer_info(stream, durable)
         except nats.js.errors.NotFoundError:
-            try:
-                await self._jetstream.add_consumer(jobs, config)
-            except nats.js.errors.BadRequestError as error:
-                reason_ = f"{error.description}; NATS 2.12 or later is needed"
-                raise BusUnprepared(f"{config.durable_name}: {reason_}") from error
-            log_.info("consumer.made", stream=jobs, consumer=config.durable_name)
+            return False
+        return True
 
     async def _apply(self, *, change: bool) -> list[str]:
         done = []

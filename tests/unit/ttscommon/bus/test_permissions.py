@@ -7,7 +7,8 @@ from itertools import zip_longest
 
 import pytest
 
-from ttscommon.bus.permissions import ROLES, Permissions, Role, accounts, permissions
+from ttscommon.bus.accounts import accounts
+from ttscommon.bus.permissions import ROLES, Permissions, Role, permissions
 
 WORKERS: tuple[Role, ...] = ("talker", "vocoder")
 SERVICES: tuple[Role, ...] = ("gateway", *WORKERS)
