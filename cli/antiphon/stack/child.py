@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from antiphon.stack.liveness import until_silent
 from antiphon.stack.reasons import reason_of
 from ttscommon.process.settings import PREFIX
 
@@ -34,12 +35,14 @@ log_ = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class RestartPolicy:
     """Seconds: the first pause before a restart, which doubles up to the longest; a life of
-    `stable_life_s` makes the next pause a first one again.
+    `stable_life_s` makes the next pause a first one again. `silent_s`: a gateway that answers
+    nothing for so long is killed, and started anew.
     """
 
     first_backoff_s: float = 0.1
     longest_backoff_s: float = 5.0
     stable_life_s: float = 10.0
+    silent_s: float = 6.0
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,12 @@ class Child:
         program: Program,
         on_line: Callable[[str, str], None],
         restarts: RestartPolicy = RestartPolicy(),
+        *,
+        answers: bool = False,
     ) -> None:
+        """`answers`: at its admin port, or it hangs."""
         self._restarts = restarts
+        self._answers = answers
         self.name = program.name
         self.ports: Ports = {}
         self.starts = 0
@@ -162,7 +169,7 @@ class Child:
         assert process.stdout is not None
         tasks = [
             asyncio.create_task(self._read_lines(process.stdout)),
-            asyncio.create_task(self._watch_for_ready(process)),
+            asyncio.create_task(self._watch(process)),
         ]
         try:
             return await process.wait()
@@ -185,6 +192,14 @@ class Child:
             text = line.decode("utf-8", "replace").rstrip()
             self._tail.append(text)
             self._on_line(self.name, text)
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Until it is ready, and then for a life that answers nothing any more."""
+        await self._watch_for_ready(process)
+        if self._answers and (port := self.ports.get("admin")) and process.returncode is None:
+            await until_silent(port, self._restarts.silent_s)
+            log_.error("child.hung", child=self.name, silent_s=self._restarts.silent_s)
+            self.kill()
 
     async def _watch_for_ready(self, process: asyncio.subprocess.Process) -> None:
         while process.returncode is None:

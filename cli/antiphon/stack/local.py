@@ -32,6 +32,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 # The default voice lies in the repository, whichever folder the command is given in.
 DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "vesper"
 
+_GATEWAY: Final = "gateway"
 # A talker and a vocoder in one process.
 _PAIR: Final = "antiphon.pair"
 
@@ -188,7 +189,7 @@ class LocalStack:
             await self._prepare()
         programs = self._services(folder)
         self._models = {program.name: program.models for program in programs if program.models}
-        services = [Child(program, self._on_line, self.config.restarts) for program in programs]
+        services = [self._child(program) for program in programs]
         for child in services:
             self._spawn(child)
         await self._until_ready(services)
@@ -304,7 +305,7 @@ class LocalStack:
         free = {**environ, f"{PREFIX}PORT": "0"}
         told = [environ, *[free] * (len(names) - 1)]
         programs = [
-            self._service("gateway", name, folder, own)
+            self._service(_GATEWAY, name, folder, own)
             for name, own in zip(names, told, strict=True)
         ]
         return programs[: self.config.gateways]
@@ -328,6 +329,11 @@ class LocalStack:
         own = self.config.environ.get(stage, {})
         every = {**common, **_bus_environ(self.bus), **environ, **own}
         return ServiceProgram(name, stage, folder, every)
+
+    def _child(self, program: ServiceProgram) -> Child:
+        """Jobs of a worker that hangs go on elsewhere; clients of a gateway have no second door."""
+        answers = program.module == _GATEWAY
+        return Child(program, self._on_line, self.config.restarts, answers=answers)
 
     def _spawn(self, child: Child) -> None:
         self.children[child.name] = child
