@@ -154,6 +154,29 @@ LISTENERS: Final = Dashboard(
                 ),
             },
         ),
+        Panel(
+            "Characters in a day, by tenant",
+            "short",
+            {"{{tenant}}": f"sum by (tenant) (increase(tts_characters_total{{{_LISTENER}}}[1d]))"},
+            help="With those of jobs. GET /v1/usage has exact sums.",
+        ),
+        Panel(
+            "Sound in a day, by tenant",
+            "s",
+            {
+                "{{tenant}}": (
+                    f"sum by (tenant) (increase(tts_audio_seconds_total{{{_LISTENER}}}[1d]))"
+                ),
+                "{{tenant}}, jobs": (
+                    f"sum by (tenant) (increase(tts_book_audio_seconds_total{{{_LISTENER}}}[1d]))"
+                ),
+            },
+        ),
+        Panel(
+            "Requests in a day, by tenant",
+            "short",
+            {"{{tenant}}": f"sum by (tenant) (increase(tts_streams_total{{{_LISTENER}}}[1d]))"},
+        ),
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,11 +25,13 @@ from gateway.requests import (
     RequestServices,
     ResumeTokens,
     Retention,
+    Usage,
 )
 from gateway.settings import GatewaySettings
 from gateway.sockets import AnySession, Sockets
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.errors import BusUnavailable
 
 _EXPOSED: Final = (
     "x-request-id",
@@ -65,6 +68,7 @@ class Gateway:
             self.context.catalogue,
             services.listeners,
             services.retention,
+            services.usage,
             self.exchange,
             self.desk,
             watch,
@@ -86,6 +90,8 @@ class Gateway:
         services.listeners.give_up_places()
         await services.admission.idle.wait()
         await asyncio.gather(*services.chores, return_exceptions=True)
+        with contextlib.suppress(BusUnavailable):  # the log says what is lost
+            await services.usage.store()
 
 
 def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics) -> Gateway:
@@ -105,7 +111,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
     watermark = None if settings.watermark is None else Perth.load(settings.watermark)
     services = RequestServices(
-        settings, bus, admission, metrics, tokens, listeners, retention, watermark
+        settings, bus, admission, metrics, tokens, listeners, retention, Usage(bus), watermark
     )
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)

@@ -48,9 +48,10 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.PASSING_DERIVED: 3600.0,
     subjects.BOOKS: _BOOKS_AGE_S,
     subjects.SESSIONS: 7200.0,
+    subjects.USAGE: 400 * 86_400.0,
 }
 # What a bucket's records may take together, where that is bounded: bytes, or a share of a log's.
-BUCKET_BYTES: Final[dict[str, int]] = {subjects.BOOKS: 64 << 20}
+BUCKET_BYTES: Final[dict[str, int]] = {subjects.BOOKS: 64 << 20, subjects.USAGE: 64 << 20}
 BUCKET_SHARES: Final[dict[str, float]] = {subjects.SESSIONS: 1 / 32}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {

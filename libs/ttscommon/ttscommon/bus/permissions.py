@@ -32,6 +32,7 @@ from ttscommon.wire.subjects import (
     TALKER,
     TEXT,
     TOMBSTONES,
+    USAGE,
     VOCODER,
     VOICES,
     Log,
@@ -45,14 +46,14 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup",
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
 _BUCKETS: Final = (
-    *(REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS),
+    *(REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, USAGE),
     *_DERIVED,
 )
 _RECORDINGS: Final = (RECORDINGS, PASSING_RECORDINGS)
 _STORES: Final = (*_RECORDINGS, BOOK_PARTS)
 _QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
 # What gateways keep for clients.
-_WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, *_DERIVED)
+_WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, USAGE, *_DERIVED)
 # Gateways ask their leaders for records.
 _ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS)
 _PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)

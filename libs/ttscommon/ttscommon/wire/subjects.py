@@ -59,6 +59,8 @@ BOOKS: Final = "books"
 BOOK_PARTS: Final = "book_parts"
 # Realtime sessions: what was said in them, and secrets that open one.
 SESSIONS: Final = "sessions"
+# What each key used: requests, characters and sound, by day.
+USAGE: Final = "usage"
 PASSING_DERIVED: Final = "derived_passing"
 RECORDINGS: Final = "recordings"
 PASSING_RECORDINGS: Final = "recordings_passing"

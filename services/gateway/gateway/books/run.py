@@ -166,6 +166,11 @@ class BookRun:
         seconds = len(sound.pcm) / record.order.sample_rate
         listener = self._context.services.metrics.listener(self.model, self.tenant)
         self._context.services.metrics.book_audio.labels(*listener).inc(seconds)
+        characters = len(self.portions[index].text)
+        self._context.services.metrics.characters.labels(*listener).inc(characters)
+        self._context.services.usage.count(
+            self.tenant, self.model, characters=characters, seconds=seconds
+        )
         self._news.set()
 
     def _failed(self, index: int, error: AntiphonError) -> None:

@@ -12,6 +12,7 @@ from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
 from gateway.requests.tokens import ResumeTokens
+from gateway.requests.usage import Usage
 from gateway.requests.voices import NewVoice, StoredVoice
 from gateway.requests.wishes import Wishes
 
@@ -33,6 +34,7 @@ __all__ = [
     "SpeechSpec",
     "StoredSession",
     "StoredVoice",
+    "Usage",
     "Wishes",
     "new_request_id",
 ]

@@ -31,6 +31,7 @@ class ListenerDelivery:
         self.accepted_s = time.monotonic()
         self._services = services
         self._source = source
+        self._characters = 0  # counted as use
         self._lead_s = 0.0  # of silence in front, which the client is not sent
         self._listener = services.metrics.listener(source.spec.model.name, source.spec.tenant)
 
@@ -77,10 +78,20 @@ class ListenerDelivery:
             heard_s = self._source.spec.stretch * self.account.position_s(now)
             await self._report(self._lead_s + self._source.heard_s + heard_s)
 
+    def begin(self) -> None:
+        """It is spoken: a request for its key, unless another connection's was."""
+        self._use(requests=int(self._source.fresh))
+
+    def text(self, characters: int) -> None:
+        """So many characters of its text have come in all."""
+        self._use(characters=characters - self._characters)
+        self._characters = characters
+
     def settle(self, outcome: str, characters: int, ended_s: float | None) -> None:
         """Count the request; `ended_s`: when its End came, if it came."""
         if self._source.spec.offline:
             return
+        self.text(characters)
         metrics, listener = self._services.metrics, self._listener
         metrics.streams.labels(outcome, str(self.viable).lower(), *listener).inc()
         metrics.characters.labels(*listener).inc(characters)
@@ -105,10 +116,23 @@ class ListenerDelivery:
         metrics, spec = self._services.metrics, self._source.spec
         metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
         metrics.audio.labels(*self._listener).inc(samples / spec.sample_rate)
+        self._use(seconds=samples / spec.sample_rate)
         if arrival.slack_s is not None:
             metrics.chunk("gateway", arrival.slack_s, before_s, spec.model.name)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
+
+    def _use(self, *, requests: int = 0, characters: int = 0, seconds: float = 0.0) -> None:
+        """Of its key; a job counts its portions when they are stored."""
+        spec = self._source.spec
+        if not spec.offline:
+            self._services.usage.count(
+                spec.tenant,
+                spec.model.name,
+                requests=requests,
+                characters=characters,
+                seconds=seconds,
+            )
 
     async def _report(self, position_s: float) -> None:
         request_id = self._source.request_id

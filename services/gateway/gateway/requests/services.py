@@ -12,6 +12,7 @@ from gateway.audio.watermark import BlockGrid, Perth
 from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
+from gateway.requests.usage import Usage
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
@@ -52,6 +53,7 @@ class RequestServices:
     tokens: ResumeTokens
     listeners: Listeners
     retention: Retention
+    usage: Usage
     watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)

@@ -195,6 +195,7 @@ class Speech:
             self.outcome = "error"
             with trace.use_span(self._span):
                 await source.begin(self._grant)
+            self.delivery.begin()
             self.outcome = "cancelled"
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
@@ -254,6 +255,7 @@ class Speech:
 
     async def handed(self, samples: int) -> None:
         """`samples` at the client's rate were just given to its connection."""
+        self.delivery.text(self.characters)
         await self.delivery.handed(samples, self._grant, self._span)
 
     def _end(self, end: End) -> None:

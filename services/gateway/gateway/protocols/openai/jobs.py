@@ -31,6 +31,7 @@ async def make(
     order, portions = await read_job(request, context, reader, tenant)
     quota = context.keys.jobs(tenant, context.settings.max_jobs)
     record = await shelf.add(tenant, order, portions, quota)
+    context.services.usage.count(tenant, order.model, requests=1)
     desk.wake()
     where = {"location": f"{_PATH}/{record.book_id}"}
     return JSONResponse(job_card(record, time.time()), 202, where)

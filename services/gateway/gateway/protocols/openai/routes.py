@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from gateway.errors import NotFound
 from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
-from gateway.protocols.openai import adapters, jobs, lexicons, lists, voices
+from gateway.protocols.openai import adapters, jobs, lexicons, lists, usage, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import default_first, model_card
@@ -26,6 +26,7 @@ router.include_router(voices.router)
 router.include_router(lexicons.router)
 router.include_router(adapters.router)
 router.include_router(jobs.router)
+router.include_router(usage.router)
 
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
