@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
 from ttscommon.engine.families import FAMILIES
 from ttscommon.engine.families.digest import digest_of
@@ -33,14 +34,15 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, given: str) -> Self:
-        """`name=TALKER` or `name=TALKER,codec=CODEC`, each a folder or `ORG/NAME` on the hub.
+        """`name=TALKER` or `name=TALKER,codec=CODEC`, each a folder or `ORG/NAME` on the hub; or
+        `name=VOICE` for a voice that is installed as a package.
 
         What is on the hub is downloaded here, also a codec that is published by itself and was not
         given. Raises CheckpointError.
         """
         name, places = named(given)
         where, _, codec = places.partition(_CODEC)
-        folder = find_checkpoint(where).resolve()
+        folder = _voice_package(where) or find_checkpoint(where).resolve()
         sound = codec_folder(folder, codec)
         return cls(name, folder, sound, digest_of(FAMILIES.of(folder).codec, sound))
 
@@ -60,6 +62,11 @@ def codec_folder(talker: Path, given: str = "") -> Path:
             f"{given} is a {codec.title} codec; {family.title} speaks to {family.codec.title}"
         )
     return folder
+
+
+def _voice_package(where: str) -> Path | None:
+    """A voice that is installed under this name; a folder of the name comes first."""
+    return None if Path(where).exists() else installed().get(where)
 
 
 def named(given: str) -> tuple[str, str]:

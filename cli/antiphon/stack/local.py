@@ -22,15 +22,13 @@ import structlog
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.checkpoints import Checkpoint, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
+from antiphon.stack.voices import VoiceMissing, default_voice
 from ttscommon.bus.preparation import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
 from ttscommon.wire.errors import AntiphonError
 
 Engine = Literal["torch", "fake"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-# The default voice lies in the repository, whichever folder the command is given in.
-DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "vesper"
 
 _GATEWAY: Final = "gateway"
 # A talker and a vocoder in one process.
@@ -61,6 +59,7 @@ class StackConfig:
     cannot be, and why.
     `pair`: as many processes as there are talkers, each of them a talker and a vocoder of the
     default voice, for stages that share a GPU.
+    `voice_dir`: None is the default voice that is installed.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
     """
 
@@ -74,7 +73,7 @@ class StackConfig:
     pair: bool = False
     engine: Engine = "torch"
     device: str = "cpu"
-    voice_dir: Path = DEFAULT_VOICE_DIR
+    voice_dir: Path | None = None
     models: tuple[Checkpoint, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     log_level: LogLevel = "info"
@@ -277,10 +276,11 @@ class LocalStack:
             gateway[f"{PREFIX}RESUME_SECRET"] = self._resume_secret
         engine = {
             f"{PREFIX}ENGINE": config.engine,
-            f"{PREFIX}VOICE_DIR": str(config.voice_dir),
             f"{PREFIX}DEVICE": config.device,
             **_ONE_THREAD,
         }
+        if config.engine == "torch":
+            engine[f"{PREFIX}VOICE_DIR"] = str(self._voice_dir())
         programs = self._gateway_programs(folder, gateway)
         counts = {"talker": config.talkers, "vocoder": config.vocoders}
         if config.pair:
@@ -294,10 +294,19 @@ class LocalStack:
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
             if program.stage == "talker":
-                environ[f"{PREFIX}LEXICON_DIR"] = str(config.voice_dir)
+                environ[f"{PREFIX}LEXICON_DIR"] = engine[f"{PREFIX}VOICE_DIR"]
             mine = [self._service(program.stage, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
         return programs
+
+    def _voice_dir(self) -> Path:
+        """Raises StackFailed."""
+        if self.config.voice_dir is not None:
+            return self.config.voice_dir
+        try:
+            return default_voice()
+        except VoiceMissing as error:
+            raise StackFailed(str(error)) from error
 
     def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
         """The first at the port that was asked for, the others at free ones."""
