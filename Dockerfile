@@ -18,6 +18,14 @@ ARG BASE=python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa
 FROM ${BASE} AS base
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 
+# What every package needs: their manifests alone, so that a change of code resolves nothing anew.
+FROM base AS manifests
+WORKDIR /src
+COPY libs libs
+COPY services services
+COPY cli cli
+RUN find . -type f ! -name pyproject.toml -delete
+
 # What builds: an environment with pip for itself, and one without for the service. Arguments come
 # after what does not depend on them, so that the services share it.
 FROM base AS build
@@ -31,26 +39,21 @@ ARG SERVICE
 ARG ACCELERATOR=cpu
 ARG TORCH_INDEX=""
 COPY requirements.txt requirements-dev.txt requirements-torch.txt ./
-COPY tools/torch_index.py tools/needs.py tools/locked.py tools/
+COPY tools/__init__.py tools/torch_index.py tools/packages.py tools/needs.py tools/locked.py tools/
 # Dependencies first: they change seldom, and torch is large. With what published checkpoints and
 # recordings of voices need. All but torch, whose builds have one version and many indexes, are
 # what the lock says by hash. The command line, which may know both stages, has the pair's program.
-COPY libs/ttscommon/pyproject.toml libs/ttscommon/
-COPY libs/ttsfamilies/pyproject.toml libs/ttsfamilies/
-COPY services/gateway/pyproject.toml services/gateway/
-COPY services/talker/pyproject.toml services/talker/
-COPY services/vocoder/pyproject.toml services/vocoder/
-COPY cli/pyproject.toml cli/
+COPY --from=manifests /src ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
     set -eu; \
     case ${SERVICE} in \
       gateway) packages="services/gateway[voices,mark]";; \
-      pair) packages="libs/ttsfamilies services/gateway[voices,mark,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
-      *) packages="libs/ttsfamilies services/${SERVICE}[checkpoints]";; \
+      pair) packages="services/gateway[voices,mark,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
+      *) packages="services/${SERVICE}[checkpoints]";; \
     esac; \
-    echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
-    /build/bin/python tools/needs.py libs/ttscommon ${packages} > needs.txt; \
+    /build/bin/python -m tools.needs --own ${packages} | sed 's/^/.\//' > packages.txt; \
+    /build/bin/python -m tools.needs ${packages} > needs.txt; \
     index=""; \
     if grep -q '^torch' needs.txt; then \
       index=$(/build/bin/python tools/torch_index.py --accelerator ${ACCELERATOR} --index "${TORCH_INDEX}"); \

@@ -43,7 +43,9 @@ CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,lite
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
-SERVING := libs/ttscommon libs/ttsfamilies services/gateway services/talker services/vocoder cli
+# Every package, found by its pyproject.toml.
+SERVING := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml \
+  cli/pyproject.toml voices/*/pyproject.toml install/pyproject.toml))
 TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)

@@ -14,21 +14,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
-from pathlib import Path
 from typing import Final
 
-from tools.needs import needs
+from tools.needs import needs, own
+from tools.packages import ROOT, packages
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-SERVE: Final = (
-    "libs/ttscommon",
-    "libs/ttsfamilies",
-    "services/gateway[opus]",
-    "services/talker",
-    "services/vocoder",
-    "cli",
-)
+SERVE: Final = ("install",)
 DEVELOP: Final = ("bench",)
 TRAIN: Final = ("training",)
 TOOLS: Final = (
@@ -61,6 +52,7 @@ BARE: Final = ("distillmos==0.9.1", "xls-r-sqa==0.1.0")
 # There is none for other systems, which test all but the kernels.
 LINUX: Final = ("triton",)
 TORCH: Final = "torch"
+OWN: Final = "antiphon-"
 _HASHED: Final = re.compile(r"^(\S+==\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M)
 
 
@@ -80,15 +72,14 @@ def main() -> None:
     write("requirements-image.txt", "What builds the images and takes their inventory.", image)
 
 
-def optional(packages: tuple[str, ...]) -> list[str]:
+def optional(given: tuple[str, ...]) -> list[str]:
     """What the packages can use but do not need; the tests cover it."""
     found: list[str] = []
-    for package in packages:
-        folder = package.partition("[")[0]
-        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-        for extra in project.get("optional-dependencies", {}).values():
-            found += extra
-    return sorted(set(found))
+    folders = own(given)
+    for package in packages().values():
+        if package.folder in folders:
+            found += [need for extra in package.extras.values() for need in extra]
+    return sorted({need for need in found if not need.startswith(OWN)})
 
 
 def resolve(requirements: list[str]) -> list[str]:

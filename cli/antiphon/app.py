@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -19,9 +20,10 @@ from antiphon import read as read_command
 from antiphon import up as up_command
 from antiphon.devices import GPU_START_S, require_device, unused_gpu
 from antiphon.environment import UnknownSetting, settings_in
+from antiphon.examples import examples
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
-from antiphon.stack.local import DEFAULT_VOICE_DIR
+from antiphon.stack.voices import VoiceMissing, default_voice
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 
@@ -57,14 +59,18 @@ class LogLevel(StrEnum):
 
 app.add_typer(bus.app, name="bus")
 app.add_typer(keys.app, name="keys")
-app.command()(listen.say)
-app.command()(listen.voices)
-app.command()(listen.models)
-app.command("read")(read_command.read)
-app.command()(detect.detect)
-app.command()(doctor.doctor)
-app.command("plan")(plan_command.plan)
-app.command("convert")(convert.command)
+_COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "say": listen.say,
+    "read": read_command.read,
+    "voices": listen.voices,
+    "models": listen.models,
+    "detect": detect.detect,
+    "doctor": doctor.doctor,
+    "plan": plan_command.plan,
+    "convert": convert.command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, epilog=examples(_name))(_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -83,7 +89,7 @@ def _root(
     """Streaming text-to-speech on this machine."""
 
 
-@app.command()
+@app.command(epilog=examples("up"))
 def up(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="HTTP port; 0 takes a free one.")
@@ -191,18 +197,23 @@ def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, st
     return tuple(found), left_out
 
 
-@app.command()
+@app.command(epilog=examples("calibrate"))
 def calibrate(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the curves.")] = Path(
         "curves"
     ),
     voice_dir: Annotated[
-        Path, typer.Option(exists=True, file_okay=False, help="The voice to measure.")
-    ] = DEFAULT_VOICE_DIR,
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="The voice to measure, if not vesper."),
+    ] = None,
 ) -> None:
     """Measure the engines' step times here, for `up --engine fake --curve` anywhere."""
+    try:
+        folder = voice_dir or default_voice()
+    except VoiceMissing as error:
+        raise typer.BadParameter(str(error), param_hint="--voice-dir") from error
     out.mkdir(parents=True, exist_ok=True)
-    environ = {**os.environ, f"{PREFIX}VOICE_DIR": str(voice_dir), "OMP_NUM_THREADS": "1"}
+    environ = {**os.environ, f"{PREFIX}VOICE_DIR": str(folder), "OMP_NUM_THREADS": "1"}
     for stage in _ENGINES:
         command = [sys.executable, "-m", f"{stage}.calibrate", str(out / f"{stage}.json")]
         if subprocess.run(command, env=environ, check=False).returncode:
@@ -219,7 +230,7 @@ def bench(context: typer.Context) -> None:
     try:
         from antiphon_bench.cli import app as bench_app
     except ImportError as error:
-        message = "[bold red]antiphon bench:[/] needs the bench package (`pip install ./bench`)"
+        message = r"[bold red]antiphon bench:[/] needs `pip install 'antiphon\[bench]'`"
         Console(stderr=True).print(message, highlight=False)
         raise typer.Exit(1) from error
     bench_app(context.args, prog_name="antiphon bench")

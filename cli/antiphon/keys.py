@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from antiphon import keyfile
+from antiphon import keyfile, lists
+from antiphon.examples import examples
 from antiphon.keyfile import KeyFileError
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ Name = Annotated[str, typer.Argument(help="Whose key it is: the tenant in metric
 File = Annotated[Path, typer.Option("--file", envvar="ANTIPHON_KEYS_FILE", help="The keys file.")]
 
 
-@app.command()
+@app.command(epilog=examples("keys make"))
 def make(
     name: Name,
     file: File = Path("keys.toml"),
@@ -57,7 +57,7 @@ def make(
     typer.echo(key)
 
 
-@app.command()
+@app.command(epilog=examples("keys rotate"))
 def rotate(
     name: Name,
     file: File = Path("keys.toml"),
@@ -73,7 +73,7 @@ def rotate(
     typer.echo(key)
 
 
-@app.command()
+@app.command(epilog=examples("keys revoke"))
 def revoke(name: Name, file: File = Path("keys.toml")) -> None:
     """Remove a key: its next request is refused."""
     with _edited():
@@ -83,17 +83,28 @@ def revoke(name: Name, file: File = Path("keys.toml")) -> None:
         typer.echo("that was the last one: no caller may speak, and no gateway can start", err=True)
 
 
-@app.command(name="list")
-def list_keys(file: File = Path("keys.toml")) -> None:
+@app.command(name="list", epilog=examples("keys list"))
+def list_keys(file: File = Path("keys.toml"), as_json: lists.Json = False) -> None:
     """Say whose keys there are, and what each may do."""
     with _edited():
         found = keyfile.tenants(_text(file))
     fields = [field for one in found.values() for field in one if "sha256" not in field]
     columns = list(dict.fromkeys(fields))
-    table = Table("name", *columns)
-    for name, rights in found.items():
-        table.add_row(name, *(str(rights.get(column, "")) for column in columns))
-    Console().print(table)
+    if as_json:
+        rows = [{"name": name, **_told(rights, columns)} for name, rights in found.items()]
+        lists.dump(rows)
+        return
+    lists.show(
+        ("name", *columns),
+        [(name, *(str(rights.get(one, "")) for one in columns)) for name, rights in found.items()],
+    )
+
+
+def _told(rights: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    """What a key may do, without its hash, as JSON has it."""
+    plain = (int, float, str, bool, list)
+    given = {name: rights[name] for name in columns if name in rights}
+    return {name: v if isinstance(v, plain) else str(v) for name, v in given.items()}
 
 
 def _text(file: Path) -> str:

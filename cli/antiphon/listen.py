@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final, NoReturn, TypeAlias
 
 import httpx
 import typer
 from rich.console import Console
-from rich.table import Table
 from websockets.exceptions import WebSocketException
 
-from antiphon import client, sinks, subtitles
+from antiphon import client, lists, sinks, subtitles
 from antiphon import models as models_command
 from antiphon import say as say_command
 
@@ -114,6 +114,7 @@ def _write_subtitles(
 def voices(
     language: Annotated[str, typer.Option(help="Only voices that speak it: en, pt-BR.")] = "",
     gender: Annotated[str, typer.Option(help="Only these: female, male, neutral.")] = "",
+    as_json: lists.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
 ) -> None:
@@ -122,31 +123,36 @@ def voices(
         found = asyncio.run(client.voices(url, key, language=language, gender=gender))
     except FAILURES as error:
         fail("voices", error)
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("voice", "name", "languages", "gender"):
-        table.add_column(column, style="bold cyan" if column == "voice" else "")
-    for voice in found:
-        table.add_row(voice.id, voice.name, ", ".join(voice.languages), voice.gender or "")
-    Console().print(table)
+    if as_json:
+        lists.dump([asdict(voice) for voice in found])
+        return
+    rows = [(one.id, one.name, ", ".join(one.languages), one.gender or "") for one in found]
+    lists.show(("voice", "name", "languages", "gender"), rows)
 
 
 def models(
     known: Annotated[
         bool, typer.Option("--known", help="List the families that are built in instead.")
     ] = False,
+    as_json: lists.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
 ) -> None:
     """List the models that are served now."""
-    console = Console()
+    if known and as_json:
+        lists.dump(models_command.known_plain())
+        return
     if known:
-        console.print(models_command.table(models_command.KNOWN, models_command.known()))
+        lists.show(models_command.KNOWN, models_command.known())
         return
     try:
         found = asyncio.run(client.models(url, key))
     except FAILURES as error:
         fail("models", error)
-    console.print(models_command.table(models_command.SERVED, models_command.served(found)))
+    if as_json:
+        lists.dump([asdict(model) for model in found])
+        return
+    lists.show(models_command.SERVED, models_command.served(found))
 
 
 def fail(command: str, error: Exception) -> NoReturn:

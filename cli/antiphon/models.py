@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
-
-from rich.table import Table
+from typing import Any, Final
 
 from antiphon.client import ServedModel
 from ttsfamilies.known import FAMILIES, FamilyFacts
 
-KNOWN: Final = ("family", "codec", "Hz", "frames/s", "accepts", "licence: code", "weights")
+KNOWN: Final = (
+    "family",
+    "codec",
+    "Hz",
+    "frames/s",
+    "accepts",
+    "licence of code",
+    "licence of weights",
+)
 SERVED: Final = ("model", "family", "Hz", "accepts")
 
 
 def known() -> list[tuple[str, ...]]:
     """A row of KNOWN for each family that is built in."""
     return [_facts(family) for family in FAMILIES]
+
+
+def known_plain() -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "family": family.name,
+            "title": family.title,
+            "codec": family.codec.title,
+            "sample_rate": family.codec.sample_rate,
+            "frame_rate_hz": family.codec.frame_rate_hz,
+            "accepts": family.accepts,
+            "licences": {
+                "code": _both(family.code, family.codec.code),
+                "weights": _both(family.weights, family.codec.weights),
+            },
+        }
+        for family in FAMILIES
+    ]
 
 
 def _facts(family: FamilyFacts) -> tuple[str, ...]:
@@ -39,16 +64,6 @@ def _both(talker: str, codec: str) -> str:
 def served(models: Iterable[ServedModel]) -> list[tuple[str, ...]]:
     """A row of SERVED for each model."""
     return [(m.id, m.family, str(m.sample_rate), ", ".join(m.accepts)) for m in models]
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """For a terminal."""
-    found = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
-    for head in heads:
-        found.add_column(head, style="bold cyan" if head == heads[0] else "")
-    for row in rows:
-        found.add_row(*row)
-    return found
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

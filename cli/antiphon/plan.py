@@ -112,7 +112,7 @@ def plan(
     try:
         from antiphon_bench.plan.errors import PlanError
     except ImportError as error:
-        message = "[bold red]antiphon plan:[/] needs the bench package (`pip install ./bench`)"
+        message = r"[bold red]antiphon plan:[/] needs `pip install 'antiphon\[bench]'`"
         Console(stderr=True).print(message, highlight=False)
         raise typer.Exit(1) from error
     try:

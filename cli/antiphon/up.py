@@ -17,6 +17,7 @@ from structlog.typing import WrappedLogger
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.child import Child
+from antiphon.stack.kernels import compile_missing
 from antiphon.stack.local import address
 from antiphon.stack.logview import LogView
 from ttscommon.process.settings import PREFIX
@@ -34,6 +35,7 @@ def run(config: StackConfig, console: Console, *, raw: bool) -> int:
     """Run until Ctrl-C or SIGTERM; returns the exit status."""
     view = LogView(console, config.log_level, raw=raw)
     log_through(view)
+    compile_missing(config.engine, console)
     try:
         return asyncio.run(_run(config, console, view))
     except (StackFailed, BrokerMissing) as error:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.local import DEFAULT_VOICE_DIR
+from antiphon.stack.voices import default_voice
 
 _TEXT: Final = "The tide is coming in."
 _STARTED: Final = "service.started"
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="starts to take the median of")
     parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--voice-dir", type=Path, default=DEFAULT_VOICE_DIR)
+    parser.add_argument("--voice-dir", type=Path, default=default_voice())
     parser.add_argument("--pair", action="store_true", help="both stages in one process")
     options = vars(parser.parse_args())
     runs = options.pop("runs")

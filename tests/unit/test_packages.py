@@ -15,7 +15,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.unit.test_imports import PACKAGES, ROOT, imported
+from tools import release
 from tools.locked import pins, read
+from tools.packages import Package, packages
 
 LOCKS: Final = (
     "requirements.txt",
@@ -153,6 +155,14 @@ def test_a_package_says_what_it_is(package: str) -> None:
 
 
 def test_all_packages_have_one_version() -> None:
-    versions = {project(package)["version"] for package in PACKAGES}
-    [version] = versions
+    """The chart as well, whose images are of its own version."""
+    [version] = set(release.versions().values())
     assert f"## {version}" in Path(ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("package", packages().values(), ids=lambda package: package.name)
+def test_a_package_takes_the_others_of_its_own_version_alone(package: Package) -> None:
+    [version] = set(release.versions().values())
+    asked = [Requirement(need) for need in package.asked(package.extras)]
+    ours = [need for need in asked if need.name in packages()]
+    assert [str(need.specifier) for need in ours] == [f"=={version}"] * len(ours)

@@ -20,6 +20,7 @@ from antiphon.reading.progress import SpeakingBar, bars, clock, complaints, intr
 from antiphon.reading.speaking import Server, Speaking
 from antiphon.reading.tracks import Layout, lay_out
 from antiphon.stack import LocalStack
+from antiphon.stack.kernels import compile_missing
 from antiphon.stack.logview import LogView
 from antiphon.up import log_through
 from gateway.audio.chaptered import Description, book_file
@@ -89,6 +90,7 @@ async def _server(order: Order, console: Console) -> AsyncIterator[tuple[str, Gu
         yield order.url, _as_it_is
         return
     assert order.own is not None
+    await asyncio.to_thread(compile_missing, order.own.engine, console)
     view = LogView(console, "error")
     log_through(view)
     stack = LocalStack(order.own, view.line)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
 from ttscommon.process.settings import PREFIX
 from ttsfamilies.base.digest import digest_of
@@ -37,7 +38,8 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, given: str) -> Self:
-        """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub.
+        """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub; or
+        `name=VOICE` for a voice that is installed as a package.
 
         What is on the hub is downloaded here, also a codec that is published by itself and was not
         given. Raises CheckpointError.
@@ -45,7 +47,8 @@ class Checkpoint:
         name, places = named(given)
         match = _PLACES.fullmatch(places)
         assert match is not None, "the first part takes whatever the others leave"
-        folder = find_checkpoint(match["where"]).resolve()
+        where = match["where"]
+        folder = _voice_package(where) or find_checkpoint(where).resolve()
         sound = codec_folder(folder, match["codec"] or "")
         digest = digest_of(FAMILIES.of(folder).codec, sound)
         return cls(name, folder, sound, digest, match["device"])
@@ -66,6 +69,11 @@ def codec_folder(talker: Path, given: str = "") -> Path:
             f"{given} is a {codec.title} codec; {family.title} speaks to {family.codec.title}"
         )
     return folder
+
+
+def _voice_package(where: str) -> Path | None:
+    """A voice that is installed under this name; a folder of the name comes first."""
+    return None if Path(where).exists() else installed().get(where)
 
 
 def named(given: str) -> tuple[str, str]:

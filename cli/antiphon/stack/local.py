@@ -23,15 +23,13 @@ import structlog
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.checkpoints import Checkpoint, of_stage, pairs_of, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
+from antiphon.stack.voices import VoiceMissing, default_voice
 from ttscommon.bus.preparation import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
 from ttscommon.wire.errors import AntiphonError
 
 Engine = Literal["torch", "fake"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-# The default voice lies in the repository, whichever folder the command is given in.
-DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "vesper"
 
 _GATEWAY: Final = "gateway"
 # A talker and a vocoder in one process.
@@ -62,6 +60,7 @@ class StackConfig:
     cannot be, and why.
     `pair`: a model has as many processes as there are talkers, each of them a talker and a
     vocoder, for stages that share a GPU.
+    `voice_dir`: None is the default voice that is installed.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
     """
 
@@ -75,7 +74,7 @@ class StackConfig:
     pair: bool = False
     engine: Engine = "torch"
     device: str = "cpu"
-    voice_dir: Path = DEFAULT_VOICE_DIR
+    voice_dir: Path | None = None
     models: tuple[Checkpoint, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     log_level: LogLevel = "info"
@@ -278,10 +277,11 @@ class LocalStack:
             gateway[f"{PREFIX}RESUME_SECRET"] = self._resume_secret
         engine = {
             f"{PREFIX}ENGINE": config.engine,
-            f"{PREFIX}VOICE_DIR": str(config.voice_dir),
             f"{PREFIX}DEVICE": config.device,
             **_ONE_THREAD,
         }
+        if config.engine == "torch":
+            engine[f"{PREFIX}VOICE_DIR"] = str(self._voice_dir())
         programs = self._gateway_programs(folder, gateway)
         counts = {"talker": config.talkers, "vocoder": config.vocoders, "pair": config.talkers}
         if config.pair:
@@ -295,13 +295,22 @@ class LocalStack:
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
             if program.stage != "vocoder":
-                environ[f"{PREFIX}LEXICON_DIR"] = str(config.voice_dir)
+                environ[f"{PREFIX}LEXICON_DIR"] = engine[f"{PREFIX}VOICE_DIR"]
             module = program.stage
             if program.stage == "pair":
                 module, environ = _PAIR, {**environ, **self._of_stages()}
             mine = [self._service(module, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
         return _sharing(programs)
+
+    def _voice_dir(self) -> Path:
+        """Raises StackFailed."""
+        if self.config.voice_dir is not None:
+            return self.config.voice_dir
+        try:
+            return default_voice()
+        except VoiceMissing as error:
+            raise StackFailed(str(error)) from error
 
     def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
         """The first at the port that was asked for, the others at free ones."""

@@ -77,7 +77,7 @@ def test_up_runs_the_default_stack(started: list[StackConfig]) -> None:
     assert runner.invoke(app, ["up"]).exit_code == 0
     assert started[0].port == 8000
     assert started[0].engine == "torch"
-    assert started[0].voice_dir.is_dir()
+    assert started[0].voice_dir is None
 
 
 def test_up_gives_each_fake_engine_its_curve(started: list[StackConfig], tmp_path: Path) -> None:

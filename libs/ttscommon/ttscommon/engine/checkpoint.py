@@ -26,6 +26,7 @@ VAE: Final = f"audiovae{TENSORS}"
 CODEC_FILE: Final = "mimi_name"
 """In a config.json of Kyutai's: the file of the codec."""
 _CODEC: Final = "codec"  # where it lies beside its talker
+_VOCODER: Final = "vocoder"  # likewise, in voices that `training/` makes
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -153,8 +154,9 @@ def _codec_files(folder: Path) -> list[Path]:
             return [config, folder / named_file(config, CODEC_FILE)]
         if (folder / VAE).exists():
             return [config, folder / VAE]
-        if (apart := folder / f"{_CODEC}{TENSORS}").exists():
-            return [config, apart]
+        for stem in (_CODEC, _VOCODER):
+            if (apart := folder / f"{stem}{TENSORS}").exists():
+                return [config, apart]
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]

@@ -2,32 +2,50 @@
 
     python -m ttscommon.engine.kernels.ahead
 
-Setups and images run it, so that no process compiles when it starts. Kernels are compiled when
-their module is imported, and such a module's name ends in `_numba`.
+Setups and images run it, and `antiphon up` does where they did not, so that no service compiles
+when it starts. Kernels are compiled when their module is imported, and such a module's name ends in
+`_numba`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
-_PACKAGES: Final = ("ttscommon", "ttsfamilies")
+from ttscommon.engine.kernels import kept
 
 
 def modules() -> Iterator[str]:
-    """Names of all modules with such kernels in what is installed of our packages."""
-    for package in _PACKAGES:
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            continue
-        folder = Path(spec.origin).parent
-        for path in sorted(folder.rglob("*_numba.py")):
-            yield ".".join((package, *path.relative_to(folder).with_suffix("").parts))
+    """Names of all modules with such kernels."""
+    return (name for name, _ in kept.sources())
+
+
+def compiled() -> bool:
+    """Whether all of them are compiled already."""
+    return kept.complete(kept.sources()).exists()
+
+
+def compile_all() -> None:
+    """Import each of them, and say in the folder that all are there."""
+    found = list(kept.sources())
+    _without_fractions(path for _, path in found)
+    for name, _ in found:
+        import_module(name)
+    mark = kept.complete(found)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _without_fractions(paths: Iterable[Path]) -> None:
+    """numba compiles again where a file's time is another, and layers of images keep seconds."""
+    for path in paths:
+        about = path.stat()
+        with contextlib.suppress(OSError):
+            os.utime(path, (about.st_atime, int(about.st_mtime)))
 
 
 if __name__ == "__main__":
-    for name in modules():
-        import_module(name)
+    compile_all()

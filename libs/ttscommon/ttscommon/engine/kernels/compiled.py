@@ -4,8 +4,7 @@ A small step of a talker costs more in calls than in arithmetic: each operation 
 microseconds to begin. A loop here does what a dozen of them did.
 
 Kernels name the types of their arguments and are compiled when their module is imported, never
-while a listener waits. What numba made is kept in NUMBA_CACHE_DIR: by default in the environment,
-as `ahead` left it there, or where that cannot be written, as in an image, in a copy of it.
+while a listener waits. What numba made is kept in NUMBA_CACHE_DIR, by default the folder of `kept`.
 
 Sums may be taken in any order that their length alone decides, so that vectors can be used; a
 row's bits therefore do not depend on its neighbours. Numbers that are not finite stay what they
@@ -14,17 +13,15 @@ are.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+
+from ttscommon.engine.kernels import kept
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,43 +44,8 @@ def _features() -> set[str]:
     return set(next((line for line in lines if line.startswith("flags")), "").split())
 
 
-def _choose_folder() -> None:
-    """numba reads only where it could write, and notices a change of a kernel's own file alone, so
-    that the folder is another one for each version of this file.
-    """
-    version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    made = Path(sys.prefix, "share", "antiphon", "kernels", version)
-    if not _writable(made):
-        made = _copied(
-            made, Path(tempfile.gettempdir(), f"antiphon-kernels-{os.getuid()}-{version}")
-        )
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(made))
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
-
-
-def _copied(made: Path, folder: Path) -> Path:
-    """What is kept is trusted as code is, so a folder that another user made is not read."""
-    if folder.is_dir() and folder.stat().st_uid == os.getuid():
-        return folder
-    copied = Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
-    if made.is_dir():
-        shutil.copytree(made, copied, dirs_exist_ok=True)
-        copied.chmod(0o700)  # copied as well
-    try:
-        return copied.rename(folder)
-    except OSError:  # another process was first
-        return copied
-
-
 _choose_target()
-_choose_folder()
+os.environ.setdefault("NUMBA_CACHE_DIR", str(kept.folder()))
 
 # Behind what numba reads when it is imported.
 import numba  # noqa: E402

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels import compiled
+from ttscommon.engine.kernels import ahead, compiled, kept
 from ttscommon.engine.kernels.ahead import modules
 
 
@@ -55,10 +55,10 @@ def test_kernels_are_copied_where_they_can_be_written(tmp_path: Path) -> None:
     made, folder = tmp_path / "made", tmp_path / "own"
     (made / "kernels").mkdir(parents=True)
     (made / "kernels" / "a.nbi").write_bytes(b"index")
-    assert compiled._copied(made, folder) == folder
+    assert kept.copied(made, folder) == folder
     assert (folder / "kernels" / "a.nbi").read_bytes() == b"index"
     assert folder.stat().st_mode & 0o077 == 0
-    assert compiled._copied(tmp_path / "none", folder) == folder
+    assert kept.copied(tmp_path / "none", folder) == folder
 
 
 def test_a_folder_of_another_user_is_not_read(
@@ -68,6 +68,29 @@ def test_a_folder_of_another_user_is_not_read(
     folder.mkdir()
     (folder / "a.nbi").write_bytes(b"strange")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    found = compiled._copied(tmp_path / "none", folder)
+    found = kept.copied(tmp_path / "none", folder)
     assert found != folder
     assert not list(found.iterdir())
+
+
+def test_the_environments_variable_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert kept.folder() == tmp_path
+
+
+def test_what_an_image_brings_along_counts_as_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The layers of an image keep times of files in whole seconds."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    source = tmp_path / "a_numba.py"
+    source.touch()
+    os.utime(source, (1.0, 1_000_000_000.75))
+    mark = kept.complete([("a", source)])
+    ahead._without_fractions([source])
+    assert source.stat().st_mtime == 1_000_000_000.0
+    assert kept.complete([("a", source)]) == mark
+    source.write_text("other")
+    assert kept.complete([("a", source)]) != mark

@@ -1,0 +1,64 @@
+"""Lists on standard output: a table where one fits, a paragraph for each row where none does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row: TypeAlias = Sequence[str]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="For programs: as JSON.")]
+
+_GAP: Final = 3
+_INDENT: Final = 2
+_NARROWEST: Final = 20
+_FIRST: Final = "bold cyan"
+
+
+def show(heads: Row, rows: Sequence[Row], console: Console | None = None) -> None:
+    """Print rows of cells; the first cell names its row. In a pipe there are 80 columns, or as many
+    as COLUMNS says.
+    """
+    console = console or Console()
+    widths = (max(map(len, column)) for column in zip(heads, *rows, strict=True))
+    if sum(widths) + _GAP * (len(heads) - 1) <= console.width:
+        console.print(_table(heads, rows), highlight=False)
+        return
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        _paragraph(heads, row, console)
+
+
+def dump(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows as JSON."""
+    typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+def _table(heads: Row, rows: Sequence[Row]) -> Table:
+    found = Table(box=None, header_style="dim", pad_edge=False, padding=(0, _GAP, 0, 0))
+    for head in heads:
+        found.add_column(head, style=_FIRST if head == heads[0] else "", no_wrap=True)
+    for row in rows:
+        found.add_row(*map(Text, row))
+    return found
+
+
+def _paragraph(heads: Row, row: Row, console: Console) -> None:
+    """The name, and below it a line for each cell that says something."""
+    console.print(Text(row[0], style=_FIRST))
+    edge = _INDENT + max(map(len, heads[1:])) + _GAP
+    for head, cell in zip(heads[1:], row[1:], strict=True):
+        first, *others = wrap(cell, max(console.width - edge, _NARROWEST)) or [""]
+        if not first:
+            continue
+        name = Text(" " * _INDENT + head.ljust(edge - _INDENT), style="dim")
+        console.print(name.append(first, style="not dim"), soft_wrap=True, highlight=False)
+        for line in others:
+            console.print(Text(" " * edge + line), soft_wrap=True, highlight=False)

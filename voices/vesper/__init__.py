@@ -1,0 +1,1 @@
+"""The voice vesper; its files lie beside this one."""
