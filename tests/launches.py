@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ttscommon.engine.device.device import Device, DeviceEvent, Host, Recorded, Work
 from ttscommon.engine.kernels.choice import only
 
 META: Final = torch.device("meta")
@@ -134,3 +135,29 @@ def counted(kernels: Mapping[str, Bytes] | None = None) -> Iterator[Launches]:
         counting,
     ):
         yield counting
+
+
+class WithoutValues(Device):
+    """A device whose tensors have shapes alone: a read of a value, or a shape that hangs on one,
+    raises.
+    """
+
+    where = META
+
+    def __init__(self) -> None:
+        self._host = Host()
+
+    def submit(self, work: Work) -> None:
+        work()
+
+    def mark(self) -> DeviceEvent:
+        return self._host.mark()
+
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
+        return Recorded(lambda: None, work())
+
+    def aside(self) -> AbstractContextManager[object]:
+        return self._host.aside()
+
+    def pinned(self, size: int) -> Tensor:
+        return self._host.pinned(size)

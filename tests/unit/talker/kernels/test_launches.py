@@ -12,7 +12,8 @@ from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.runners.computation import Rows
 from talker.runners.device_cache import DeviceCache
-from tests.launches import META, Launches, counted
+from talker.runners.device_runner import DeviceRunner
+from tests.launches import META, Launches, WithoutValues, counted
 from tests.unit.talker.models.qwen3_tts.test_on_a_device import fields, zeros
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 
@@ -62,3 +63,16 @@ def test_a_step_whose_codes_come_pass_after_pass_launches_no_more_than_this(rows
     assert launches.count <= MOST_IN_PASSES, launches.names.most_common(20)
     assert launches.names["attend_frames"] == 15 * 5
     assert launches.names["clone"] <= 5, "nothing is copied to be contiguous"
+
+
+def test_every_shape_that_is_recorded_is_computed_by_kernels() -> None:
+    """Steps, prompts, and turns of both."""
+    family = published()
+    runner = DeviceRunner(family, 4, 512, WithoutValues())
+    with counted() as launches:
+        runner.record(4, 64)
+    assert launches.names["sample_rows"] > 0
+    assert launches.names["attend_tiles"] > 0
+    assert runner.mixed is not None
+    for kind in (runner.decodes, runner.mixed.prompts, runner.mixed.steps, runner.mixed.frames):
+        assert kind._launches._recorded, type(kind).__name__

@@ -21,8 +21,8 @@ pytest.importorskip("triton")
 SMALL = replace(SIZES, upsample_rates=(2, 3, 2, 2), num_hidden_layers=1)
 STATES = 3
 # Real frames of the rows of each launch, in the slots below; the ring holds 4 steps.
-LENGTHS = ((2, 1), (6, 3), (1, 6), (3, 0))
-SLOTS = ((2, 0), (2, 0), (0, 2), (2, 0))
+LENGTHS = ((2, 1), (6, 3), (1, 6), (3, 0), (1, 1))
+SLOTS = ((2, 0), (2, 0), (0, 2), (2, 0), (0, 2))
 
 
 def net(dtype: torch.dtype) -> CodecDecoder:

@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from antiphon_bench.synthetic.qwen3_tts.sizes import codec_config
-from tests.launches import META, Launches, counted, size_of
+from tests.launches import META, Launches, WithoutValues, counted, size_of
 from vocoder.codecs.kernels.rows import StateRows
 from vocoder.codecs.qwen3_tts.config import CodecConfig
+from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.fused import FusedDecoder
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.stream import Windows
+from vocoder.codecs.room import DeviceLimits
 
 pytest.importorskip("triton")
 
@@ -68,3 +71,19 @@ def test_a_step_of_the_codec_launches_and_moves_no_more_than_this() -> None:
     assert launches.count <= MOST_LAUNCHES, launches.names.most_common(20)
     moved = launches.total_bytes / (ROWS * FRAMES)
     assert moved <= MOST_BYTES_A_FRAME, launches.bytes.most_common(20)
+
+
+@pytest.mark.parametrize("windows", [None, Windows()], ids=["exact", "windows"])
+def test_every_shape_that_is_recorded_is_computed_by_kernels(windows: Windows | None) -> None:
+    """A row of one frame was refused: torch calls any strides of a size of 1 contiguous."""
+    device, room = WithoutValues(), DeviceLimits()
+    codec = Qwen3DeviceCodec("m", published(), 24_000, device, room, windows)
+    shapes = codec.shapes.expected()
+    assert {shape.frames for shape in shapes} >= ({1, 2} if windows is None else {32})
+    for shape in shapes:
+        with counted() as launches:
+            recorded = codec.launches.recorded(shape)
+        assert launches.names["attend_rings"] == codec._net.transformer.config.layers
+        assert recorded.result.layout is not None
+        told = recorded.result.layout.fields["samples"]
+        assert told[0] == (shape.frames * codec.spec.samples_per_frame,)
