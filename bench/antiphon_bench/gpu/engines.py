@@ -18,7 +18,7 @@ from talker.engine.sizing import block_bytes
 from talker.family.blocks import blocks_for
 from talker.kernels.attention import prompt_tiles
 from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.shared.depth import DepthTransformer, Picks
+from talker.models.shared.depth import Picks
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.launches import TABLE, Shape
 from talker.sampling import Noise, Rules, Settings, draw_ids
@@ -174,7 +174,7 @@ class Engines:
 
     CHECKS: Final = (
         *("attention", "attention of a prompt", "attention 16/8/128"),
-        *("attention of a prompt 16/8/128", "sampling", "predictor", "frame in one launch"),
+        *("attention of a prompt 16/8/128", "sampling", "predictor"),
         "recorded",
         *("codec", "codec against the CPU", "codec across shapes"),
     )
@@ -227,20 +227,6 @@ class Engines:
         codes = net.residuals(hidden, first, greedy)
         with only("torch"):
             plain = net.residuals(hidden, first, greedy)
-        return float((codes != plain).float().mean())
-
-    def _check_frame_in_one_launch(self) -> float:
-        """Share of residual codes that one launch draws otherwise than pass after pass, cold."""
-        net, where = self.family._net, self.subject.device.where
-        dim, g = net.config.talker_config.hidden_size, torch.Generator(where).manual_seed(0)
-        hidden = torch.randn(32, dim, generator=g, dtype=self.subject.dtype, device=where)
-        numbers = torch.arange(32, device=where)
-        settings = Settings(torch.zeros(32, device=where))
-        pick = Picks(settings, settings, Noise(numbers, numbers))
-        before, net.predictor.whole = net.predictor.whole, True
-        codes = net.residuals(hidden, numbers, pick)
-        net.predictor.whole = before
-        plain = DepthTransformer.forward(net.predictor, hidden, net.codec(numbers), pick)
         return float((codes != plain).float().mean())
 
     def _check_recorded(self) -> float:

@@ -97,7 +97,6 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             adapters=settings.adapters,
             adapter_rank=settings.adapter_rank,
             codec=settings.codec_dir,
-            frame_in_one_launch=settings.frame_in_one_launch,
         )
     _describe_adapters(settings, family)
     guards = settings.runaway_guard and family.signs is not None

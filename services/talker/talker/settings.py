@@ -46,11 +46,6 @@ class TalkerSettings(StageSettings):
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.
     """
-    frame_in_one_launch: bool = False
-    """On a device, Qwen3's codes of a frame are drawn by one kernel whose programs wait for each
-    other, in place of a pass each. No GPU has run it: let `antiphon bench gpu check` compare both
-    first.
-    """
     adapters: int = Field(default=0, ge=0, le=256)
     """Low-rank adapters (LoRA) that the talker holds at once; 0 serves none. On a device their
     places are made at the start, each as large as the highest rank.

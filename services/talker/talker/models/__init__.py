@@ -32,11 +32,10 @@ def load(
     adapters: int = 0,
     adapter_rank: int = MOST_RANK,
     codec: Path | None = None,
-    frame_in_one_launch: bool = False,
 ) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads, lexicon, codec, frame_in_one_launch: see ModelOptions. device: "cpu", "cuda" or "cuda:1";
+    pads, lexicon, codec: see ModelOptions. device: "cpu", "cuda" or "cuda:1";
     checkpoints run in bfloat16 on a GPU. adapters: how many are held at once, of ranks up
     to `adapter_rank`. Raises VoiceError, which for an unknown family lists the known ones, or
     DeviceError. torch is imported only for families that use it.
@@ -45,9 +44,8 @@ def load(
 
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
-    model = _loader(FAMILIES.of(folder).name)(
-        name, folder, ModelOptions(pads, where, lexicon, codec, frame_in_one_launch)
-    )
+    options = ModelOptions(pads, where, lexicon, codec)
+    model = _loader(FAMILIES.of(folder).name)(name, folder, options)
     model.compute_on(where)
     if adapters:
         model.adapt(adapters, adapter_rank)

@@ -18,14 +18,13 @@ class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
     CPU. lexicon: the folder of the English lexicon, for voices that bring none. codec: the folder
     of the codec, where that is published by itself, for families whose talker encodes recordings
-    with it. frame_in_one_launch: see CodePredictor.whole.
+    with it.
     """
 
     pads: bool = False
     device: Device | None = None
     lexicon: Path = LEXICON
     codec: Path | None = None
-    frame_in_one_launch: bool = False
 
     @property
     def place(self) -> str:

@@ -19,7 +19,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from talker.kernels import attention_triton, cache_triton, frame_triton, predictor_triton
+from talker.kernels import attention_triton, cache_triton, frame_triton
 from talker.sampling import draw_triton
 from ttscommon.engine.kernels import blocks_triton, experts_triton, lora_triton
 from vocoder.codecs.kernels import behind_triton, ring_triton
@@ -93,17 +93,6 @@ _FRAME: Final = {
     **dict.fromkeys((f"{one}_{of}" for one in "qkv" for of in ("row", "new")), "i32"),
     **dict.fromkeys(("scale", "eps"), "fp32"),
 }
-_PREDICT: Final = {
-    **dict.fromkeys(("inputs", "codes", "project", "project_bias", "attention_norm"), "*bf16"),
-    **dict.fromkeys(("qkv", "out", "mlp_norm", "gate_up", "down", "norm", "heads"), "*bf16"),
-    **dict.fromkeys(("x", "attended", "risen"), "*bf16"),
-    **dict.fromkeys(("q_norm", "k_norm", "cosines", "sines", "product", "logits"), "*fp32"),
-    **dict.fromkeys(("keys", "values", "temperatures", "top_ps"), "*fp32"),
-    **dict.fromkeys(("drawn", "seeds", "frames", "top_ks"), "*i64"),
-    "arrived": "*i32",
-    "eps": "fp32",
-    **dict.fromkeys(("rows", "begin", "end"), "i32"),
-}
 _BEHIND: Final = {
     **dict.fromkeys(("x", "bias", "added", "added_bias", "alpha", "inverse"), "*fp32"),
     **dict.fromkeys(("summed_out", "out", "tails"), "*fp32"),
@@ -133,26 +122,6 @@ _OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS"
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
-_WHOLE_FRAME: Final = {
-    "LAYERS": 5,
-    "RESIDUALS": 15,
-    "OUTER": 2048,
-    "DIM": 1024,
-    "HEADS": 16,
-    "KV_HEADS": 8,
-    "HALF": 64,
-    "HIDDEN": 3072,
-    "VOCABULARY": 2048,
-    "POSITIONS": 16,
-    "STEP": 128,
-    "WIDE": 32,
-    "NARROW": 16,
-    "HAS_PROJECT": True,
-    "HAS_BIAS": True,
-    "HAS_TOP_K": True,
-    "HAS_TOP_P": True,
-    "PRECISION": None,
-}
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
 _CODEC: Final = {"HEADS": 16, "KV_HEADS": 16, "DIM": 64, "DIM_BLOCK": 64, "GROUP": 1}
 _QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
@@ -190,11 +159,6 @@ CASES: Final = (
         frame_triton.attend_frames,
         _FRAME,
         {**_PREDICTOR, **_TURNED, "NEW": 1},
-    ),
-    *(
-        (f"whole frame, {rows} rows", predictor_triton.predict_frames, _PREDICT, sizes)
-        for rows in (16, 32)
-        for sizes in ({**_WHOLE_FRAME, "ROWS": rows, "STEP": 64},)
     ),
     (
         *("tail, snake", behind_triton.put_behind_tails, _BEHIND),
@@ -241,10 +205,7 @@ CASES: Final = (
 
 
 # Of kernels that their callers give other warps or stages than there are by default.
-_OPTIONS: Final = {
-    "sample": {"num_warps": 8},
-    **{f"whole frame, {rows} rows": predictor_triton.SHAPE for rows in (16, 32)},
-}
+_OPTIONS: Final = {"sample": {"num_warps": 8}}
 # What a launch finds of pointers, and Triton then knows: memory is handed out so.
 _ALIGNED: Final = [["tt.divisibility", 16]]
 _TOOLS: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"

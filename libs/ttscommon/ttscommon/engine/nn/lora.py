@@ -204,11 +204,6 @@ class AdapterBank:
             del self._digests[digest]
 
 
-def adapted(net: nn.Module) -> bool:
-    """Whether a bank adds to the products of this network."""
-    return any(type(m) in _LINEARS and m._forward_hooks for m in net.modules())
-
-
 def _whole(rank: int) -> int:
     """With zeros: odd sizes are those at which libraries turn to other kernels."""
     return -(-rank // _RANK_TILE) * _RANK_TILE

@@ -10,6 +10,4 @@ from talker.models.qwen3_omni.family import Qwen3Omni
 
 def load(name: str, folder: Path, how: ModelOptions) -> Qwen3Omni:
     """A checkpoint's folder as model `name`; raises CheckpointError."""
-    family = Qwen3Omni.load(name, folder, device=how.place, dtype=how.dtype)
-    family.draw_whole_frames(how.frame_in_one_launch)
-    return family
+    return Qwen3Omni.load(name, folder, device=how.place, dtype=how.dtype)

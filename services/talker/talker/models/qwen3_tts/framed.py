@@ -46,10 +46,6 @@ class FramedTalker(TalkerModel, TwoPartComputation):
             "samples": ((), torch.bool),
         }
 
-    def draw_whole_frames(self, yes: bool) -> None:
-        """See CodePredictor.whole."""
-        self._frames.predictor.whole = yes
-
     def rows(self, ids: Callable[[], Tensor]) -> AbstractContextManager[None]:
         """See AdaptingModel, for those that are."""
         del ids

@@ -10,6 +10,4 @@ from talker.models.qwen3_tts.family import Qwen3Tts
 
 def load(name: str, folder: Path, how: ModelOptions) -> Qwen3Tts:
     """A checkpoint's folder as model `name`; raises CheckpointError."""
-    family = Qwen3Tts.load(name, folder, pads=how.pads, device=how.place, dtype=how.dtype)
-    family.draw_whole_frames(how.frame_in_one_launch)
-    return family
+    return Qwen3Tts.load(name, folder, pads=how.pads, device=how.place, dtype=how.dtype)

@@ -5,13 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from talker.kernels.predictor import predict
-from talker.kernels.stacked import Stacked, fits
 from talker.models.qwen3_tts.config import BackboneConfig
-from talker.models.shared.depth import CodeDraw, DepthTransformer, Picks
-from ttscommon.engine.kernels.choice import use_triton
+from talker.models.shared.depth import DepthTransformer
 from ttscommon.engine.nn import DecoderConfig, RopeConfig
-from ttscommon.engine.nn.lora import adapted
 
 
 def predictor_config(c: BackboneConfig) -> DecoderConfig:
@@ -37,10 +33,7 @@ class CodePredictor(DepthTransformer):
     """Decoder, one embedding table and one head for each residual codebook.
 
     codes: [residual codebooks * vocabulary, talker dim]; heads: [residuals, vocabulary, dim].
-    whole: on a device, the codes of a frame come from one launch (docs/decisions/0160).
     """
-
-    whole = False
 
     def __init__(self, c: BackboneConfig) -> None:
         super().__init__(predictor_config(c), c.codebooks - 1)
@@ -50,8 +43,6 @@ class CodePredictor(DepthTransformer):
         same = c.hidden_size == p.hidden_size
         self.project = nn.Identity() if same else nn.Linear(c.hidden_size, p.hidden_size)
         self.heads = nn.Parameter(torch.empty(self.residuals, p.vocab_size, p.hidden_size))
-        self._fits = fits(self.decoder.config, c.hidden_size, p.vocab_size, self.residuals)
-        self._stacked: Stacked | None = None
 
     def embed(self, codes: Tensor, codebook: int) -> Tensor:
         """Codes [rows] of one residual codebook (1 is the first) -> [rows, talker dim]."""
@@ -64,14 +55,3 @@ class CodePredictor(DepthTransformer):
 
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1]
-
-    def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
-        """See DepthTransformer, and `whole`; adapters stand between the parts of a launch."""
-        if not (self.whole and self._fits and isinstance(pick, Picks) and use_triton(hidden)):
-            return super().forward(hidden, first, pick)
-        if adapted(self.decoder):
-            return super().forward(hidden, first, pick)
-        if self._stacked is None:
-            parts = self.codes.weight, self.heads
-            self._stacked = Stacked.of(self.decoder, self.project, *parts)
-        return predict(self._stacked, torch.stack((hidden, first)), pick.noise, pick.depth)

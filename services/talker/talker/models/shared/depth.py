@@ -30,11 +30,11 @@ class Picks:
     """Draws codebook after codebook of one frame, the first by the talker's settings."""
 
     def __init__(self, talker: Settings, depth: Settings, noise: Noise) -> None:
-        self._talker, self.depth, self.noise = talker, depth, noise
+        self._talker, self._depth, self._noise = talker, depth, noise
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        settings = self.depth if codebook else self._talker
-        return draw_alone(logits, self.noise, codebook, settings, rules)
+        settings = self._depth if codebook else self._talker
+        return draw_alone(logits, self._noise, codebook, settings, rules)
 
 
 class Scratch:
