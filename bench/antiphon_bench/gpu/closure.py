@@ -25,8 +25,11 @@ OURS: Final = {
 ROOTS: Final = ("antiphon", "antiphon-bench", "tokenizers")
 # There already, with all that they need themselves.
 PRESENT: Final = frozenset({"torch", "triton"})
-# What no measurement imports: plots, checkpoints from a hub, the default voice's sentences.
-LEFT_OUT: Final = frozenset({"matplotlib", "cycler", "huggingface-hub", "sentencex"})
+# What no measurement imports: plots, checkpoints from a hub, the default voice's sentences, loops
+# compiled for processors.
+LEFT_OUT: Final = frozenset(
+    {"matplotlib", "cycler", "huggingface-hub", "sentencex", "numba", "llvmlite"}
+)
 
 
 def closure(

@@ -26,7 +26,6 @@ from torch import Tensor
 from talker.family.base import CacheSpec
 from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Row
-from talker.kernels import attention_numba
 from talker.runners.computation import Attend
 from talker.runners.padding import padded
 from ttscommon.engine.nn import ROW_TILE
@@ -94,12 +93,16 @@ class _Queries:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
+        from talker.kernels import attention_numba
+
         attention_numba.store(k.numpy(), self._keys[layer], self._places)
         attention_numba.store(v.numpy(), self._values[layer], self._places)
         return self._attended(layer, np.ascontiguousarray(q))
 
     def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
         """See `nn.TurnsPairs`."""
+        from talker.kernels import attention_numba
+
         spec, tables = self._cache.spec, (cosines.numpy(), sines.numpy())
         queries = np.empty((len(heads), spec.heads, spec.head_dim), np.float32)
         cached = self._keys[layer], self._values[layer]
@@ -107,6 +110,8 @@ class _Queries:
         return self._attended(layer, queries)
 
     def _attended(self, layer: int, queries: NDArray[np.float32]) -> Tensor:
+        from talker.kernels import attention_numba
+
         out, cache = np.empty_like(queries), self._cache
         cached = self._keys[layer], self._values[layer]
         where = self._rows, self._begins, self._ends

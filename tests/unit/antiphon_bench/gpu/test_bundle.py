@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import tarfile
+import zlib
 from collections.abc import Iterator
 from importlib.metadata import PackagePath, distribution
 from pathlib import Path
 
 import pytest
 
-from antiphon_bench.gpu.bundle import ROOT, NoWheel, bundle, fetch, pins
+from antiphon_bench.gpu.bundle import MOST_BYTES, ROOT, NoWheel, bundle, fetch, pins
 from antiphon_bench.gpu.closure import LEFT_OUT, OURS, closure
 from antiphon_bench.gpu.offline import SOURCES
 
@@ -148,6 +149,44 @@ def test_without_sources_it_runs_those_of_the_folder_where_it_is_called(tmp_path
     there = subprocess.run(told, check=False, capture_output=True, text=True, cwd=ROOT)
     assert there.returncode == 0, there.stderr
     assert (tmp_path / "out" / "report.md").exists()
+
+
+def test_what_a_bundle_carries_is_within_its_size(tmp_path: Path) -> None:
+    """Wheels are compressed as files here are, which spares a test of every day the network."""
+    sources = bundle(tmp_path / "b.tar.gz", wheels=False)
+    wheels = sum(
+        len(zlib.compress(Path(str(distribution(name).locate_file(path))).read_bytes()))
+        for name in closure("3.12")
+        for path in files_of(name)
+    )
+    assert sources + wheels <= MOST_BYTES
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A whole bundle, and an environment that has torch, Triton and pip alone."""
+    root, here = tmp_path_factory.mktemp("whole"), f"3.{sys.version_info.minor}"
+    assert bundle(root / "b.tar.gz", python=here) <= MOST_BYTES
+    with tarfile.open(root / "b.tar.gz") as archive:
+        archive.extractall(root, filter="data")
+    bare = installed([*closure(here, frozenset(), ("torch",)), "triton", "pip"], root / "torch")
+    return root / "antiphon", {"PYTHONPATH": str(bare), "HOME": str(root), "PATH": os.defpath}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["check", "step", "codec"])
+def test_a_whole_bundle_installs_itself_and_measures_with_torch_and_triton_alone(
+    name: str, unpacked: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    folder, environ = unpacked
+    python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    command = [str(python), "run.py", name, "--out", str(tmp_path), *TINY]
+    done = subprocess.run(
+        command, cwd=folder, env=environ, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "complete" in done.stdout
+    assert not any((folder / "site" / name).exists() for name in ("numba", "llvmlite"))
 
 
 def test_another_python_than_the_bundle_s_is_told_so(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ttscommon.engine.kernels import blocks_numba
 from ttscommon.engine.kernels.choice import use_numba, use_triton
 
 
@@ -63,6 +62,8 @@ def add_norm(
         more = None if added is None else added.contiguous()
         return blocks_triton.add_norm(x.contiguous(), more, weight, eps, scale)
     if use_numba(x) and scale is None:
+        from ttscommon.engine.kernels import blocks_numba
+
         if added is None:
             return x, blocks_numba.norm(x, weight, eps)
         return blocks_numba.add_norm(x, added, weight, eps)
@@ -81,6 +82,8 @@ def swiglu(gate_up: Tensor) -> Tensor:
 
         return blocks_triton.swiglu(gate_up.contiguous())
     if use_numba(gate_up):
+        from ttscommon.engine.kernels import blocks_numba
+
         return blocks_numba.swiglu(gate_up)
     gate, up = gate_up.to(torch.promote_types(gate_up.dtype, torch.float32)).chunk(2, -1)
     return (functional.silu(gate) * up).to(gate_up.dtype)

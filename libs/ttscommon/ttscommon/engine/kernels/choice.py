@@ -1,8 +1,8 @@
 """The choice of a kernel's version: Triton's on a CUDA device, numba's on a processor, or torch.
 
-The plain version in torch (the *twin*) defines what a kernel computes. Modules that hold Triton
-code are imported only where it runs, so that a machine without Triton needs none, and those that
-hold numba's only where they can be compiled.
+The plain version in torch (the *twin*) defines what a kernel computes. Modules that hold Triton's
+or numba's code are imported only where it runs: a processor needs no Triton, and a process that
+computes on a GPU no compiler for processors.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def use_numba(like: Tensor) -> bool:
     if _version not in ("auto", "numba") or torch.is_grad_enabled():
         return False
     return like.is_cpu and like.dtype == torch.float32 and compiles()
+
+
+def settle(version: Version) -> None:
+    """Run one version in this process from now on."""
+    global _version
+    _version = version
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ttscommon.engine.kernels import convnext_numba
 from ttscommon.engine.kernels.choice import use_numba
 
 
@@ -15,6 +14,8 @@ def mix_norm(padded: Tensor, convolution: nn.Conv1d, norm: nn.LayerNorm) -> Tens
     steps, channels] -> [batch, steps, channels].
     """
     if use_numba(padded):
+        from ttscommon.engine.kernels import convnext_numba
+
         return convnext_numba.mix_norm(padded, convolution, norm)
     out: Tensor = norm(depthwise(padded, convolution))
     return out
@@ -43,19 +44,29 @@ def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
 
 def gelu(x: Tensor) -> Tensor:
     """The exact one, by the error function; may overwrite x."""
-    return convnext_numba.gelu(x) if use_numba(x) else functional.gelu(x)
+    if use_numba(x):
+        from ttscommon.engine.kernels import convnext_numba
+
+        return convnext_numba.gelu(x)
+    return functional.gelu(x)
 
 
 def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tensor:
     """The steps of `padded` from `first` on, and scale * added [batch, steps, channels]."""
     if use_numba(padded):
+        from ttscommon.engine.kernels import convnext_numba
+
         return convnext_numba.add_scaled(padded, first, scale, added)
     return padded[:, first : first + added.shape[1]] + scale * added
 
 
 def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:
     """See `tail_after`, of float32 by one kernel on a processor."""
-    return convnext_numba.kept(x, lengths, size) if use_numba(x) else tail_after(x, lengths, size)
+    if use_numba(x):
+        from ttscommon.engine.kernels import convnext_numba
+
+        return convnext_numba.kept(x, lengths, size)
+    return tail_after(x, lengths, size)
 
 
 def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
