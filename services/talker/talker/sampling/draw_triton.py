@@ -49,8 +49,8 @@ def _uniforms(seed, frame, draw, ids):
 
 @triton.jit
 def _ordered(x):
-    """float32 to uint32 in the same order."""
-    bits = x.to(tl.uint32, bitcast=True)
+    """float32 to uint32 in the same order; both zeros are one."""
+    bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
     return tl.where(bits >= _SIGN, bits ^ _ALL, bits | _SIGN)
 
 

@@ -1,0 +1,30 @@
+"""Cases that are drawn anew by every run; one that failed is drawn again by its seed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random, SystemRandom
+from typing import Final
+
+import pytest
+import torch
+
+_GIVEN: Final = "ANTIPHON_TEST_SEED"
+
+
+def cases(count: int) -> Iterator[tuple[Random, torch.Generator]]:
+    """So many sources of shapes and of numbers. The last seed that pytest shows is the one that
+    failed; ANTIPHON_TEST_SEED draws it alone.
+    """
+    given = os.environ.get(_GIVEN)
+    for _ in range(1 if given else count):
+        seed = int(given) if given else SystemRandom().randrange(1 << 31)
+        print(f"{_GIVEN}={seed}")
+        yield Random(seed), torch.Generator().manual_seed(seed)
+
+
+def drawn(count: int) -> pytest.MarkDecorator:
+    """A test of `count` cases, and of ten times as many by `make test-slow`."""
+    many = pytest.param(10 * count, marks=pytest.mark.slow)
+    return pytest.mark.parametrize("count", [count, many])
