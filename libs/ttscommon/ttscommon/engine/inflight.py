@@ -22,6 +22,11 @@ class DeviceError(Exception):
     """The device itself failed. The engine ends: no stream is to blame, and none can go on."""
 
 
+def reason(error: BaseException) -> str:
+    """What an error says; an assertion says nothing but where it stands."""
+    return str(error) or repr(error)
+
+
 class InFlight(Generic[TicketT]):
     """Launches not yet collected, and what must not be given back before they are.
 
@@ -75,7 +80,7 @@ def launch_bisected(
     except Exception as error:
         if len(rows) == 1:
             return [], [(rows[0], error)]
-        log_.warning("launch.failed", rows=len(rows), error=str(error))
+        log_.warning("launch.failed", rows=len(rows), error=reason(error))
     middle = len(rows) // 2
     launched, failed = launch_bisected(rows[:middle], launch)
     more, others = launch_bisected(rows[middle:], launch)

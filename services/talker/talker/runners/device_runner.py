@@ -58,10 +58,11 @@ class DeviceRunner:
         if spec.caches:
             fields[TABLE] = Field((spec.lanes * blocks_for(most),), "i4")
         self.state = ResidentState(fields, rows, device, self._buffers)
-        self._caches = {
-            name: DeviceCache(cache, blocks, model.cache_dtype or torch.float32, device.where)
-            for name, cache in spec.caches.items()
-        }
+        with device.making():
+            self._caches = {
+                name: DeviceCache(cache, blocks, model.cache_dtype or torch.float32, device.where)
+                for name, cache in spec.caches.items()
+            }
         self._most_blocks = blocks_for(most)
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:

@@ -42,10 +42,11 @@ class Between:
     @classmethod
     def of(cls, model: TwoPartComputation, rows: int, device: Device) -> Self:
         """Of nothing yet, for so many slots and the padding's."""
-        hidden = {
-            name: torch.zeros(rows + 1, *shape, dtype=dtype, device=device.where)
-            for name, (shape, dtype) in model.hidden.items()
-        }
+        with device.making():
+            hidden = {
+                name: torch.zeros(rows + 1, *shape, dtype=dtype, device=device.where)
+                for name, (shape, dtype) in model.hidden.items()
+            }
         return cls(model, hidden)
 
     def keep(self, rows: Rows, hidden: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -39,7 +39,8 @@ class ResidentState:
             self._at[name] = width, length
             width += -(-length // _WORD) * _WORD
         self._width = max(width, _WORD) // _WORD
-        self._words = torch.zeros(rows + 1, self._width, dtype=torch.int64, device=device.where)
+        with device.making():
+            self._words = torch.zeros(rows + 1, self._width, dtype=torch.int64, device=device.where)
         self._mirror = np.zeros((rows + 1, self._width), np.int64)
         self._host: dict[str, Array] = {name: self._array(name) for name in fields}
         self.tensors: dict[str, Tensor] = {name: self._tensor(name) for name in fields}

@@ -20,7 +20,7 @@ from torch import Tensor
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers, Fetch
-from ttscommon.engine.inflight import DeviceError, LaunchPath
+from ttscommon.engine.inflight import DeviceError, LaunchPath, reason
 from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.wire.fields import Array, Arrays, rows
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
@@ -82,7 +82,8 @@ class DeviceCodec(Codec):
         self.spec = spec
         self._device = device
         self.shapes = Shapes(room, extra)
-        self.resident = Resident(blank, room.states, device.where)
+        with device.making():
+            self.resident = Resident(blank, room.states, device.where)
         self.launches = Launches(
             device, Buffers(device), Computed(self._told, self._nothing, self._run)
         )
@@ -136,7 +137,7 @@ class DeviceCodec(Codec):
         try:
             parts = [Part(p, *self.launches.launch(s, a, len(p))) for p, s, a in rounds]
         except Exception as error:  # states may have changed: the launch cannot be tried again
-            raise DeviceError(str(error)) from error
+            raise DeviceError(reason(error)) from error
         for work in batch:
             self.launched(work)
         return Ticket(len(batch), parts)

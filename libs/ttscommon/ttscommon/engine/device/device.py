@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.recording import alone
-from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.inflight import DeviceError, reason
+from ttscommon.engine.kernels.trial import kernels_or_twins
 
 Work = Callable[[], object]
 _WARM_UPS: Final = 2
@@ -27,6 +28,10 @@ class DeviceEvent(Protocol):
 
     def wait(self) -> None:
         """Block until the device is there. Raises DeviceError."""
+
+
+class NotRecorded(Exception):
+    """Work that this device cannot record; it can still be run operation by operation."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Device(ABC):
         """Make work ready to be submitted again and again; runs it, so its inputs must do no harm.
 
         `work` reads and writes tensors that stay where they are, and nothing on the host. Takes
-        too long to be done while listeners wait. Raises DeviceError.
+        too long to be done while listeners wait. Raises NotRecorded or DeviceError.
         """
         with alone():
             return self._record(work)
@@ -66,6 +71,10 @@ class Device(ABC):
     @abstractmethod
     def _record(self, work: Callable[[], Tensor]) -> Recorded:
         """See `record`; no other recording of this process is under way."""
+
+    def making(self) -> AbstractContextManager[object]:
+        """Tensors that are made inside are there for all that is submitted behind it."""
+        return nullcontext()
 
     @abstractmethod
     def aside(self) -> AbstractContextManager[object]:
@@ -150,7 +159,11 @@ class Cuda(Device):
                 for _ in range(_WARM_UPS):  # compiles kernels, and sets up what libraries need
                     work()
                 self._stream.synchronize()
-                graph, out = self._captured(work)
+                try:
+                    graph, out = self._captured(work)
+                except RuntimeError as error:
+                    self._stream.synchronize()  # raises where no later call can be trusted
+                    raise NotRecorded(reason(error)) from error
         return Recorded(graph.replay, out)
 
     def _captured(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
@@ -162,9 +175,18 @@ class Cuda(Device):
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
             out = work()
-        finally:
-            graph.capture_end()
+        except BaseException:
+            with suppress(RuntimeError):  # says of what failed that it failed
+                graph.capture_end()
+            raise
+        graph.capture_end()
         return graph, out
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        with self._here():
+            yield
+            self._stream.wait_stream(torch.cuda.current_stream(self.where))
 
     @contextmanager
     def aside(self) -> Iterator[object]:
@@ -206,10 +228,10 @@ def _device_errors() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except torch.AcceleratorError as error:
-        raise DeviceError(str(error)) from error
+        raise DeviceError(reason(error)) from error
     except RuntimeError as error:
         if "CUDA" in str(error) or "Triton Error" in str(error):
-            raise DeviceError(str(error)) from error
+            raise DeviceError(reason(error)) from error
         raise
 
 
@@ -219,4 +241,8 @@ def device_of(name: str, priority: int = 0) -> Device | None:
     priority: see Cuda. Raises DeviceError.
     """
     where = torch.device(name)
-    return None if where.type == "cpu" else Cuda(where.index or 0, priority)
+    if where.type == "cpu":
+        return None
+    device = Cuda(where.index or 0, priority)
+    kernels_or_twins(device.where)
+    return device

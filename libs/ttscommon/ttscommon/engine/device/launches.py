@@ -10,16 +10,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import structlog
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.device import Device, Work
+from ttscommon.engine.device.device import Device, NotRecorded, Work
 from ttscommon.engine.device.transfer import Buffers, Fetch, Inputs, Result
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 
 ShapeT = TypeVar("ShapeT", bound=Hashable)
 InputShapes = Mapping[str, tuple[tuple[int, ...], str]]
+
+log_ = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Launches(Generic[ShapeT]):
         self._device, self._buffers, self._job = device, buffers, job
         self._recorded: dict[ShapeT, ShapedWork] = {}
         self._eager: dict[ShapeT, ShapedWork] = {}
+        self._records = True
 
     def knows(self, shape: ShapeT) -> bool:
         """Whether this shape was recorded."""
@@ -83,17 +87,29 @@ class Launches(Generic[ShapeT]):
 
     @torch.inference_mode()
     def recorded(self, shape: ShapeT) -> ShapedWork:
-        """Work of this shape, recorded if it is not yet."""
-        if (found := self._recorded.get(shape)) is None:
-            inputs, result = self._inputs(shape), Result()
-            filled = inputs.fill(self._job.nothing(shape))
-            recorded = self._device.record(
-                lambda: result.packed(self._job.compute(inputs.tensors, shape))
-            )
-            result.out = recorded.out
-            self._buffers.give_back([filled])
-            found = self._recorded[shape] = ShapedWork(inputs, recorded.run, result)
-        return found
+        """Work of this shape, recorded if it is not yet; as it is run at once on a device that
+        refuses to record one.
+        """
+        if (found := self._recorded.get(shape)) is not None:
+            return found
+        if self._records:
+            try:
+                found = self._recorded[shape] = self._record(shape)
+                return found
+            except NotRecorded as error:
+                self._records = False
+                log_.warning("graphs.refused", shape=shape, error=str(error))
+        return self.eager(shape)
+
+    def _record(self, shape: ShapeT) -> ShapedWork:
+        inputs, result = self._inputs(shape), Result()
+        filled = inputs.fill(self._job.nothing(shape))
+        recorded = self._device.record(
+            lambda: result.packed(self._job.compute(inputs.tensors, shape))
+        )
+        result.out = recorded.out
+        self._buffers.give_back([filled])
+        return ShapedWork(inputs, recorded.run, result)
 
     @torch.inference_mode()
     def eager(self, shape: ShapeT) -> ShapedWork:

@@ -53,7 +53,8 @@ class Inputs:
             length = prod(shape) * np.dtype(dtype).itemsize
             self._at[name] = size, length
             size += -(-length // _ALIGNMENT) * _ALIGNMENT
-        self._bytes = torch.zeros(size, dtype=torch.uint8, device=device.where)
+        with device.making():
+            self._bytes = torch.zeros(size, dtype=torch.uint8, device=device.where)
         self.tensors = {name: self._view(name) for name in fields}
 
     def _view(self, name: str) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -50,11 +52,18 @@ def test_a_gpu_that_is_not_here_is_an_error_of_the_device() -> None:
 def test_the_talkers_work_goes_first_where_stages_share_a_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[tuple[int, int]] = []
-    monkeypatch.setattr(device, "Cuda", lambda index, priority: made.append((index, priority)))
+    made, tried = list[tuple[int, int]](), list[str]()
+
+    def cuda(index: int, priority: int) -> SimpleNamespace:
+        made.append((index, priority))
+        return SimpleNamespace(where=f"cuda:{index}")
+
+    monkeypatch.setattr(device, "Cuda", cuda)
+    monkeypatch.setattr(device, "kernels_or_twins", tried.append)
     device_of("cuda:1")
     device_of("cuda", -1)
     assert made == [(1, 0), (0, -1)]
+    assert tried == ["cuda:1", "cuda:0"], "before anything is computed there"
 
 
 def test_work_is_padded_to_the_next_size_that_holds_it() -> None:

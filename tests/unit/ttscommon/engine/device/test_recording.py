@@ -16,9 +16,9 @@ from torch import Tensor
 
 from tests.waits import PATIENCE_S
 from ttscommon.engine.device import device as devices
-from ttscommon.engine.device.device import Cuda, Device, Host, Recorded
+from ttscommon.engine.device.device import Cuda, Device, Host, NotRecorded, Recorded
 from ttscommon.engine.device.launches import Computed, Launches
-from ttscommon.engine.device.transfer import Buffers
+from ttscommon.engine.device.transfer import Buffers, Inputs
 from ttscommon.engine.inflight import DeviceError
 
 _PATIENCE_S = 0.05
@@ -104,7 +104,7 @@ class FakeCuda:
 
     def __init__(self) -> None:
         self.here = threading.local()
-        self.capturing = False
+        self.capturing = self.failed = False
         self.pinned_for: list[int] = []
         self.modes: list[str] = []
 
@@ -157,6 +157,8 @@ class FakeCuda:
 
     def _end(self) -> None:
         self.capturing = False
+        if self.failed:
+            raise RuntimeError("CUDA error: operation failed due to a previous error")
 
     def Event(self) -> Any:  # noqa: N802
         return SimpleNamespace(record=self._marked, synchronize=lambda: None)
@@ -198,15 +200,65 @@ def test_a_capture_waits_for_its_own_stream_alone_and_lets_other_threads_work(
     assert not cuda.capturing
 
 
-def test_a_capture_that_fails_is_ended(cuda: FakeCuda) -> None:
+def uncapturable(cuda: FakeCuda) -> Callable[[], Tensor]:
     def work() -> Tensor:
         if cuda.capturing:
+            cuda.failed = True
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
         return torch.ones(1)
 
-    with pytest.raises(DeviceError, match="not permitted"):
-        Cuda(1).record(work)
+    return work
+
+
+def test_a_capture_that_fails_is_ended_and_says_what_failed_first(cuda: FakeCuda) -> None:
+    with pytest.raises(NotRecorded, match="not permitted"):
+        Cuda(1).record(uncapturable(cuda))
     assert not cuda.capturing
+
+
+def test_a_capture_that_took_the_device_along_ends_the_engine(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> None:
+        if cuda.failed:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    device = Cuda(1)
+    monkeypatch.setattr(device._stream, "synchronize", gone)
+    with pytest.raises(DeviceError, match="illegal memory access"):
+        device.record(uncapturable(cuda))
+
+
+def test_what_cannot_be_recorded_is_run_at_once_and_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Refusing(Host):
+        def _record(self, work: Callable[[], Tensor]) -> Recorded:
+            raise NotRecorded("no graphs here")
+
+    of = launches(Refusing())
+    for shape in (2, 1):
+        of.recorded(shape)
+        assert not of.knows(shape)
+    fetch, path = of.launch(2, {"n": np.array([4, 5])}, 2)
+    assert (path, fetch.wait()["n"].tolist()) == ("eager", [5, 6])
+    assert capsys.readouterr().out.count("no graphs here") == 1
+
+
+def test_what_is_made_for_a_device_is_there_for_what_is_submitted_behind_it(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros are written on another stream than that of launches and copies."""
+    device, order = Cuda(1), list[str]()
+    monkeypatch.setattr(device._stream, "wait_stream", lambda _: order.append("waits"))
+    device.where = torch.device("cpu")
+    device._here = lambda: cuda.device(torch.device("cuda", 1))  # type: ignore[method-assign]
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *a, **k: (order.append("zeros"), zeros(*a, **k))[1])
+    inputs = Inputs(device, Buffers(device), {"n": ((2,), "i8")})
+    inputs.fill({"n": np.array([1, 2])})
+    assert order == ["zeros", "waits"]
+    assert inputs.tensors["n"].tolist() == [1, 2]
 
 
 def test_a_second_gpu_is_the_current_one_of_whatever_thread_uses_it(cuda: FakeCuda) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from antiphon_bench.gpu import cli, machine
+from antiphon_bench.gpu import cli
+from ttscommon.engine.device import needs
 
 
 def lacks(tmp_path: Path, **there: bool) -> list[str]:
@@ -17,7 +18,7 @@ def lacks(tmp_path: Path, **there: bool) -> list[str]:
     def which(name: str) -> str | None:
         return f"/usr/bin/{name}" if there.get("compiler") else None
 
-    return machine.problems(which, tmp_path, lambda: int(there.get("gpu", False)))
+    return needs.problems(which, tmp_path, lambda: int(there.get("gpu", False)))
 
 
 def test_a_compiler_headers_and_a_gpu_are_asked_for(
@@ -33,7 +34,7 @@ def test_a_compiler_headers_and_a_gpu_are_asked_for(
 def test_nothing_is_said_where_all_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "find_spec", lambda name: object())
+    monkeypatch.setattr(needs, "find_spec", lambda name: object())
     assert lacks(tmp_path, compiler=True, headers=True, gpu=True) == []
 
 

@@ -1,4 +1,4 @@
-"""Checks that a machine has what measurements on a GPU need, in words, before any of them fails."""
+"""Checks that a machine has what kernels on a GPU need, in words, before any of them fails."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def problems(
     gpus: Callable[[], int] | None = None,
 ) -> list[str]:
     """What is missing here; empty if nothing is."""
+    found = compiling(which, headers)
+    if not (gpus or _gpus)():
+        found.append("torch sees no GPU: is it a build for CUDA, and is there a driver?")
+    return found
+
+
+def compiling(
+    which: Callable[[str], str | None] = shutil.which, headers: Path | None = None
+) -> list[str]:
+    """What is missing to compile kernels; empty if nothing is."""
     found = []
     if find_spec("triton") is None:
         found.append("Triton is not installed: the kernels are written in it.")
@@ -29,8 +39,6 @@ def problems(
             f"{headers or _headers()} has no Python.h (Debian: python3-dev): Triton's launchers"
             " are compiled against it."
         )
-    if not (gpus or _gpus)():
-        found.append("torch sees no GPU: is it a build for CUDA, and is there a driver?")
     return found
 
 
