@@ -17,7 +17,7 @@ from antiphon import bus, convert, detect, doctor, keys, listen
 from antiphon import plan as plan_command
 from antiphon import read as read_command
 from antiphon import up as up_command
-from antiphon.devices import GPU_START_S, require_device
+from antiphon.devices import GPU_START_S, require_device, unused_gpu
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
@@ -96,7 +96,7 @@ def up(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=TALKER[,codec=CODEC]",
+            metavar="NAME=TALKER[,codec=CODEC][,device=DEVICE]",
             help="Serve a published checkpoint, by folder or hub name, next to the default voice;"
             " repeatable.",
         ),
@@ -141,8 +141,12 @@ def up(
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
-    require_device(device)
     models, left_out = _checkpoints(model or [])
+    for one in {device, *(one.device or device for one in models)}:
+        require_device(one)
+    on_cpu = device == "cpu" and all((one.device or device) == "cpu" for one in models)
+    if on_cpu and engine is Engine.torch and (hint := unused_gpu()):
+        Console(stderr=True).print(hint, style="yellow", highlight=False, soft_wrap=True)
     try:
         environ = settings_in(os.environ)
     except UnknownSetting as error:
@@ -155,7 +159,7 @@ def up(
         broker_port=broker_port,
         brokers=3 if brokers == 3 else 1,
         gateways=gateways,
-        start_timeout_s=_CPU_START_S if device == "cpu" else GPU_START_S,
+        start_timeout_s=_CPU_START_S if on_cpu else GPU_START_S,
         talkers=talkers,
         vocoders=vocoders,
         pair=pair,

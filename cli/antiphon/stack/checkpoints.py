@@ -1,10 +1,10 @@
-"""Published checkpoints in the local stack: a talker each, and a vocoder for each codec."""
+"""Checkpoints in the local stack: a talker each and a vocoder for each codec, or pairs."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -16,33 +16,39 @@ from ttscommon.process.settings import PREFIX
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")
-_CODEC: Final = ",codec="
+_PLACES: Final = re.compile(
+    r"(?P<where>.*?)(?:,codec=(?P<codec>[^,]*))?(?:,device=(?P<device>cpu|cuda(?::\d+)?))?"
+)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint and the name that it is served under.
 
-    sound: the folder of its codec. codec: its digest.
+    sound: the folder of its codec. codec: its digest. device: where it computes, the stack's if
+    None.
     """
 
     name: str
     folder: Path
     sound: Path
     codec: str
+    device: str | None = None
 
     @classmethod
     def parse(cls, given: str) -> Self:
-        """`name=TALKER` or `name=TALKER,codec=CODEC`, each a folder or `ORG/NAME` on the hub.
+        """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub.
 
         What is on the hub is downloaded here, also a codec that is published by itself and was not
         given. Raises CheckpointError.
         """
         name, places = named(given)
-        where, _, codec = places.partition(_CODEC)
-        folder = find_checkpoint(where).resolve()
-        sound = codec_folder(folder, codec)
-        return cls(name, folder, sound, digest_of(FAMILIES.of(folder).codec, sound))
+        match = _PLACES.fullmatch(places)
+        assert match is not None, "the first part takes whatever the others leave"
+        folder = find_checkpoint(match["where"]).resolve()
+        sound = codec_folder(folder, match["codec"] or "")
+        digest = digest_of(FAMILIES.of(folder).codec, sound)
+        return cls(name, folder, sound, digest, match["device"])
 
 
 def codec_folder(talker: Path, given: str = "") -> Path:
@@ -77,9 +83,9 @@ def named(given: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class StageProgram:
-    """What to run for checkpoints: one stage with its settings. models: those it works for."""
+    """What to run for checkpoints: a stage, or both, with settings. models: those it works for."""
 
-    stage: Literal["talker", "vocoder"]
+    stage: Literal["talker", "vocoder", "pair"]
     name: str
     environ: dict[str, str]
     models: tuple[str, ...]
@@ -91,27 +97,55 @@ def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
         StageProgram("talker", f"talker-{one.name}", _talker_environ(one), (one.name,))
         for one in checkpoints
     ]
-    by_codec: dict[str, list[Checkpoint]] = defaultdict(list)
+    by_codec: dict[tuple[str, str | None], list[Checkpoint]] = defaultdict(list)
     for one in checkpoints:
-        by_codec[one.codec].append(one)
+        by_codec[one.codec, one.device].append(one)
     for sharing in by_codec.values():
         first, names = sharing[0], [one.name for one in sharing]
         found.append(
             StageProgram(
-                "vocoder", f"vocoder-{first.name}", _environ(names, first.sound), tuple(names)
+                *("vocoder", f"vocoder-{first.name}"),
+                _environ(names, first.sound, first.device),
+                tuple(names),
             )
         )
     return found
 
 
+def pairs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
+    """Both stages of each checkpoint in one process."""
+    return [
+        StageProgram(
+            "pair",
+            f"pair-{one.name}",
+            {
+                **of_stage("talker", _talker_environ(one)),
+                **of_stage("vocoder", _environ([one.name], one.sound, one.device)),
+            },
+            (one.name,),
+        )
+        for one in checkpoints
+    ]
+
+
+def of_stage(stage: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Settings of one stage as a pair reads them."""
+    return {
+        f"{PREFIX}{stage.upper()}__{name.removeprefix(PREFIX)}": value
+        for name, value in environ.items()
+    }
+
+
 def _talker_environ(one: Checkpoint) -> dict[str, str]:
     """Recordings may have to be encoded with the codec, wherever it is published."""
-    environ = _environ([one.name], one.folder)
+    environ = _environ([one.name], one.folder, one.device)
     beside = not one.sound.is_relative_to(one.folder)
     return environ | ({f"{PREFIX}CODEC_DIR": str(one.sound)} if beside else {})
 
 
-def _environ(names: Sequence[str], folder: Path) -> dict[str, str]:
+def _environ(names: Sequence[str], folder: Path, device: str | None) -> dict[str, str]:
     first, *others = names
     environ = {f"{PREFIX}MODEL": first, f"{PREFIX}VOICE_DIR": str(folder)}
+    if device is not None:
+        environ[f"{PREFIX}DEVICE"] = device
     return environ | ({f"{PREFIX}ALSO": ",".join(others)} if others else {})

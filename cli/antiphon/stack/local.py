@@ -10,7 +10,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Final, Literal, Self
 import structlog
 
 from antiphon.stack.broker import BrokerProgram, Credentials
-from antiphon.stack.checkpoints import Checkpoint, programs_of
+from antiphon.stack.checkpoints import Checkpoint, of_stage, pairs_of, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
 from ttscommon.bus.preparation import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
@@ -59,8 +60,8 @@ class StackConfig:
     ports of their own, which their `service.ready` tells.
     `models`: published checkpoints, served next to the default voice. `left_out`: those that
     cannot be, and why.
-    `pair`: as many processes as there are talkers, each of them a talker and a vocoder of the
-    default voice, for stages that share a GPU.
+    `pair`: a model has as many processes as there are talkers, each of them a talker and a
+    vocoder, for stages that share a GPU.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
     """
 
@@ -282,22 +283,25 @@ class LocalStack:
             **_ONE_THREAD,
         }
         programs = self._gateway_programs(folder, gateway)
-        counts = {"talker": config.talkers, "vocoder": config.vocoders}
+        counts = {"talker": config.talkers, "vocoder": config.vocoders, "pair": config.talkers}
         if config.pair:
             own = {**engine, **self._of_stages()}
             names = [f"pair-{number}" for number in range(1, config.talkers + 1)]
             programs += [self._service(_PAIR, name, folder, own) for name in names]
-        for stage, count in () if config.pair else counts.items():
-            names = [f"{stage}-{number}" for number in range(1, count + 1)]
+        for stage in () if config.pair else ("talker", "vocoder"):
+            names = [f"{stage}-{number}" for number in range(1, counts[stage] + 1)]
             programs += [self._service(stage, name, folder, engine) for name in names]
-        for program in programs_of(config.models):
+        for program in (pairs_of if config.pair else programs_of)(config.models):
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
-            if program.stage == "talker":
+            if program.stage != "vocoder":
                 environ[f"{PREFIX}LEXICON_DIR"] = str(config.voice_dir)
-            mine = [self._service(program.stage, name, folder, environ) for name in names]
+            module = _PAIR if program.stage == "pair" else program.stage
+            if program.stage == "pair":
+                environ |= self._of_stages()
+            mine = [self._service(module, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
-        return programs
+        return _sharing(programs)
 
     def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
         """The first at the port that was asked for, the others at free ones."""
@@ -312,11 +316,10 @@ class LocalStack:
 
     def _of_stages(self) -> dict[str, str]:
         """Settings of one stage as a pair reads them."""
-        return {
-            f"{PREFIX}{stage.upper()}__{name.removeprefix(PREFIX)}": value
-            for stage in ("talker", "vocoder")
-            for name, value in self.config.environ.get(stage, {}).items()
-        }
+        found = dict[str, str]()
+        for stage in ("talker", "vocoder"):
+            found |= of_stage(stage, self.config.environ.get(stage, {}))
+        return found
 
     def _service(
         self, stage: str, name: str, folder: Path, environ: Mapping[str, str]
@@ -393,6 +396,25 @@ class LocalStack:
             log_.error("model.left_out", model=model, error=error.reason)
         needless = [child for n, child in self.children.items() if self._needless(n)]
         await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
+
+
+def _sharing(programs: Sequence[ServiceProgram]) -> list[ServiceProgram]:
+    """Tell talkers how many engines' processes share their GPU: a cache takes its part."""
+    devices = [_device(program.environ) for program in programs]
+    counts = Counter(devices)
+    return [
+        replace(one, environ={f"{PREFIX}DEVICE_SHARERS": str(counts[device]), **one.environ})
+        if device is not None and one.module in ("talker", _PAIR)
+        else one
+        for one, device in zip(programs, devices, strict=True)
+    ]
+
+
+def _device(environ: Mapping[str, str]) -> str | None:
+    """A GPU by its number; None for a CPU, and for what computes nothing."""
+    names = (f"{PREFIX}TALKER__DEVICE", f"{PREFIX}DEVICE")
+    found = next((environ[name] for name in names if name in environ), "cpu")
+    return None if found == "cpu" else f"cuda:{found.partition(':')[2] or 0}"
 
 
 def address(host: str, port: int) -> str:

@@ -123,7 +123,10 @@ def blocks_of(settings: TalkerSettings, family: Family) -> int:
     """Of the KV cache that the settings give this model; raises VoiceError."""
     return kv_blocks(
         family.spec,
-        Memory(settings.kv_blocks, settings.kv_bytes, family.free_bytes()),
+        Memory(
+            *(settings.kv_blocks, settings.kv_bytes),
+            *(family.free_bytes(), settings.device_sharers),
+        ),
         settings.slots,
         family.cache_itemsize,
     )

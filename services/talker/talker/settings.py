@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
@@ -16,10 +17,17 @@ from ttscommon.process.settings import StageSettings, listed
 class TalkerSettings(StageSettings):
     """Read from ANTIPHON_... variables; see StageSettings."""
 
+    # A step reads all weights, however many streams are in it.
+    on_a_device: ClassVar[Mapping[str, int]] = {"slots": 256, "batch_streams": 256}
+
     kv_blocks: int | None = Field(default=None, ge=64)
     """Blocks of 16 positions in the KV cache; by default 1,024 on a CPU."""
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
     """The same in bytes, which counts first; by default most of a device's free memory."""
+    device_sharers: int = Field(default=1, ge=1, le=64)
+    """Processes of engines that share this one's GPU, told by `antiphon up`: the KV cache takes its
+    part of the free memory, in any order of starts.
+    """
     prefix_blocks: int | None = Field(default=None, ge=0)
     """Blocks of the KV cache that are kept for prompts that begin alike; by default as many as are
     free. 0 shares nothing.

@@ -12,20 +12,21 @@ from vocoder.codecs.room import DeviceLimits
 from vocoder.engine.scheduler import BatchLimits
 
 _STEP_S: Final = 0.4
-# A step of a device reads all weights, however many frames it makes of them.
-_DEVICE_FRAMES: Final = 256
 
 
 class VocoderSettings(StageSettings):
     """Read from ANTIPHON_... variables; see StageSettings."""
 
+    # No more frames a step than by default: a codec computes in float32, 32 frames take it some
+    # 5 ms, and a step cannot be interrupted.
+    on_a_device: ClassVar[Mapping[str, int]] = {"slots": 256, "batch_streams": 32}
     renamed: ClassVar[Mapping[str, str]] = {"ANTIPHON_PIECE_FRAMES": "ANTIPHON_STEP_FRAMES"}
 
     batch_streams: int = Field(default=16, ge=1, le=4096)
-    """Streams of one engine step."""
+    """Streams of one engine step; by default 32 on a GPU."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
     """Streams of a step times the longest slice of it, at most; by default no fewer than twice
-    `step_frames`, and 256 on a GPU.
+    `step_frames`.
     """
     step_frames: int = Field(default=16, ge=1, le=4096)
     """Frames of one stream in a step, at most; by default 0.4 s of them where those are more."""
@@ -56,7 +57,7 @@ class VocoderSettings(StageSettings):
         """What one engine step may hold. Of short frames it is more, unless it was set: a step
         costs the engine the same whatever its length.
         """
-        frames, step = self._frames, self.step_frames
+        frames, step = self.batch_frames, self.step_frames
         if "step_frames" not in self.model_fields_set:
             step = max(step, round(_STEP_S * frame_rate_hz))
         if "batch_frames" not in self.model_fields_set:
@@ -67,10 +68,4 @@ class VocoderSettings(StageSettings):
     def room(self) -> DeviceLimits:
         """What a codec on a device is made for: all streams may leave with a launch in flight."""
         states = max(2 * self.slots, self.batch_streams)
-        return DeviceLimits(states, self.batch_streams, self._frames, self.step_frames)
-
-    @property
-    def _frames(self) -> int:
-        if "batch_frames" in self.model_fields_set or self.device == "cpu":
-            return self.batch_frames
-        return max(self.batch_frames, _DEVICE_FRAMES)
+        return DeviceLimits(states, self.batch_streams, self.batch_frames, self.step_frames)

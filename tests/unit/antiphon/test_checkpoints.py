@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.stack.checkpoints import Checkpoint, programs_of
+from antiphon.stack.checkpoints import Checkpoint, pairs_of, programs_of
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest
 
 
@@ -37,6 +37,25 @@ def test_a_talker_is_told_of_a_codec_that_is_published_by_itself() -> None:
     named = {program.name: program.environ for program in programs_of([beside])}
     assert named["talker-a"]["ANTIPHON_CODEC_DIR"] == "/checkpoints/codec"
     assert "ANTIPHON_CODEC_DIR" not in named["vocoder-a"]
+
+
+def test_a_pair_of_a_checkpoint_is_both_stages_of_it_even_where_codecs_are_shared() -> None:
+    a, b = pairs_of([one("a", "x"), replace(one("b", "x"), device="cuda:1")])
+    assert (a.name, b.name, a.models, b.models) == ("pair-a", "pair-b", ("a",), ("b",))
+    assert b.environ == {
+        "ANTIPHON_TALKER__MODEL": "b",
+        "ANTIPHON_TALKER__VOICE_DIR": "/checkpoints/b",
+        "ANTIPHON_TALKER__DEVICE": "cuda:1",
+        "ANTIPHON_VOCODER__MODEL": "b",
+        "ANTIPHON_VOCODER__VOICE_DIR": "/checkpoints/b/codec",
+        "ANTIPHON_VOCODER__DEVICE": "cuda:1",
+    }
+
+
+def test_checkpoints_on_two_devices_share_no_vocoder() -> None:
+    programs = programs_of([one("a", "x"), replace(one("b", "x"), device="cuda")])
+    vocoders = [program for program in programs if program.stage == "vocoder"]
+    assert [program.environ.get("ANTIPHON_DEVICE") for program in vocoders] == [None, "cuda"]
 
 
 @pytest.mark.parametrize("given", ["a", "=x", "a=", "a b=x", "default=x", "vesper=x", "a=/no/such"])
@@ -79,6 +98,10 @@ def test_a_codec_is_taken_from_its_checkpoint_or_from_elsewhere(tmp_path: Path) 
         found = Checkpoint.parse(f"b={bare},codec={elsewhere}")
         assert (found.folder, found.sound) == (bare, inside)
         assert found.codec == Checkpoint.parse(f"a={whole}").codec
+    assert Checkpoint.parse(f"a={whole}").device is None
+    placed = Checkpoint.parse(f"b={bare},codec={whole},device=cuda:1")
+    assert (placed.folder, placed.sound, placed.device) == (bare, inside, "cuda:1")
+    assert Checkpoint.parse(f"a={whole},device=cpu").device == "cpu"
     with pytest.raises(CheckpointError, match="speech_tokenizer has neither"):
         Checkpoint.parse(f"b={bare}")
     other = tmp_path / "other"

@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +20,9 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.checkpoints import Checkpoint
 from tests.waits import PATIENCE_S
+from ttscommon.process.settings import BusSettings
+
+Environs = dict[str, dict[str, str]]
 
 SERVICE = """
 import asyncio, json, os, signal
@@ -222,3 +227,41 @@ async def test_a_codec_that_others_share_keeps_running(services: Path, tmp_path:
     async with LocalStack(config(tmp_path, models=models)) as stack:
         assert list(stack.left_out) == ["bad"]
         assert stack.children["vocoder-bad-1"].ready.is_set()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Environs]:
+    """Settings of all processes of engines, by name."""
+    monkeypatch.setattr(LocalStack, "bus", BusSettings(urls=("nats://broker",)))
+    return partial(_programs, tmp_path)
+
+
+def _programs(tmp_path: Path, **fields: object) -> Environs:
+    models = tuple(
+        Checkpoint(name, tmp_path, tmp_path, name, device)
+        for name, device in (("a", None), ("b", "cuda:0"), ("c", "cuda:1"))
+    )
+    stack = LocalStack(config(tmp_path, models=models, **fields), lambda *_: None)
+    found = stack._services(tmp_path)
+    return {one.name: dict(one.environ) for one in found if one.module != "gateway"}
+
+
+def test_a_pair_serves_each_checkpoint_beside_the_default_voice(
+    programs: Callable[..., Environs],
+) -> None:
+    found = programs(pair=True, device="cuda")
+    assert found.keys() == {"pair-1", "pair-a-1", "pair-b-1", "pair-c-1"}
+    assert found["pair-a-1"]["ANTIPHON_TALKER__MODEL"] == "a"
+    assert found["pair-a-1"]["ANTIPHON_DEVICE"] == "cuda"
+    assert found["pair-c-1"]["ANTIPHON_VOCODER__DEVICE"] == "cuda:1"
+    shared = [found[f"pair-{n}"]["ANTIPHON_DEVICE_SHARERS"] for n in ("1", "a-1", "b-1", "c-1")]
+    assert shared == ["3", "3", "3", "1"]
+
+
+def test_a_talker_knows_how_many_processes_share_its_gpu_and_a_cpu_counts_none(
+    programs: Callable[..., Environs],
+) -> None:
+    found = programs()
+    assert "ANTIPHON_DEVICE_SHARERS" not in found["talker-a-1"]
+    assert found["talker-b-1"]["ANTIPHON_DEVICE_SHARERS"] == "2", "and its vocoder"
+    assert "ANTIPHON_DEVICE_SHARERS" not in found["vocoder-b-1"], "which has no cache"

@@ -213,6 +213,9 @@ class ServiceSettings(BaseSettings):
 class StageSettings(ServiceSettings):
     """What talkers and vocoders share: what they serve, and how much of it at once."""
 
+    # What is not set, where engines compute on a device.
+    on_a_device: ClassVar[Mapping[str, int]] = {}
+
     engine: Literal["torch", "fake"] = "torch"
     """`fake` serves measured times and no model, for tests of fleets."""
     model: ModelName = "vesper"
@@ -227,14 +230,20 @@ class StageSettings(ServiceSettings):
     """`cpu`, `cuda` or `cuda:N`."""
     slots: int = Field(default=64, ge=1, le=8192)
     """Streams that this engine holds at once; no more are admitted than its measured steps keep up
-    with.
+    with. By default 256 on a GPU.
     """
     batch_streams: int = Field(default=32, ge=1, le=4096)
-    """Streams of one engine step."""
+    """Streams of one engine step; by default 256 on a GPU."""
     fake_curve: Path | None = None
     """Measured times that the fake engine takes."""
     threads: int = Field(default=1, ge=1, le=64)
     """Threads of torch."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _for_a_device(cls, given: dict[str, Any]) -> dict[str, Any]:
+        device = str(given.get("device", "cpu")).startswith("cuda")
+        return {**cls.on_a_device, **given} if device else given
 
     @field_validator("also", mode="before")
     @classmethod

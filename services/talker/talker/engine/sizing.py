@@ -26,11 +26,14 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Memory:
-    """What a cache may take. blocks, bytes: as told, if so; free: bytes that a device has left."""
+    """What a cache may take. blocks, bytes: as told, if so; free: bytes that a device has left, of
+    which so many processes take a part.
+    """
 
     blocks: int | None = None
     bytes: int | None = None
     free: int | None = None
+    sharers: int = 1
 
 
 def block_bytes(caches: Mapping[str, CacheSpec], itemsize: int) -> int:
@@ -77,7 +80,7 @@ def _found(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> tuple[
     if memory.free is None:
         return _DEFAULT_BLOCKS, "blocks"
     most = slots * _longest(spec)
-    return min(most, int(_SHARE * memory.free) // size), "free memory"
+    return min(most, int(_SHARE * memory.free) // memory.sharers // size), "free memory"
 
 
 def _longest(spec: ModelSpec) -> int:

@@ -98,3 +98,12 @@ def test_a_request_of_two_lanes_needs_twice_the_blocks() -> None:
     with pytest.raises(VoiceError, match="a request"):
         kv_blocks(spec, Memory(bytes=256 * block), 1, 2)
     assert kv_blocks(SPEC, Memory(bytes=256 * block), 1, 2) == 256
+
+
+def test_talkers_that_share_a_gpu_each_take_a_part_in_any_order_of_starts() -> None:
+    block = block_bytes(SPEC.caches, 2)
+    free, taken = 40_000 * block, 0
+    for _ in range(3):
+        taken += kv_blocks(SPEC, Memory(free=free - taken * block, sharers=3), 256, 2)
+    assert 0.5 * 40_000 < taken <= 0.8 * 40_000
+    assert kv_blocks(SPEC, Memory(free=free), 256, 2) == 0.8 * 40_000
