@@ -296,9 +296,9 @@ class LocalStack:
             environ = {**engine, **program.environ}
             if program.stage != "vocoder":
                 environ[f"{PREFIX}LEXICON_DIR"] = engine[f"{PREFIX}VOICE_DIR"]
-            module = program.stage
+            module = _PAIR if program.stage == "pair" else program.stage
             if program.stage == "pair":
-                module, environ = _PAIR, {**environ, **self._of_stages()}
+                environ |= self._of_stages()
             mine = [self._service(module, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
         return _sharing(programs)

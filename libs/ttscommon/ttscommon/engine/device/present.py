@@ -43,7 +43,7 @@ def _why() -> str:
     if torch.version.cuda is None:
         return "this torch was built without CUDA"
     try:
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         said = str(error).partition(". ")[0]
         if said and _DRIVER.is_dir():

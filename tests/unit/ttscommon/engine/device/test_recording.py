@@ -251,7 +251,7 @@ def test_what_is_made_for_a_device_is_there_for_what_is_submitted_behind_it(
     """Zeros are written on another stream than that of launches and copies."""
     device, order = Cuda(1), list[str]()
     monkeypatch.setattr(device._stream, "wait_stream", lambda _: order.append("waits"))
-    device.where = torch.device("cpu")  # type: ignore[misc]
+    device.where = torch.device("cpu")
     device._here = lambda: cuda.device(torch.device("cuda", 1))  # type: ignore[method-assign]
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *a, **k: (order.append("zeros"), zeros(*a, **k))[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -110,11 +111,11 @@ def test_attention_of_steps_and_prompts(count: int) -> None:
         if prompt:
             tiles = torch.tensor(prompt_tiles(starts, counts)).view(-1, 4).int()
         told = (q, cache.keys, cache.values, cache.tables, tiles)
-        how = {"queries": 16 if prompt else 1, "most": 96, "reach": reach}
+        how = partial(attend, *told, queries=16 if prompt else 1, most=96, reach=reach)
         with only("torch"):
-            plain = attend(*told, **how)
+            plain = how()
         with only("triton"):
-            fused = attend(*told, **how)
+            fused = how()
         assert torch.allclose(fused, plain, atol=5e-6), (heads, kv_heads, dim, lengths, how)
 
 
@@ -132,13 +133,14 @@ def test_attention_within_a_frame(count: int) -> None:
         shares = (heads, kv_heads, kv_heads)
         turned = HeadRotation(shares, angles.cos(), angles.sin(), *weights)
         rotation = turned if r.random() < 0.7 else None
-        found = []
+        found = list[Tensor]()
         for version in ("torch", "triton"):
             keys, values = kept.clone()
-            with only(version):  # type: ignore[arg-type]
+            with only(version):
                 out = attend_frame(q, k, v, keys, values, filled, rotation)
             found.append(torch.cat([x.flatten() for x in (out, keys, values)]))
-        assert torch.allclose(*found, atol=5e-6), (rows, new, filled, heads, kv_heads, dim)
+        plain, fused = found
+        assert torch.allclose(fused, plain, atol=5e-6), (rows, new, filled, heads, kv_heads, dim)
 
 
 @drawn(40)
@@ -152,9 +154,9 @@ def test_parts_of_a_block(count: int) -> None:
         scale = torch.rand(size, generator=g).to(dtype) if more is not None else None
         spread = torch.randn(rows, heads, dim, generator=g).to(dtype)
         angles = torch.randn(r.choice((1, rows)), dim // 2, generator=g)
-        found = []
+        found = list[Tensor]()
         for version in ("torch", "triton"):
-            with only(version):  # type: ignore[arg-type]
+            with only(version):
                 parts = (
                     *add_norm(x, more, weight, 1e-6, scale),
                     swiglu(x),
@@ -162,4 +164,5 @@ def test_parts_of_a_block(count: int) -> None:
                 )
             found.append(torch.cat([part.float().flatten() for part in parts]))
         close = 2e-2 if dtype == torch.bfloat16 else 5e-6
-        assert torch.allclose(*found, rtol=close, atol=close), (rows, size, dim, dtype)
+        plain, fused = found
+        assert torch.allclose(fused, plain, rtol=close, atol=close), (rows, size, dim, dtype)
