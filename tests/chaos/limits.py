@@ -45,7 +45,7 @@ _BETWEEN_S = 1.0
 class Found:
     """Of one limit: `limit` requests were allowed, and `at_first` and `then` admitted.
 
-    `most`: what the record of decision 63 allows in all.
+    `most`: what docs/decisions/rate-limits.md allows in all.
     """
 
     limit: int

@@ -24,7 +24,7 @@ def tokens(name: str) -> npt.NDArray[np.int16]:
 
 
 def recording() -> dict[str, npt.NDArray[np.generic]]:
-    """A codec's conditions: see docs/decisions/0118."""
+    """A codec's conditions: see docs/decisions/streaming-flow.md."""
     random = np.random.Generator(np.random.PCG64(2))
     return {
         "token": random.integers(0, 6561, PROMPT).astype(np.int16),

@@ -1,6 +1,6 @@
 """The order of an upgrade: a stage's new workers wait until the stage behind them is new.
 
-See docs/decisions/0098.
+See docs/decisions/deployment.md.
 """
 
 from __future__ import annotations

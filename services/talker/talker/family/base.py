@@ -10,7 +10,7 @@ same for all families.
 
 The contract that recovery stands on: a stream's frames follow from its request, its text and the
 frames before them. They depend neither on the batch nor on timing; on the CPU they are the same
-bits, on a device the log decides (docs/decisions/0007).
+bits, on a device the log decides (docs/decisions/engine-interface.md).
 """
 
 from __future__ import annotations

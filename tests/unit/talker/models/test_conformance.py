@@ -4,7 +4,8 @@ Add a family to FAMILIES and it is held to the same, in step and a step behind: 
 frame, evicted at any frame, batched with any others, its prompts cut, fed its text in pieces, it
 says what the undisturbed run says.
 
-The promise has two strengths (docs/decisions/0007). Where a family is `exact`, that is the same
+The promise has two strengths (docs/decisions/engine-interface.md). Where a family is `exact`, that
+is the same
 bits. On a device, products depend on the batch: what was heard is never contradicted, and what
 follows is whatever the device computes, whole and valid.
 """

@@ -1,7 +1,7 @@
 """The runner of a device, on a CPU that computes as late as a device may.
 
 All is float32 here, so ids are those of the CPU's engine except near ties, about one frame in
-40,000 (docs/decisions/0004); seeds are fixed.
+40,000 (docs/decisions/bit-exactness.md); seeds are fixed.
 """
 
 from __future__ import annotations

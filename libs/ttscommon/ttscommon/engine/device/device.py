@@ -107,8 +107,8 @@ class Host(Device):
 class Cuda(Device):
     """A GPU: one stream, graphs that share one pool of memory.
 
-    Products of float32 are computed in float32, not in TF32 (docs/decisions/0081). priority: of the
-    stream; lower numbers go first where two engines share the GPU.
+    Products of float32 are computed in float32, not in TF32 (docs/decisions/bit-exactness.md).
+    priority: of the stream; lower numbers go first where two engines share the GPU.
     """
 
     def __init__(self, index: int = 0, priority: int = 0) -> None:

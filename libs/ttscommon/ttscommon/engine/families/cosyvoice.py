@@ -1,4 +1,7 @@
-"""CosyVoice 2 and Fun-CosyVoice 3: one folder for both stages (docs/decisions/0118)."""
+"""CosyVoice 2 and Fun-CosyVoice 3: one folder for both stages.
+
+See docs/decisions/streaming-flow.md.
+"""
 
 from __future__ import annotations
 

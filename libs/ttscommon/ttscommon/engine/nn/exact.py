@@ -3,7 +3,7 @@
 MKL takes other kernels for products of few rows. On AMD's processors four rows are enough for one
 order of sums (see `rows`). On Intel's the border depends on the shape, and with AVX2 there is none.
 MKL's strict mode of conditional numerical reproducibility gives a row the same bits in any company,
-for any number of threads, with AVX2 and with AVX-512 (docs/decisions/0078-one-order-of-sums.md).
+for any number of threads, with AVX2 and with AVX-512 (docs/decisions/bit-exactness.md).
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class Chatterbox(TalkerModel):
         return super().revision if self._hearing is None else self._hearing.revision
 
     def derive(self, recording: bytes) -> Arrays:
-        """Of a voice's recording: record 125."""
+        """Of a voice's recording."""
         if self._hearing is None:
             return super().derive(recording)
         return self._hearing.derive(recording)

@@ -1,4 +1,4 @@
-"""Voices of Chatterbox: the one that is built in, and those of recordings (record 125)."""
+"""Voices of Chatterbox: the one that is built in, and those of recordings."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class CosyVoice(TalkerModel):
         return self._references.revision
 
     def derive(self, recording: bytes) -> Arrays:
-        """See docs/decisions/0118."""
+        """See docs/decisions/streaming-flow.md."""
         return self._references.derive(recording)
 
     def example_reference(self) -> Arrays | None:

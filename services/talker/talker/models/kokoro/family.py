@@ -1,7 +1,7 @@
 """Kokoro in the engine: a segment's symbols in, all of its frames out.
 
 A frame is small: which symbol it is of, its pitch and energy. What the symbols sound like is
-computed by the vocoder, from the same symbols (docs/decisions/0107).
+computed by the vocoder, from the same symbols (docs/decisions/model-families.md).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class CodePredictor(DepthTransformer):
     """Decoder, one embedding table and one head for each residual codebook.
 
     codes: [residual codebooks * vocabulary, talker dim]; heads: [residuals, vocabulary, dim].
-    whole: on a device, the codes of a frame come from one launch (docs/decisions/0160).
+    whole: on a device, the codes of a frame come from one launch (docs/decisions/cuda-graphs.md).
     """
 
     whole = False

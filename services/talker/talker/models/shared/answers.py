@@ -1,7 +1,8 @@
 """The books of an answer: ids of a language model, some of which are sound and the others text.
 
 A frame is a code of sound, and with it travel the ids that came between it and the frame before it
-(docs/decisions/0168). They are the device's alone until the frame is whole: a stream whose cache
+(docs/decisions/spoken-turns.md). They are the device's alone until the frame is whole: a stream
+whose cache
 was taken away draws them again, with the same noise. Where too many come without sound, or the
 answer ends behind some, they travel with a frame of silence.
 """

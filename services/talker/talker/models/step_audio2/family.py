@@ -91,7 +91,7 @@ class StepAudio2(AnsweringModel):
         return self._revision
 
     def derive(self, recording: bytes) -> Arrays:
-        """Of a voice: see docs/decisions/0118."""
+        """Of a voice: see docs/decisions/streaming-flow.md."""
         return self._voices.derive(recording)
 
     def hear(self, recording: bytes) -> Arrays:

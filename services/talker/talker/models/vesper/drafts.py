@@ -2,7 +2,8 @@
 
 Draws are a pure function of logits and noise, and the drafter is given the noise that the talker
 will use for the frame. So a guess that is as likely for both comes out the same, and what is kept
-are the frames that plain steps would have chosen, bit for bit (docs/decisions/0050).
+are the frames that plain steps would have chosen, bit for bit
+(docs/decisions/speculative-decoding.md).
 
 For the CPU: what happens between two products is a compiled loop (`chain_numba`).
 """

@@ -60,7 +60,7 @@ company it may take longer than that, though steps need little of the engine's t
 """
 SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
 """The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
-it holds a token for as long as it may now and then, or three: see docs/decisions/0143.
+it holds a token for as long as it may now and then, or three: see docs/decisions/runaways.md.
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096

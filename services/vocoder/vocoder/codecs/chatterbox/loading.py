@@ -15,7 +15,7 @@ from vocoder.codecs.s3_flow.sizes import CHUNK, MEL_FRAMES
 from vocoder.codecs.s3_flow.weights import load_networks, shards_of
 
 _CONFIG: Final = "config.json"
-# Of the built-in voice; conditions' names, see docs/decisions/0118.
+# Of the built-in voice; conditions' names, see docs/decisions/streaming-flow.md.
 _VOICE: Final = {
     "token": "gen.prompt_token",
     "mel": "gen.prompt_feat",

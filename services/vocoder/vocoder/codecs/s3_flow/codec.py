@@ -1,8 +1,8 @@
 """S3 tokens in the engine: solved a stretch at a time, a step a launch, and then sounded.
 
 By default a stream carries what the flow goes on from while there is memory for it, and has it
-computed again otherwise: both are exact (docs/decisions/0121). On a device steps are recorded
-(docs/decisions/0141).
+computed again otherwise: both are exact (docs/decisions/streaming-flow.md). On a device steps are
+recorded (docs/decisions/cuda-graphs.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passages of a flow that has no mask: Step-Audio 2's (docs/decisions/0172).
+"""Passages of a flow that has no mask: Step-Audio 2's (docs/decisions/streaming-flow.md).
 
 A recording is solved by itself, then chunk behind chunk, each of which sees what is carried. Of the
 keys and values in attention, newest stretch first, the authors keep as many as the recording has

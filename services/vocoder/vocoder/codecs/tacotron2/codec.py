@@ -2,7 +2,7 @@
 
 Du et al. (2023) decode 32 frames behind the last 4 or 8 of those before, and fade one decoding into
 the other where they overlap: nothing is held back for what layers look ahead, and samples at every
-border are others than those of one shot. docs/decisions/0154 compares both.
+border are others than those of one shot. docs/decisions/receptive-field.md compares both.
 """
 
 from __future__ import annotations

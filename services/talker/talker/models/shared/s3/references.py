@@ -1,4 +1,7 @@
-"""Recordings to what a flow codec and its talker are told of them (docs/decisions/0118)."""
+"""Recordings to what a flow codec and its talker are told of them.
+
+See docs/decisions/streaming-flow.md.
+"""
 
 from __future__ import annotations
 
