@@ -17,7 +17,10 @@ NAMELESS: Final = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom
 SPOKEN: Final = {"texts.py", "page.py"}
 # Read by earlier releases: a lease of a job without a holder has it in its key.
 STORED: Final = ('"nobody"',)
-PAGES: Final = ("protocol", "operations", "models", "measuring", "performance", "settings")
+PAGES: Final = (
+    *("architecture", "protocol", "operations", "models", "measuring", "performance"),
+    "settings",
+)
 
 
 def sources(package: str) -> list[Path]:
