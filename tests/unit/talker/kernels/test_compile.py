@@ -71,10 +71,9 @@ def slow(target: int, *, heavy: bool) -> object:
     return pytest.param(target, heavy, marks=pytest.mark.slow)
 
 
-# What compiles for Hopper compiles for Ampere as a rule, in other registers.
 @pytest.mark.parametrize(
     ("target", "heavy"),
-    [(90, False), slow(80, heavy=False), slow(80, heavy=True), slow(90, heavy=True)],
+    [slow(target, heavy=heavy) for target in (80, 90) for heavy in (False, True)],
 )
 def test_every_kernel_compiles_and_spills_nothing(tmp_path: Path, target: int, heavy: bool) -> None:
     cases = names(heavy=heavy)
