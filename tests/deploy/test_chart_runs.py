@@ -273,6 +273,7 @@ async def voices_of(chart: RunningChart) -> list[str]:
         await talker.close()
 
 
+@pytest.mark.slow
 async def test_the_system_user_hears_disconnects(chart: RunningChart) -> None:
     client = await nats.connect(chart.bus_url, user="system", password=chart.password("system"))
     heard = await client.subscribe("$SYS.ACCOUNT.*.DISCONNECT")

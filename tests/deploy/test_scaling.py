@@ -40,6 +40,7 @@ TEXTS: Final = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", [{"engine": "fake"}], indirect=True)
 async def test_an_idle_system_does_not_ask_for_more_workers(stack: LocalStack) -> None:
     async with httpx.AsyncClient(base_url=stack.url, timeout=60) as client:

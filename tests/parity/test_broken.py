@@ -14,13 +14,25 @@ from ttscommon.sound.recordings import BadRecording
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.talkers import load
 
+# Folders that differ: a codec within, parts beside each other, voices, a codec by itself.
+QUICK = ("Qwen3-TTS", "CSM", "Chatterbox", "Kokoro", "SNAC")
+every_family = pytest.mark.parametrize(
+    "family",
+    [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in MAKERS],
+)
+
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A good checkpoint of each family."""
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A good checkpoint of each family that a test which was selected is about."""
     folder = tmp_path_factory.mktemp("whole")
-    for family, maker in MAKERS.items():
-        maker.write(folder / family)
+    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
+    found = [one.callspec.params for one in items if hasattr(one, "callspec")]
+    names = {params.get("family", params.get("family_name")) for params in found}
+    for family in MAKERS.keys() & names:
+        MAKERS[family].write(folder / family)
     return {family: folder / family for family in MAKERS}
 
 
@@ -34,7 +46,7 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("family", MAKERS)
+@every_family
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_a_broken_checkpoint_is_named(
     family: str, breakage: str, whole: dict[str, Path], tmp_path: Path
@@ -46,7 +58,7 @@ def test_a_broken_checkpoint_is_named(
     assert str(folder) in str(refused.value)
 
 
-@pytest.mark.parametrize("family", MAKERS)
+@every_family
 def test_a_whole_one_loads_after_all_of_them(family: str, whole: dict[str, Path]) -> None:
     assert MAKERS[family].load("m", whole[family])
 

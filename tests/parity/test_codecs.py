@@ -13,6 +13,7 @@ from tests.parity.codecs import CODECS
 from ttsfamilies.base.codec.base import Codec
 
 Load = Callable[[str], Codec]
+QUICK = ("one shot", "unequal pieces")
 every_codec = pytest.mark.parametrize("name", CODECS)
 
 
@@ -30,7 +31,10 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
 
 @every_codec
-@pytest.mark.parametrize("pieces", PIECES)
+@pytest.mark.parametrize(
+    "pieces",
+    [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in PIECES],
+)
 def test_any_pieces_give_the_references_samples(name: str, pieces: str, load: Load) -> None:
     subject = CODECS[name]
     compare(subject, in_pieces(load(name), subject, PIECES[pieces]))

@@ -114,6 +114,7 @@ async def spoken(
     return np.frombuffer(pcm, "<i2")
 
 
+@pytest.mark.slow
 async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
     served: LocalStack, checkpoints: dict[str, Path]
 ) -> None:

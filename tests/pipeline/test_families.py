@@ -193,14 +193,12 @@ def write_fish(folder: Path) -> str:
     return str(folder)
 
 
-# Every `make test` serves these: frames drawn step by step, and segments at once.
-FAMILIES: Final = (
-    Served("csm", write_csm, "default", stride=1920),
-    Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
-)
-CSM, KOKORO = FAMILIES
+# Every `make test` serves this.
+CSM: Final = Served("csm", write_csm, "default", stride=1920)
+FAMILIES: Final = (CSM,)
 # Served by `make test-all`: a way through the stages that another family takes already.
 MORE: Final[tuple[Served, ...]] = (
+    Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
@@ -217,6 +215,7 @@ MORE: Final[tuple[Served, ...]] = (
 _NAMED: Final = {family.name: family for family in MORE}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
 CHATTERBOX, KYUTAI, TACOTRON = (_NAMED[name] for name in ("chatterbox", "kyutai", "tacotron"))
+KOKORO = _NAMED["kokoro"]
 VOXCPM, GLM = _NAMED["voxcpm"], _NAMED["glm"]
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
@@ -440,8 +439,11 @@ async def test_unknown_voices_are_refused(family: Served, client: httpx.AsyncCli
 @pytest.mark.parametrize(
     "voice", ["af_heart*0.6+stranger*0.4", "af_heart*", "af_heart*0", "jf_alpha"]
 )
-async def test_blends_of_unknown_voices_are_refused(voice: str, client: httpx.AsyncClient) -> None:
-    assert (await refused(client, KOKORO, voice=voice))["code"] == "unknown_voice"
+@slow(KOKORO)
+async def test_blends_of_unknown_voices_are_refused(
+    family: Served, voice: str, client: httpx.AsyncClient
+) -> None:
+    assert (await refused(client, family, voice=voice))["code"] == "unknown_voice"
 
 
 async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
@@ -572,14 +574,15 @@ async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
     assert times[-1] <= len(slow) / 24_000
 
 
+@slow(KOKORO)
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
-    served: LocalStack, client: httpx.AsyncClient
+    family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
     text = "The bridge was closed."
-    whole = await heard(client, KOKORO, input=text)
-    said, pause = {"model": KOKORO.name, "voice": BLEND}, 2 * 24_000
+    whole = await heard(client, family, input=text)
+    said, pause = {"model": family.name, "voice": BLEND}, 2 * 24_000
     paused = f'{text} <break time="2s"/> {text}'
-    silent = await spoken(served, workers(KOKORO)[1], text=paused, **said)
+    silent = await spoken(served, workers(family)[1], text=paused, **said)
     assert len(silent) == 2 * len(whole) + pause
     assert near(silent[: len(whole)], whole)
     assert not silent[len(whole) : len(whole) + pause].any()
@@ -590,10 +593,11 @@ async def listed(client: httpx.AsyncClient, family: Served) -> list[dict[str, An
     return list(found)
 
 
-async def test_voices_are_listed(client: httpx.AsyncClient) -> None:
+@slow(KOKORO)
+async def test_voices_are_listed(family: Served, client: httpx.AsyncClient) -> None:
     spanish = {"ef_dora"} if Espeak.installed() else set[str]()
     english = {"af_heart", "af_sky", "am_adam", "bf_emma"}
-    assert {voice["id"] for voice in await listed(client, KOKORO)} == english | spanish
+    assert {voice["id"] for voice in await listed(client, family)} == english | spanish
 
 
 @slow(PIPER)

@@ -72,6 +72,7 @@ async def all_free(stack: Any) -> None:
         assert await metric(stack, child, "tts_cancel_latency_seconds_count") == CLIENTS
 
 
+@pytest.mark.slow
 @OPEN_DOOR
 async def test_clients_that_vanish_or_cancel_leave_nothing_behind(
     stack: Any, speaking: list[Any]

@@ -33,7 +33,13 @@ async def test_a_sentence_comes_back_as_sound_the_same_for_the_same_seed(
 
 
 @FAKE
-@pytest.mark.parametrize("victim", ["broker", "gateway", "talker-1", "vocoder-1"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        *("broker", "talker-1"),
+        *(pytest.param(v, marks=pytest.mark.slow) for v in ("gateway", "vocoder-1")),
+    ],
+)
 async def test_the_stack_speaks_again_after_any_process_was_killed(
     stack: LocalStack, victim: str
 ) -> None:
@@ -47,6 +53,7 @@ async def test_the_stack_speaks_again_after_any_process_was_killed(
         assert await sound(stack, "The tide is coming in.") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", [{"engine": "fake", "pair": True}], indirect=True)
 async def test_a_talker_and_a_vocoder_in_one_process_speak_and_come_back(
     stack: LocalStack,

@@ -89,6 +89,7 @@ def measured(stack: LocalStack, out: Path) -> Summary:
     )
 
 
+@pytest.mark.slow
 @CROWDED
 async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_path: Path) -> None:
     seen = await asyncio.to_thread(measured, stack, tmp_path / "bench")

@@ -45,6 +45,7 @@ async def post(url: httpx.URL, text: str) -> tuple[int, dict[str, str]]:
     return int(status.split(" ")[1]), headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", [queued(UNLIMITED)], indirect=True)
 async def test_what_the_queue_does_not_hold_is_refused_with_a_hint_and_nothing_times_out(
     stack: LocalStack,

@@ -50,6 +50,7 @@ async def sounding(out: Path) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_the_file_is_whole_although_the_gateway_was_killed(
     slow_stack: LocalStack, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ async def log_of(bus: Bus, log: Log, request_id: str) -> Any:
     return tail and tail.record
 
 
+@pytest.mark.slow
 async def test_a_listener_that_reads_nothing_holds_a_bounded_amount_and_no_slot(
     quick: LocalStack,
 ) -> None:

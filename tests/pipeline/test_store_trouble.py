@@ -128,6 +128,7 @@ def no_room(stack: LocalStack) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_told_at_once_while_speech_goes_on_and_is_over_when_there_is_room(
     stack: LocalStack,
 ) -> None:

@@ -119,6 +119,7 @@ async def test_a_takeover_is_part_of_the_trace(tmp_path: Path) -> None:
     assert job.attributes["antiphon.epoch"] > 1
 
 
+@pytest.mark.slow
 async def test_requests_that_nobody_traces_send_nothing(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
         async with traced(tmp_path, receiver, []) as stack:
@@ -126,6 +127,7 @@ async def test_requests_that_nobody_traces_send_nothing(tmp_path: Path) -> None:
         assert receiver.spans == []
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_is_away_disturbs_nobody(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
         pass

@@ -80,6 +80,7 @@ async def all_parked(stack: Any) -> None:
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", [STACK], indirect=True)
 async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(stack: Any) -> None:
     typists = [await begin(stack.url, seed) for seed in range(SLOTS)]
@@ -101,7 +102,11 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
 
 
 @pytest.mark.parametrize(
-    "victims", [(), ("talker", "vocoder")], ids=["nothing dies", "both stages die"]
+    "victims",
+    [
+        pytest.param((), id="nothing dies", marks=pytest.mark.slow),
+        pytest.param(("talker", "vocoder"), id="both stages die"),
+    ],
 )
 @pytest.mark.parametrize("stack", [STACK], indirect=True)
 async def test_a_parked_stream_sounds_as_one_that_never_waited(

@@ -11,19 +11,24 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from antiphon.stack import LocalStack, StackConfig
 
-KEYS = {"alice": "", "bob": "requests_per_minute = 1\n", "carol": ""}
+KEYS = {"alice": "", "bob": "requests_per_minute = 1\n", "carol": "", "erin": ""}
 
 
-@pytest.fixture
-async def keyed(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    """A fake stack in which alice, bob and carol have keys of their names."""
-    path = tmp_path / "keys.toml"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def keyed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    """A fake stack in which alice, bob, carol and erin have keys of their names."""
+    folder = tmp_path_factory.mktemp("keyed")
+    path = folder / "keys.toml"
     path.write_text(
         "\n".join(
             f'[keys.{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n{limits}'
@@ -31,7 +36,7 @@ async def keyed(tmp_path: Path) -> AsyncIterator[LocalStack]:
         )
     )
     environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(path)}}
-    config = StackConfig(port=0, engine="fake", store=tmp_path / "store", environ=environ)
+    config = StackConfig(port=0, engine="fake", store=folder / "store", environ=environ)
     async with LocalStack(config) as stack:
         yield stack
 
@@ -82,17 +87,17 @@ async def test_the_playground_learns_whether_its_key_is_taken_and_speaks_with_it
 
 
 async def test_a_revoked_key_ends_at_the_next_request_and_a_new_one_begins(
-    keyed: LocalStack, tmp_path: Path
+    keyed: LocalStack,
 ) -> None:
-    path = tmp_path / "keys.toml"
+    path = Path(keyed.config.environ["gateway"]["ANTIPHON_KEYS_FILE"])
     config = {"type": "session.config"}
     text = [{"type": "input.text", "text": "Good morning."}, {"type": "input.done"}]
     url = keyed.url.replace("http", "ws") + "/v1/audio/speech/stream"
-    async with connect(url, additional_headers={"authorization": "Bearer alice"}) as socket:
+    async with connect(url, additional_headers={"authorization": "Bearer erin"}) as socket:
         await socket.send(json.dumps(config))
         assert await speaks(socket, text) == "audio.done"
         path.write_text(
-            path.read_text().replace("alice", "dora").replace(hashed("alice"), hashed("dora"))
+            path.read_text().replace("erin", "dora").replace(hashed("erin"), hashed("dora"))
         )
         async with httpx.AsyncClient(base_url=keyed.url) as client, asyncio.timeout(20):
             headers = {"authorization": "Bearer dora"}

@@ -63,6 +63,7 @@ class Signed(Workshop):
             file.write(f"{os.getpid()}\n")
 
 
+@pytest.mark.slow
 def test_the_decoder_is_made_in_another_process_and_every_stage_once(tmp_path: Path) -> None:
     for _ in range(2):
         workshop = Signed(tmp_path, PLAN)

@@ -41,7 +41,7 @@ def _run(threads: int, **told: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("instructions", ["AVX2", "AVX512"])
 def test_rows_have_one_order_of_sums_whatever_the_instructions(
     instructions: str, threads: int

@@ -39,6 +39,7 @@ def codes(g: torch.Generator, rows: int, steps: int) -> Tensor:
     return torch.randint(0, SIZES.codebook_size, shape, generator=g)
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_streams_go_on_from_states_that_stay_where_they_are() -> None:
     fused, exact = FusedDecoder(net(torch.float32)), net(torch.float64)
