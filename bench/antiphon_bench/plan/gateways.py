@@ -82,10 +82,12 @@ class Gateway:
 
     def ask(self, call: Call) -> None:
         """A request is at the door: it gets a place, or waits a moment for one."""
+        streams, behind = self._seen(self._world.view()), len(self._waiting)
         self._waiting.append(call)
         self._let_in()
         if call in self._waiting:
-            wait_s = min(_LIMITS.hold_s, self._setup.max_wait_s)
+            hold_s = self._judge.hold_s(NAME, streams, behind, self._kernel.now)
+            wait_s = min(hold_s, self._setup.max_wait_s)
             self._kernel.after(wait_s, partial(self._refuse, call))
 
     def _let_in(self) -> None:

@@ -75,8 +75,8 @@ class GatewaySettings(ServiceSettings):
     """How long a first packet may take under load: no more streams start at once than that allows.
     """
     max_wait_s: float = Field(default=0.5, ge=0, le=600)
-    """Longest time that a request may wait for room: each does for 0.1 s, and one that asks to wait
-    for as long as it says; 0: none may.
+    """Longest time that a request may wait for room: each does for 0.1 s, for `ttfp_target_s` where
+    only other first sounds are in its way, and for as long as it asks to; 0: none may.
     """
     max_waiting: int = Field(default=256, ge=1)
     """Requests that may wait for room at one gateway, a quarter of them of one key."""

@@ -201,11 +201,19 @@ class Admission:
         """Wait until there is room, a moment at least, or as long as the caller would; whether it
         had to.
         """
-        most_s = min(max(applicant.max_wait_s, self.limits.hold_s), self.settings.max_wait_s)
+        most_s = self.settings.max_wait_s
         if most_s <= 0 or applicant.resumed or applicant.offline:
             return False
+        most_s = min(max(applicant.max_wait_s, self._moment_s(applicant.model)), most_s)
         ask = partial(self._objection, applicant)
         return await self._room.wait(applicant.tenant, most_s, ask) > 0
+
+    def _moment_s(self, model: str) -> float:
+        """How long a request is held that does not ask to wait."""
+        if self.settings.admission == "off":
+            return self.limits.loop.hold_s
+        streams = self.control.streams(model)
+        return self.judge.hold_s(model, streams, len(self._room), self.clock())
 
     def _objection(self, applicant: Applicant) -> Overloaded | None:
         """Why it may not start now, of what time can mend; raises the rest of what `admit` does."""

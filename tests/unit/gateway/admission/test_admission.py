@@ -313,7 +313,7 @@ async def test_a_request_without_room_is_held_for_a_moment() -> None:
     with sounding(one):
         began_s = asyncio.get_running_loop().time()
         assert await one.wait(request())  # in vain
-        assert asyncio.get_running_loop().time() - began_s >= one.limits.hold_s
+        assert asyncio.get_running_loop().time() - began_s >= one.limits.loop.hold_s
 
 
 def playing(one: Admission, slack_s: float | None) -> ExitStack:

@@ -45,6 +45,14 @@ class Judge:
         keys = min(_KEYS, len(self.shares.active(now)), streams.most)
         return max(int(loop.limit), keys) - streams.open
 
+    def hold_s(self, model: str, streams: Streams, waiting: int, now: float) -> float:
+        """How long a request that may not start now is held, behind so many that wait already.
+
+        Where there is room for all of them it comes as first sounds do, and a burst is let in.
+        """
+        room = self.room(model, streams, now)
+        return self._target_s if room > waiting else self._tuning.hold_s
+
     def check(self, model: str, streams: Streams, tenant: str, most: int, now: float) -> Standing:
         """How the tenant's next stream relates to its share.
 

@@ -11,33 +11,36 @@ REST_S: Final = 1.0
 
 @dataclass(frozen=True)
 class LoopTuning:
-    """How the limit on streams moves. Origin: docs/admission.md.
-
-    Listeners count who have heard `heard_s`. Where one of them has less than `low_s` left, the
-    limit falls to `fall` times what is open, once in `fall_every_s`; where all have more than
-    `high_s` and it is used up, it rises by `rise` of itself a second, before its first fall by
-    `search`.
-    It begins with `first` of what workers believe that they keep up with. Where one has less than
-    `floor_s`, the youngest stream without a sound is given up, once in `give_up_every_s`.
-
-    How much each silent stream delays first sounds is a moving average in which one counts
-    `weight`; before there was any, `first_starts` of the limit may be silent. `start_share` of it
-    may be at any rate: where something else makes first sounds late, fewer streams do not help.
-    """
+    """How the limit on streams moves. Origin: docs/admission.md."""
 
     heard_s: float = 0.7
+    """Listeners count who have heard so much."""
     low_s: float = 0.4
+    """Where one of them has less left, the limit falls."""
     high_s: float = 0.56
+    """Where all have more and the limit is used up, it rises."""
     fall: float = 0.8
+    """The part of the open streams that it falls to."""
     fall_every_s: float = 1.0
+    """It falls once in so long."""
     rise: float = 0.1
+    """The part of itself that it rises by in a second."""
     search: float = 0.3
+    """The same before its first fall."""
     first: float = 0.5
+    """The part of what workers believe that they keep up with at which it begins."""
     floor_s: float = 0.15
+    """Where one has less left, the youngest stream without a sound is given up."""
     give_up_every_s: float = 0.2
+    """One is given up in so long."""
     weight: float = 0.2
-    first_starts: float = 0.25
+    """Of one first sound in the average of how much each silent stream delays them."""
     start_share: float = 0.1
+    """The part of the limit that may be silent at any rate: where something else makes first sounds
+    late, fewer streams do not help.
+    """
+    hold_s: float = 0.1
+    """A request that there is no room for is held in case there is some by then."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +49,14 @@ class AdmissionLimits:
 
     A stream beyond its tenant's share gets `borrowed_priority`. A key with limits waits for at most
     `acquaintance_s` where a gateway does not know the others yet. A stream that got neither text
-    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. A request that
-    there is no room for is held for `hold_s`, or for as long as it would wait. Gateways look at
-    their streams every `look_s`, and tell each other what they saw every `tell_s`.
+    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. Gateways look
+    at their streams every `look_s`, and tell each other what they saw every `tell_s`.
     """
 
     borrowed_priority: int = 3
     acquaintance_s: float = 1.0
     pause_s: float = 0.2
     rest_s: float = REST_S
-    hold_s: float = 0.1
     look_s: float = 0.05
     tell_s: float = 0.2
     loop: LoopTuning = LoopTuning()

@@ -82,9 +82,9 @@ class Loop:
 
     @property
     def starts(self) -> int:
-        """Streams that may be silent at once."""
+        """Streams that may be silent at once; before the first sound all that the limit lets in."""
         if not self.first_s:
-            return max(self._least, int(self._tuning.first_starts * self.limit), 1)
+            return max(self._least, int(self.limit), 1)
         least = max(self._least, int(self._tuning.start_share * self.limit), 1)
         return max(least, int(self._target_s / self.first_s))
 

@@ -30,6 +30,11 @@ def sounding(one: Judge, tenant: str, streams: int) -> None:
         one.silent[tenant] -= 1
 
 
+def timed(one: Judge) -> None:
+    """Of five that start at once the last sounds in time."""
+    one.loop("m").sounded(0.1, 1)
+
+
 def test_a_stream_that_fits_starts_and_nothing_is_taken() -> None:
     made = judge()
     assert check(made) is Standing.WITHIN
@@ -49,7 +54,8 @@ def test_no_more_streams_than_the_limit_and_than_the_gateway_may_have() -> None:
 
 def test_so_many_wait_for_a_first_sound_at_once() -> None:
     made = judge()
-    for _ in range(5):  # a quarter of the limit
+    timed(made)
+    for _ in range(5):
         check(made)
         made.take("")
     with pytest.raises(Overloaded, match="first sounds"):
@@ -58,8 +64,25 @@ def test_so_many_wait_for_a_first_sound_at_once() -> None:
     assert check(made) is Standing.WITHIN
 
 
+def test_a_burst_starts_whole_before_the_first_sound() -> None:
+    made = judge()
+    for _ in range(20):
+        check(made)
+        made.take("")
+    with pytest.raises(Overloaded, match="room"):
+        check(made)
+
+
+def test_what_only_first_sounds_are_in_the_way_of_is_held_for_as_long_as_one_takes() -> None:
+    made = judge()
+    crowd = replace(SEEN, open=15, silent=15)
+    assert made.hold_s("m", crowd, 4, 0.0) == 0.5
+    assert made.hold_s("m", crowd, 5, 0.0) == LoopTuning().hold_s  # for whom there is no room
+
+
 def test_a_key_that_starts_many_leaves_another_its_part_of_the_starts() -> None:
     made = judge(calm=1.0, flood=1.0)
+    timed(made)
     check(made, "calm")
     for _ in range(3):
         check(made, "flood")
@@ -74,6 +97,7 @@ def test_a_key_that_starts_many_leaves_another_its_part_of_the_starts() -> None:
 
 def test_a_keys_first_stream_waits_for_no_others_first_sound() -> None:
     made = judge(calm=1.0, flood=1.0)
+    timed(made)
     for _ in range(5):
         check(made, "flood")
         made.take("flood")
