@@ -17,6 +17,7 @@ _NAMESPACE: Final = 'namespace=~"$namespace"'
 _MODEL: Final = f'{_NAMESPACE}, model=~"$model"'
 _LISTENER: Final = f'{_MODEL}, tenant=~"$tenant"'
 _IN_TIME: Final = f'viable="true", {_LISTENER}'
+_ADMITTED: Final = f'stage="gateway", {_MODEL}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
 _STAGE: Final = f'stage=~"$stage", {_MODEL}'
 _GRAPHS: Final = f'path="graph", {_STAGE}'
@@ -176,6 +177,24 @@ LISTENERS: Final = Dashboard(
             "Requests in a day, by tenant",
             "short",
             {"{{tenant}}": f"sum by (tenant) (increase(tts_streams_total{{{_LISTENER}}}[1d]))"},
+        ),
+        Panel(
+            "Admission: its limit, and the streams within it",
+            "short",
+            {
+                "{{model}} limit": f"max by (model) (tts_stream_limit{{{_MODEL}}})",
+                "{{model}} open": f"sum by (model) (tts_active_streams{{{_ADMITTED}}})",
+                "{{model}} without a sound": f"max by (model) (tts_silent_streams{{{_MODEL}}})",
+            },
+            12,
+            help="The limit rises while it is used up and all listeners have enough left.",
+        ),
+        Panel(
+            "Least playback that a listener has left",
+            "s",
+            {"{{model}}": f"min by (model) (tts_least_slack_seconds{{{_MODEL}}})"},
+            12,
+            help="Under 0.4 s the limit falls; under 0.15 s a stream without a sound is given up.",
         ),
     ),
 )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from msgspec.structs import replace
+
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import NAME
 from antiphon_bench.plan.workers import Worker
@@ -33,7 +35,8 @@ class Call:
 
     committed: frames in the codec log; `whole`: they are all there. fed: frames that its vocoder
     has been told of, -1 before it is open. voiced: samples that have left the vocoders. held: those
-    at a gateway that has not sent them on; `said`: no more come.
+    at a gateway that has not sent them on; `said`: no more come. `among`: silent requests when it
+    began, itself among them. `key_name`: whose it is.
     """
 
     number: int
@@ -42,13 +45,12 @@ class Call:
     account: PlaybackAccount
     user: int = -1
     characters: int = 0
+    key_name: str = ""
     request: SpeechRequest = field(init=False)
     gateway: Host | None = None
     talker: Worker | None = None
     vocoder: Worker | None = None
-    predicted_s: float | None = None
-    alone_s: float = 0.0
-    alone: bool = False
+    among: int = 0
     silent: bool = True
     began_s: float = 0.0
     asked: bool = False
@@ -69,13 +71,19 @@ class Call:
     def key(self) -> str:
         return self.request.request_id
 
+    def lower(self, priority: int) -> None:
+        """It comes behind others."""
+        self.priority = min(self.priority, priority)
+        self.request = replace(self.request, priority=self.priority)
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A request to come: when, of how many characters."""
+    """A request to come: when, of how many characters, whose."""
 
     at_s: float
     characters: int
+    key_name: str = ""
 
 
 class Load(Protocol):

@@ -12,7 +12,7 @@ from itertools import count
 
 from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
 from antiphon_bench.plan.costs import Edge
-from antiphon_bench.plan.gateways import Gateway
+from antiphon_bench.plan.gateways import Gateway, World
 from antiphon_bench.plan.ground import Ground
 from antiphon_bench.plan.hearing import ClientSide
 from antiphon_bench.plan.kernel import Seat
@@ -62,7 +62,8 @@ class Fleet:
         name = f"{kind}-{place}-{next(self._named)}"
         kernel, seat = self.kernel, Seat(name, node, home, place)
         if kind == "gateway":
-            self.gateways.append(Gateway(kernel, seat, setup.gateway))
+            world = World(self.view, self._living, self._begin, self._refuse)
+            self.gateways.append(Gateway(kernel, seat, setup.gateway, world))
         elif kind == "talker":
             told = self._talking.spoke
             self.talkers.add(TalkerWorker(setup.curves, setup.talker, kernel, seat, told))
@@ -96,7 +97,8 @@ class Fleet:
         speech = self._costs.speech
         account = PlaybackAccount(round(speech.frame_rate_hz * SAMPLES))
         number, now = next(self._numbers), self.kernel.now
-        call = Call(number, now, speech.frames(wanted.characters), account, user, wanted.characters)
+        frames = speech.frames(wanted.characters)
+        call = Call(number, now, frames, account, user, wanted.characters, wanted.key_name)
         self.calls[call.key] = call
         self._connect(call)
 
@@ -116,12 +118,20 @@ class Fleet:
             return
         if not gateway.alive:
             self.kernel.after(self._costs.recovery.resume_s, partial(self._connect, call))
-        elif (refusal := gateway.admit(call, self.view())) is None:
-            self._begin(call, gateway)
         else:
-            edge = self._costs.gateway
-            gateway.edge.serve(edge.refusal_s - edge.request_s / 2, lambda: None)
-            self._end(call, "refused", refusal.retry_after_s)
+            gateway.ask(call)
+
+    def _refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None:
+        """It has no place, or is given up for those that sound."""
+        if not gateway.alive:
+            self._connect(call)
+            return
+        edge = self._costs.gateway
+        gateway.edge.serve(edge.refusal_s - edge.request_s / 2, lambda: None)
+        for pool, worker in ((self.talkers, call.talker), (self.vocoders, call.vocoder)):
+            if not pool.withdraw(call) and worker is not None and worker.cancel(call.key):
+                pool.release(worker)
+        self._end(call, "refused", retry_s)
 
     def _begin(self, call: Call, gateway: Gateway) -> None:
         self._clients.admitted()
@@ -129,6 +139,10 @@ class Fleet:
         self.kernel.after(timeout_s, partial(self._give_up, call))
         queued = partial(self._ground.queue, self.talkers, call)
         self.bus.publish(gateway.home, 0.5, 0.0, queued)
+
+    def _living(self) -> Iterator[Call]:
+        """The requests that have a place at a gateway that lives."""
+        return (call for g in self.gateways if g.alive for call in g.calls)
 
     def view(self) -> View:
         """What gateways know of the workers, and of each other."""

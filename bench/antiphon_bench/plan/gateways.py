@@ -2,111 +2,187 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.kernel import Kernel, Seat, Station
-from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, View, forecast
+from antiphon_bench.plan.models import NAME
+from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
+from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
 
-TENANT: Final = ""
 _LONGEST_RETRY_S: Final = 60.0
+_LIMITS: Final = AdmissionLimits()
+
+Begin = Callable[[Call, "Gateway"], object]
+Refuse = Callable[[Call, "Gateway", float], object]
 
 
 @dataclass(frozen=True)
 class GatewaySetup:
-    """A gateway's settings, by the names that it has them under."""
+    """A gateway's settings, by the names that it has them under. `weights`: of keys."""
 
     ttfp_target_s: float = 0.5
     utilisation: float = 0.85
     max_streams: int = 1000
+    max_wait_s: float = 0.5
     first_audio_timeout_s: float = 15.0
-    predict: bool = True
+    admission: bool = True
+    weights: tuple[tuple[str, float], ...] = (("", 1.0),)
+
+
+@dataclass(frozen=True)
+class World:
+    """What gateways know, and what they have done. `view`: of workers and of all streams. `calls`:
+    of all gateways. begin: a request has a place. refuse: it has none, and is told when to come.
+    """
+
+    view: Callable[[], View]
+    calls: Callable[[], Iterable[Call]]
+    begin: Begin
+    refuse: Refuse
 
 
 class Gateway:
-    """One gateway process. All callers share one key, so no share is kept for others."""
+    """One gateway process."""
 
-    def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup) -> None:
+    def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup, world: World) -> None:
         self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
         self.edge = Station(kernel, seat.node, name=seat.name)
         self.alive = True
         self.born_s = kernel.now
         self._kernel = kernel
         self._setup = setup
-        self._limits = AdmissionLimits()
-        self._judge = Judge({TENANT: 1.0}, self._limits, setup.ttfp_target_s)
+        self._world = world
+        self._judge = Judge(dict(setup.weights), setup.ttfp_target_s, _LIMITS.loop)
         self._ends = Ends()
         self._running: dict[int, Call] = {}
+        self._waiting: deque[Call] = deque()
+        self._looking = False
+        self._slack_s: float | None = None
 
     @property
     def streams(self) -> int:
         return self._judge.shares.total
 
-    def admit(self, call: Call, view: View) -> Overloaded | None:
-        """Why it may not start now; otherwise it holds a place until `end`."""
+    @property
+    def calls(self) -> Iterable[Call]:
+        """Those that have a place here."""
+        return self._running.values()
+
+    @property
+    def limit(self) -> float:
+        """Streams that the loop lets in just now."""
+        return self._judge.loop(NAME).limit
+
+    def ask(self, call: Call) -> None:
+        """A request is at the door: it gets a place, or waits a moment for one."""
+        streams, behind = self._seen(self._world.view()), len(self._waiting)
+        self._waiting.append(call)
+        self._let_in()
+        if call in self._waiting:
+            hold_s = self._judge.hold_s(NAME, streams, behind, self._kernel.now)
+            wait_s = min(hold_s, self._setup.max_wait_s)
+            self._kernel.after(wait_s, partial(self._refuse, call))
+
+    def _let_in(self) -> None:
+        for call in list(self._waiting):
+            if call.over or self._objection(call) is None:
+                self._waiting.remove(call)
+                if not call.over:
+                    self.hold(call)
+                    self._world.begin(call, self)
+
+    def _refuse(self, call: Call) -> None:
+        if call not in self._waiting:
+            return
+        self._waiting.remove(call)
+        now = self._kernel.now
+        wait_s = self._ends.promise(call.key_name, self._running.values(), now)
+        self._world.refuse(call, self, min(max(1.0, wait_s or 0.0), _LONGEST_RETRY_S))
+
+    def _objection(self, call: Call) -> Overloaded | None:
+        """Why it may not start now."""
+        view, setup = self._world.view(), self._setup
+        if not view.talkers or not view.vocoders:
+            return Overloaded("no worker lives")
+        if not setup.admission:
+            full = self.streams >= setup.max_streams
+            return Overloaded("there is no room for another stream now") if full else None
+        streams, now = self._seen(view), self._kernel.now
         try:
-            self._judge_it(call, view)
+            standing = self._judge.check(NAME, streams, call.key_name, setup.max_streams, now)
         except Overloaded as refusal:
             return refusal.with_traceback(None)
-        call.alone = not self.streams
-        self.hold(call)
+        if standing is Standing.BORROWED:
+            call.lower(_LIMITS.borrowed_priority)
         return None
 
-    def _judge_it(self, call: Call, view: View) -> None:
-        now = self._kernel.now
-        if not view.talkers or not view.vocoders:
-            raise Overloaded("no worker lives")
-        if not self._setup.predict:
-            if self.streams >= self._setup.max_streams:
-                raise Overloaded("there is no room for another stream now")
+    def _seen(self, view: View) -> Streams:
+        silent = sum(call.silent for call in self._world.calls())
+        return streams_of(view, silent, self._slack_s, self._setup.utilisation)
+
+    def _look(self) -> None:
+        """Move the limit, as long as there are streams."""
+        self._looking = self.alive and bool(self._running)
+        if not self._looking:
             return
-        try:
-            self._predict(call, view, now)
-        except Overloaded as refusal:
-            self._judge.refused(TENANT, now)
-            self._say_when(refusal, now)
-            raise
+        now, view = self._kernel.now, self._world.view()
+        slacks = (_slack_s(call, now) for call in self._world.calls())
+        self._slack_s = min((one for one in slacks if one is not None), default=None)
+        loop, streams = self._judge.loop(NAME), self._seen(view)
+        if streams.most and self._setup.admission:
+            loop.look(streams, now)
+            if loop.gives_up(streams, now):
+                self._give_up()
+        self._let_in()
+        self._kernel.after(_LIMITS.look_s, self._look)
 
-    def _say_when(self, refusal: Overloaded, now: float) -> None:
-        """As gateways do: when a stream will have ended for which no other was told to come."""
-        wait_s = self._ends.promise(TENANT, self._running.values(), now)
-        if wait_s is not None:
-            refusal.retry_after_s = min(max(refusal.retry_after_s, wait_s), _LONGEST_RETRY_S)
-
-    def _predict(self, call: Call, view: View, now: float) -> None:
-        ahead = forecast(view, self._judge.hold_s, self._setup.utilisation)
-        most = self._setup.max_streams
-        standing, call.predicted_s = self._judge.check(ahead, TENANT, most, now)
-        call.alone_s = ahead.alone_s
-        if standing is Standing.BORROWED:
-            call.priority = min(call.priority, self._limits.borrowed_priority)
+    def _give_up(self) -> None:
+        """End the youngest stream without a sound."""
+        for call in reversed(self._running.values()):
+            if call.silent:
+                self._world.refuse(call, self, 1.0)
+                return
 
     def hold(self, call: Call) -> None:
         """The request is this gateway's from now on."""
         call.gateway, call.began_s = self, self._kernel.now
         self._running[call.number] = call
-        self._judge.take(TENANT)
-        if not call.silent:
-            self._judge.silent[TENANT] -= 1
+        self._judge.take(call.key_name, silent=call.silent)
+        if call.silent:
+            call.among = sum(other.silent for other in self._world.calls())
+        if not self._looking:
+            self._looking = True
+            self._kernel.after(_LIMITS.look_s, self._look)
 
     def spoke(self, call: Call) -> None:
         """Its first sound is here."""
         call.silent = False
-        self._judge.silent[TENANT] -= 1
-        now = self._kernel.now
-        if call.predicted_s and call.alone_s:
-            took_s = now - call.began_s
-            self._judge.learn(took_s, call.predicted_s, call.alone_s, now, alone=call.alone)
+        self._judge.silent[call.key_name] -= 1
+        self._judge.loop(NAME).sounded(self._kernel.now - call.began_s, call.among)
+        self._let_in()
 
     def end(self, call: Call) -> None:
         """It is over, or was refused later."""
-        self._judge.shares.give_back(TENANT)
+        self._judge.shares.give_back(call.key_name)
         if call.silent:
-            self._judge.silent[TENANT] -= 1
-        held_s = self._kernel.now - call.began_s
-        self._judge.held(held_s)
-        self._ends.learn(call.characters, held_s)
+            self._judge.silent[call.key_name] -= 1
+        self._ends.learn(call.characters, self._kernel.now - call.began_s)
         del self._running[call.number]
+        self._let_in()
+
+
+def _slack_s(call: Call, now: float) -> float | None:
+    """Playback that its listener has left, where it waits for workers and says something."""
+    account = call.account
+    if account.first_at_s is None or call.said:
+        return None
+    if now - account.first_at_s < _LIMITS.loop.heard_s:
+        return None
+    return account.ends_at_s - now

@@ -41,7 +41,7 @@ class VocoderSide:
         spec = engine.spec
         frame = (call.voiced + spec.lag_samples) // spec.samples_per_frame if call.voiced else 0
         resume = Resume(call.voiced, frame)
-        worker.tell(lambda: engine.open(call.request, resume))
+        worker.opened(call.key, partial(engine.open, call.request, resume))
         if not call.silent:
             worker.playback(call.key, self._ground.playback_s(call))
         call.fed = first_frame(spec, frame, None)

@@ -48,7 +48,8 @@ class TalkerSide:
         engine = cast(TalkerWorker, worker).engine
         restored = frames_of(call.committed) if call.committed else None
         prepared = PlannedRequest(call.request)
-        worker.tell(lambda: engine.open(prepared, restored, (call.frames,), final=True))
+        begin = partial(engine.open, prepared, restored, (call.frames,), final=True)
+        worker.opened(call.key, begin)
         if not call.silent:
             worker.playback(call.key, self._ground.playback_s(call))
 

@@ -16,7 +16,7 @@ from talker.engine import engine as talking
 from talker.engine import scheduler
 from talker.settings import TalkerSettings
 from ttscommon.engine.contention import Contention
-from ttscommon.engine.runtime import Runtime
+from ttscommon.engine.runtime import Finished, Runtime
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
 from vocoder.engine import engine as vocoding
@@ -111,6 +111,7 @@ class Worker(ABC):
         self._dice = Random(seat.name)
         self._told = self._turning = False
         self._events: list[tuple[str, Any]] = []
+        self._open: set[str] = set()
         self._report: Replica | None = None
         self._reported_s = 0.0
         self._engine = self._make()
@@ -135,6 +136,19 @@ class Worker(ABC):
         if not self._turning:
             self._turning = True
             self._kernel.at(self._kernel.now, self._turn)
+
+    def opened(self, key: str, command: Action) -> None:
+        """Have the engine open a stream."""
+        self._open.add(key)
+        self.tell(command)
+
+    def cancel(self, key: str) -> bool:
+        """Have the engine close a stream; False where it has none of that key."""
+        if not self.alive or key not in self._open:
+            return False
+        self._open.remove(key)
+        self.tell(partial(self._engine.cancel, key))
+        return True
 
     def playback(self, key: str, start_s: float) -> None:
         self.tell(partial(self._engine.playback, key, start_s))
@@ -214,6 +228,8 @@ class Worker(ABC):
         if not self.alive:
             return
         for key, event in events:
+            if isinstance(event, Finished):
+                self._open.discard(key)
             self._on_event(self, key, event)
         self._turning = self._told or not self._engine.waits
         if self._turning:

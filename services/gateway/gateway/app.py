@@ -70,6 +70,7 @@ class Gateway:
             services.retention,
             services.usage,
             self.exchange,
+            admission,
             self.desk,
             watch,
         )

@@ -69,16 +69,21 @@ class GatewaySettings(ServiceSettings):
     body_timeout_s: float = Field(default=30.0, gt=0)
     """How long its body may take, and a second more for every 16 KiB."""
 
-    admission: Literal["predict", "off"] = "predict"
-    """`predict` refuses at once what would come too late; `off` knows only `max_streams`."""
+    admission: Literal["on", "off"] = "on"
+    """`on` lets in as many streams as workers keep up with; `off` knows only `max_streams`."""
     ttfp_target_s: float = Field(default=0.5, gt=0)
-    """A request whose first packet would take longer is refused at once (429)."""
-    max_wait_s: float = Field(default=60.0, ge=0, le=600)
-    """Longest time that a request may wait for room, where it asks to wait; 0: none may."""
+    """How long a first packet may take under load: no more streams start at once than that allows.
+    """
+    max_wait_s: float = Field(default=0.5, ge=0, le=600)
+    """Longest time that a request may wait for room: each does for 0.1 s, for `ttfp_target_s` where
+    only other first sounds are in its way, and for as long as it asks to; 0: none may.
+    """
     max_waiting: int = Field(default=256, ge=1)
     """Requests that may wait for room at one gateway, a quarter of them of one key."""
     utilisation: float = Field(default=0.85, gt=0, le=1)
-    """Share of the engines' speed that accepted streams may need together."""
+    """Share of the engines' speed that streams may need together by `tts_capacity_streams`, which
+    autoscaling follows and a gateway that starts begins with half of.
+    """
     keys_file: Path | None = None
     """The keys of clients and their limits; without it any client may speak. It is read again when
     it changes.

@@ -355,7 +355,7 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
     assert stand.metric("tts_refused_total", reason="overloaded") == 1
 
 
-@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
+@pytest.mark.parametrize("settings", [{"max_streams": 1, "max_wait_s": 30}], indirect=True)
 async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 

@@ -359,7 +359,18 @@ class GatewayMetrics(Metrics):
             _RTF,
         )
         self.refused = self._counter(
-            "tts_refused", "Requests refused at once, by reason.", ("reason", "model", "tenant")
+            "tts_refused", "Requests refused, by reason.", ("reason", "model", "tenant")
+        )
+        self.limit = self._gauge(
+            "tts_stream_limit", "Streams that are let in, at all gateways together.", ("model",)
+        )
+        self.silent = self._gauge(
+            "tts_silent_streams", "Streams that wait for a first sound, likewise.", ("model",)
+        )
+        self.least_slack = self._gauge(
+            "tts_least_slack_seconds",
+            "Least playback that a listener has left, likewise; NaN where there is none.",
+            ("model",),
         )
         self.capacity = self._gauge(
             "tts_capacity_streams",

@@ -1,7 +1,8 @@
-"""Admission: which requests may start now, by forecast, shares, floods, keys and limits."""
+"""Admission: which requests may start now, by the loop, shares, keys and limits."""
 
-from gateway.admission.admission import Admission, Grant
+from gateway.admission.admission import Admission
 from gateway.admission.exchange import Exchange
+from gateway.admission.grant import Grant
 from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.admission.peers import Peers
 from gateway.admission.terms import Applicant

@@ -1,4 +1,4 @@
-"""Admission: an immediate refusal serves clients better than a late stream."""
+"""Admission: an early refusal serves clients better than a stream that runs dry."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Final
 
 import structlog
 
+from gateway.admission.control import Control, Refusals
+from gateway.admission.grant import Grant
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.offline import OfflineStreams
@@ -24,80 +26,23 @@ from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turnstile
 from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.settings import GatewaySettings
-from ttscommon.cluster.admission import AdmissionLimits, Ends, Forecast, Judge, forecast
-from ttscommon.cluster.admission.predictions import share_used
+from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge
+from ttscommon.cluster.admission.judge import share_used
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 
 _LONGEST_RETRY_S: Final = 60
+# How long streams keep their slots: before any has ended, and what one that has counts.
+_FIRST_HOLD_S: Final = 2.0
+_HOLD_WEIGHT: Final = 0.1
 
 log_ = structlog.get_logger(__name__)
 
 
 @dataclass
-class Grant:
-    """A place for one request. `priority` is what the stages are to give it."""
-
-    admission: Admission
-    tenant: str
-    priority: int
-    predicted_s: float | None
-    alone_s: float = 0.0
-    alone: bool = False
-    silent: bool = True
-    model: str = ""
-    characters: int = 0
-    began_s: float = 0.0
-    resting: bool = False
-    touched_s: float = 0.0
-    writing: Callable[[], float | None] | None = None
-
-    def follow(self, writing: Callable[[], float | None]) -> None:
-        """Its text is still being written. `writing`: when some came last; None at its end."""
-        self.writing = writing
-        self.admission.pauses.follow(self)
-
-    def paused_s(self, now: float) -> float:
-        """For how long it has waited for text; 0 if it does not."""
-        text_s = self.writing() if self.writing is not None else None
-        if text_s is None or self.resting:
-            return 0.0
-        return now - max(text_s, self.touched_s)
-
-    def spoke(self, ttfp_s: float) -> None:
-        """Its first sound came after `ttfp_s`: the next predictions learn from it."""
-        self.admission.learn(self, ttfp_s)
-
-    def silence_ends(self) -> None:
-        """It has no first sound to wait for any more; safe to call twice."""
-        if self.silent:
-            self.silent = False
-            self.admission.judge.silent[self.tenant] -= 1
-
-    def text(self, characters: int) -> None:
-        """So much of its text came after the request itself."""
-        self.wake()
-        self.characters += characters
-        self.admission.charge(self.tenant, characters)
-
-    def rest(self) -> None:
-        """It waits for text, and the stages have given its slots back; safe to call twice."""
-        if not self.resting:
-            self.resting = True
-            self.admission.rested(self)
-
-    def wake(self) -> None:
-        """It goes on, whatever room there is; safe to call twice."""
-        self.touched_s = self.admission.clock()
-        if self.resting:
-            self.resting = False
-            self.admission.woke(self)
-
-
-@dataclass
 class Admission:
-    """Counts the streams of this gateway and predicts what the next one would get."""
+    """Counts the streams of this gateway, and lets in more by what their listeners have."""
 
     settings: GatewaySettings
     catalogue: Capacity
@@ -118,12 +63,17 @@ class Admission:
         self._resting: Counter[str] = Counter()
         self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
         weights = {name: tenant.weight for name, tenant in tenants.items()}
-        self.judge = Judge(weights, self.limits, self.settings.ttfp_target_s)
+        self.judge = Judge(weights, self.settings.ttfp_target_s, self.limits.loop)
+        self.control = Control(
+            *(self.judge, self.catalogue, self.peers),
+            *(self.limits, self.settings.utilisation, self.metrics),
+        )
         self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
         self._ends = Ends()
-        self._running: dict[int, Grant] = {}
+        self._refusals = Refusals(log_.info)
+        self._hold_s = _FIRST_HOLD_S
         self._room = WaitingRoom(self.settings.max_waiting)
         self.offline = OfflineStreams(self.catalogue, self.peers, self.settings.job_spare_slots)
 
@@ -152,24 +102,16 @@ class Admission:
         try:
             grant = self.admit(applicant)
         except AntiphonError as error:
-            self.metrics.refused.labels(error.code, *listener).inc()
-            log_.info(
-                "request.refused",
-                tenant=applicant.tenant,
-                model=applicant.model,
-                code=error.code,
-                reason=error.message,
-            )
-            if isinstance(error, Overloaded):
-                self.judge.refused(applicant.tenant, self.clock())
-                self._say_when(error, applicant)
+            self._refuse(applicant, error)
             raise
         began_s = grant.began_s = self.clock()
         grant.characters = applicant.characters
-        self._running[id(grant)] = grant
+        self.control.running[id(grant)] = grant
         self._turnstile.took(applicant.kinds, began_s)
         self.changed.set()
-        self.judge.take(grant.tenant)
+        self.judge.take(grant.tenant, silent=grant.silent)
+        if grant.silent:
+            grant.among = self.control.streams(applicant.model).silent
         self.catalogue.own[applicant.model] += 1
         self.offline.heed(applicant.model)
         if applicant.resumed:
@@ -179,20 +121,47 @@ class Admission:
         try:
             yield grant
         finally:
-            self.pauses.forget(grant)
-            del self._running[id(grant)]
-            grant.wake()
-            self._shares.give_back(grant.tenant)
-            grant.silence_ends()
-            self.catalogue.own[applicant.model] -= 1
-            self.changed.set()
-            held_s = self.clock() - began_s
-            self.judge.held(held_s)
-            self._ends.learn(grant.characters, held_s)
-            self._room.room()
-            if not self.streams:
-                self.idle.set()
+            self._leave(grant)
             self.metrics.active.labels("gateway", *listener).dec()
+
+    def _leave(self, grant: Grant) -> None:
+        self.pauses.forget(grant)
+        grant.wake()
+        if grant.silent:
+            self.judge.silent[grant.tenant] -= 1
+        del self.control.running[id(grant)]
+        self._shares.give_back(grant.tenant)
+        self.catalogue.own[grant.model] -= 1
+        self.changed.set()
+        held_s = self.clock() - grant.began_s
+        self._hold_s += _HOLD_WEIGHT * (held_s - self._hold_s)
+        self._ends.learn(grant.characters, held_s)
+        self._room.room()
+        if not self.streams:
+            self.idle.set()
+
+    def _refuse(self, applicant: Applicant, error: AntiphonError) -> None:
+        listener = self.metrics.listener(applicant.model, applicant.tenant)
+        self.metrics.refused.labels(error.code, *listener).inc()
+        self._refusals.add(applicant.tenant, applicant.model, error.code, error.message)
+        if isinstance(error, Overloaded):
+            self._say_when(error, applicant)
+
+    async def run(self) -> None:
+        """Look at the streams again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(self.limits.look_s)
+            self.look()
+
+    def look(self) -> None:
+        """Move the limits by what listeners have left, and let in who waits for that."""
+        now = self.clock()
+        if self.control.running:
+            self.control.look(now)
+            if self.peers and self.control.has_news(now):
+                self.changed.set()
+        self._room.room()
+        self._refusals.flush(now)
 
     @contextmanager
     def _offline_stream(self, applicant: Applicant) -> Iterator[Grant]:
@@ -204,7 +173,7 @@ class Admission:
         self._require_open(tenant)
         self._limits.check(tenant, applicant.characters, now, offline=self.offline.tenants[tenant])
         self._limits.request(tenant, applicant.characters, now)
-        grant = Grant(self, tenant, applicant.priority, None, silent=False, model=model)
+        grant = Grant(self, tenant, applicant.priority, model, silent=False)
         gauge = self.metrics.offline.labels(model)
         with self.offline.stream(model, tenant), gauge.track_inprogress():
             self.changed.set()
@@ -221,20 +190,30 @@ class Admission:
         if isinstance(error, RateLimited) and not isinstance(error, StreamsUsed):
             return
         own = isinstance(error, StreamsUsed | ShareUsed)
-        mine = [g for g in self._running.values() if g.tenant == applicant.tenant]
-        there = [g for g in self._running.values() if g.model == applicant.model]
+        mine = [g for g in self.control.running.values() if g.tenant == applicant.tenant]
+        there = [g for g in self.control.running.values() if g.model == applicant.model]
         kind = applicant.kinds[1] if own and mine else applicant.kinds[0]
         wait_s = self._ends.promise(kind, mine if own and mine else there, self.clock())
         if wait_s is not None:
             error.retry_after_s = min(max(error.retry_after_s, wait_s), _LONGEST_RETRY_S)
 
     async def wait(self, applicant: Applicant) -> bool:
-        """Wait until there is room, as long as the caller would; whether it had to."""
-        most_s = min(applicant.max_wait_s, self.settings.max_wait_s)
-        if most_s <= 0 or applicant.resumed:
+        """Wait until there is room, a moment at least, or as long as the caller would; whether it
+        had to.
+        """
+        most_s = self.settings.max_wait_s
+        if most_s <= 0 or applicant.resumed or applicant.offline:
             return False
+        most_s = min(max(applicant.max_wait_s, self._moment_s(applicant.model)), most_s)
         ask = partial(self._objection, applicant)
         return await self._room.wait(applicant.tenant, most_s, ask) > 0
+
+    def _moment_s(self, model: str) -> float:
+        """How long a request is held that does not ask to wait."""
+        if self.settings.admission == "off":
+            return self.limits.loop.hold_s
+        streams = self.control.streams(model)
+        return self.judge.hold_s(model, streams, len(self._room), self.clock())
 
     def _objection(self, applicant: Applicant) -> Overloaded | None:
         """Why it may not start now, of what time can mend; raises the rest of what `admit` does."""
@@ -262,10 +241,8 @@ class Admission:
         return applicant if free else replace(applicant, crowded=True)
 
     def _is_full(self, model: str) -> bool:
-        if self.settings.admission != "predict":
-            return False
         with suppress(Unavailable):  # which admit says
-            return self._forecast(model).room <= 0
+            return self._left(model) <= 0
         return False
 
     def use(self, gateway: str, *, whole: bool) -> GatewayUse:
@@ -275,7 +252,10 @@ class Admission:
         tenants = self._limits.use(now, everything=whole)
         recent, word = self._turnstile.say(now)
         offline = self.offline.held
-        return GatewayUse(gateway, streams, recent, tenants, whole, word, offline=offline)
+        loops = self.control.words()
+        return GatewayUse(
+            gateway, streams, recent, tenants, whole, word, offline=offline, loops=loops
+        )
 
     def echo(self, use: GatewayUse) -> None:
         """This gateway's own word came back from the broker: the others have it."""
@@ -286,6 +266,7 @@ class Admission:
         now = self.clock()
         for spent in self.peers.hear(use, now):
             self._limits.spent(spent, now)
+        self.control.hear(use.loops)
         for model in self.offline.held:
             self.offline.heed(model)
 
@@ -293,39 +274,40 @@ class Admission:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now, and
         InvalidApiKey if its key was revoked, or has expired, since its socket was opened.
 
-        A resumed request was admitted before, so nothing is predicted for it; the caller's limits
-        and its share of this gateway hold for it as for a new one.
+        A resumed request was admitted before, so no room is asked for; the caller's limits and its
+        share of this gateway hold for it as for a new one.
         """
         now = self.clock()
         tenant = applicant.tenant
         if applicant.resumed:
             self._require_open(tenant)
             return self._admit_again(applicant, now)
-        ahead, standing, predicted_s = self._judge(applicant, now)
+        standing = self._judge(applicant, now)
         self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
             priority = min(priority, self.limits.borrowed_priority)
-        alone = not self._shares.total
-        return Grant(
-            self, tenant, priority, predicted_s, ahead.alone_s, alone, model=applicant.model
-        )
+        return Grant(self, tenant, priority, applicant.model)
 
     def _require_open(self, tenant: str) -> None:
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
         self.keys.check(tenant)
 
-    def _judge(self, applicant: Applicant, now: float) -> tuple[Forecast, Standing, float | None]:
-        """What a new request would get, and how it stands; takes nothing. Raises as `admit`."""
-        tenant = applicant.tenant
+    def _judge(self, applicant: Applicant, now: float) -> Standing:
+        """How a new request stands; takes nothing. Raises as `admit`."""
+        tenant, model = applicant.tenant, applicant.model
         self._require_open(tenant)
-        ahead = self._forecast(applicant.model)
+        self._require_workers(model)
         self._limits.check(tenant, applicant.characters, now)
         if applicant.crowded:
             raise Overloaded("there is no room for another stream now")
-        standing, predicted_s = self.judge.check(ahead, tenant, self._most_active, now)
-        return ahead, standing, predicted_s
+        if self.settings.admission == "off":
+            if self._shares.total >= self._most_active:
+                raise Overloaded("there is no room for another stream now")
+            return Standing.WITHIN
+        streams = self.control.streams(model)
+        return self.judge.check(model, streams, tenant, self._most_active, now)
 
     @property
     def _most_active(self) -> int:
@@ -336,19 +318,28 @@ class Admission:
         self._limits.check(applicant.tenant, 0, now)
         standing = self._shares.judge(applicant.tenant, self._most_active, now)
         if standing is Standing.OVER:
-            raise share_used(1.0)
+            raise share_used()
         self._limits.request(applicant.tenant, 0, now)
-        return Grant(self, applicant.tenant, applicant.priority, None, model=applicant.model)
+        return Grant(self, applicant.tenant, applicant.priority, applicant.model, silent=False)
 
-    def learn(self, grant: Grant, ttfp_s: float) -> None:
-        """Compare a prediction with what came of it."""
-        if grant.predicted_s:
-            alone = grant.alone
-            self.judge.learn(ttfp_s, grant.predicted_s, grant.alone_s, self.clock(), alone=alone)
+    def follows(self, grant: Grant) -> None:
+        """Its text is still being written."""
+        self.pauses.follow(grant)
+
+    def sounded(self, grant: Grant) -> None:
+        """It has its first sound; what that took says how many may wait for theirs at once, unless
+        its writer may have taken as long.
+        """
+        self.judge.silent[grant.tenant] -= 1
+        if grant.writing is None:
+            took_s = self.clock() - grant.began_s
+            self.judge.loop(grant.model).sounded(took_s, grant.among)
+        self._room.room()
 
     def rested(self, grant: Grant) -> None:
         """A stream holds nothing but its place in its key's limits."""
         self._shares.give_back(grant.tenant)
+        self.judge.silent[grant.tenant] -= grant.silent
         self._resting[grant.tenant] += 1
         self.catalogue.own[grant.model] -= 1
         self.changed.set()
@@ -356,6 +347,7 @@ class Admission:
     def woke(self, grant: Grant) -> None:
         self._resting[grant.tenant] -= 1
         self._shares.take(grant.tenant)
+        self.judge.silent[grant.tenant] += grant.silent
         self.catalogue.own[grant.model] += 1
         self.offline.heed(grant.model)
         self.changed.set()
@@ -367,7 +359,7 @@ class Admission:
     def no_slot(self, model: str, waiting: int) -> Overloaded:
         """What a request is told that waited for a slot in vain, as one of so many."""
         slots = sum(replica.slots for replica in self.catalogue.capacity(model).talkers)
-        wait_s = math.ceil(waiting * self.judge.hold_s / max(1, slots))
+        wait_s = math.ceil(waiting * self._hold_s / max(1, slots))
         retry_s = float(min(max(1, wait_s), _LONGEST_RETRY_S))
         return Overloaded("no slot became free in time", retry_after_s=retry_s)
 
@@ -375,20 +367,24 @@ class Admission:
         self._limits.text(tenant, characters, self.clock())
         self.changed.set()
 
-    def _forecast(self, model: str) -> Forecast:
+    def _require_workers(self, model: str) -> None:
         view = self.catalogue.capacity(model)
         for stage, replicas in (("talker", view.talkers), ("vocoder", view.vocoders)):
             if not replicas:
                 raise Unavailable(f"no live {stage} serves '{model}'", param="model")
+
+    def _left(self, model: str) -> int:
+        """How many more streams of a model there is room for; raises Unavailable."""
+        self._require_workers(model)
         if self.settings.admission == "off":
-            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self.judge.hold_s)
-        return forecast(view, self.judge.hold_s, self.settings.utilisation)
+            return self._most_active - self._shares.total
+        return self.judge.room(model, self.control.streams(model), self.clock())
 
     def _free(self, applicant: Applicant) -> Iterator[tuple[str, float]]:
         """What is left of all that gateways take from together, by kind."""
-        if self.settings.admission == "predict":
+        if self.settings.admission == "on":
             with suppress(Unavailable):  # which admit says
-                yield applicant.kinds[0], self._forecast(applicant.model).room
+                yield applicant.kinds[0], self._left(applicant.model)
         streams = self._limits.free_streams(applicant.tenant)
         requests = self._limits.free_requests(applicant.tenant, applicant.characters, self.clock())
         for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):

@@ -1,10 +1,10 @@
-"""The number of streams that workers keep up with, for autoscaling, by admission's own figures."""
+"""The number of streams that workers believe that they keep up with, for autoscaling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ttscommon.cluster.admission.forecast import View, cached_streams, realtime_streams
+from ttscommon.cluster.admission.capacity import View, cached_streams, realtime_streams
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.replicas import Replica
 

@@ -1,6 +1,6 @@
 """Streams whose listeners do not hear them as they are made: they take the slots that others leave.
 
-They are in no forecast and in no share: to a listener at the door their slots are free. What is
+They are in no limit and in no share: to a listener at the door their slots are free. What is
 admitted there presses them out, and the next slot is kept free for the one behind.
 """
 

@@ -28,12 +28,20 @@ class TenantUse(msgspec.Struct, frozen=True, array_like=True):
     characters_owed: float = 0.0
 
 
+class LoopWord(msgspec.Struct, frozen=True, array_like=True):
+    """Of one gateway and model. silent, slack_s: see Streams. limit: see Loop."""
+
+    silent: int = 0
+    slack_s: float | None = None
+    limit: float = 0.0
+
+
 class GatewayUse(msgspec.Struct, frozen=True):
     """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
     tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
     it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which
     sequence it needs every record; None from a gateway of a version that does not say. offline: as
-    streams, of those that no listener hears as they are made.
+    streams, of those that no listener hears as they are made. loops: by model.
     """
 
     gateway: str
@@ -45,6 +53,7 @@ class GatewayUse(msgspec.Struct, frozen=True):
     leaving: bool = False
     needs: dict[str, int] | None = None
     offline: dict[str, int] = {}
+    loops: dict[str, LoopWord] = {}
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -108,6 +117,19 @@ class Peers:
     def offline(self, model: str) -> int:
         """Streams of a model at the other gateways that no listener hears as they are made."""
         return self._offline[model]
+
+    def silent(self, model: str) -> int:
+        """Streams of a model without a first sound at the other gateways."""
+        return sum(word.silent for word in self._loops(model))
+
+    def slack_s(self, model: str) -> float | None:
+        """The least playback that one of their listeners has left; None where none says."""
+        slacks = (word.slack_s for word in self._loops(model) if word.slack_s is not None)
+        return min(slacks, default=None)
+
+    def _loops(self, model: str) -> Iterator[LoopWord]:
+        found = (peer.use.loops.get(model) for peer in self._peers.values())
+        return (word for word in found if word is not None)
 
     def held(self, tenant: str) -> int:
         """A tenant's streams at the other gateways."""

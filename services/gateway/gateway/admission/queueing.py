@@ -33,11 +33,12 @@ class WaitingRoom:
         The first that came asks first. Returns at once where as many wait as may.
         """
         began_s = time.monotonic()
-        if ask() is None or self._is_full(tenant):
+        if (not self._queue and ask() is None) or self._is_full(tenant):
             return 0.0
         turn = asyncio.Event()
         self._queue.append(turn)
         self._held[tenant] += 1
+        self.room()  # those who came before ask before it does
         try:
             while (left_s := began_s + most_s - time.monotonic()) > 0:
                 await _within(turn, min(left_s, _LOOK_S))

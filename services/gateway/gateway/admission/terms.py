@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
-from ttscommon.cluster.admission.forecast import View
+from ttscommon.cluster.admission.capacity import View
 
 
 @dataclass(frozen=True)
 class Applicant:
     """A request at the door. `resumed`: it was admitted before, here or at another gateway.
     `crowded`: more requests wait for this gateway's turn than there are streams left.
-    `max_wait_s`: how long it would wait for room in place of being refused. `offline`: see
+    `max_wait_s`: how long it would wait for room, where that is more than all wait. `offline`: see
     OfflineStreams.
     """
 

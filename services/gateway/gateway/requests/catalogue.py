@@ -17,7 +17,7 @@ from gateway.errors import ModelLoading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon.bus import BucketEntry, Bus, Incoming
-from ttscommon.cluster.admission.forecast import View
+from ttscommon.cluster.admission.capacity import View
 from ttscommon.wire import blends, subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import MANY, Model, Replica, Voice

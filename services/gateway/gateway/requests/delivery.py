@@ -53,6 +53,13 @@ class ListenerDelivery:
         """How far a listener who plays at once has heard."""
         return self.account.position_s(time.monotonic()) if self.account else 0.0
 
+    def slack_s(self, now: float, heard_s: float) -> float | None:
+        """Playback that the listener has left; None before `heard_s` of it."""
+        account = self.account
+        if account is None or account.first_at_s is None or now - account.first_at_s < heard_s:
+            return None
+        return account.ends_at_s - now
+
     def accept(self) -> None:
         """There is something to say from now on."""
         self.accepted_s = time.monotonic()
@@ -108,8 +115,6 @@ class ListenerDelivery:
             ttfp = self._services.metrics.ttfp.labels("gateway", *self._listener)
             ttfp.observe(ttfp_s, exemplar)
             span.add_event("first audio", {"antiphon.ttfp_s": ttfp_s})
-            if self._source.text is None:  # else much of the wait may be the writer's
-                grant.spoke(ttfp_s)
         grant.silence_ends()
 
     def _count(self, samples: int, arrival: Arrival, before_s: float) -> None:

@@ -23,7 +23,7 @@ from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
-from ttscommon.wire.errors import AntiphonError, Runaway
+from ttscommon.wire.errors import AntiphonError, Overloaded, Runaway
 from ttscommon.wire.messages import AudioChunk, End
 
 log_ = structlog.get_logger(__name__)
@@ -67,6 +67,7 @@ class Speech:
         self._source = source
         self._progress = RequestPhase.WAITING
         self._leaving = Leaving.CANCEL
+        self._given_up = False
         self._stack = AsyncExitStack()
         self._place = ExitStack()
         self._duty: asyncio.Task[None] | None = None
@@ -173,17 +174,19 @@ class Speech:
         async with AsyncExitStack() as stack:
             if applicant.resumed:
                 listeners.give_up_place(self.request_id)
-            if await admission.wait(applicant):
-                self.delivery.accept()  # what it waited for is no forecast's business
+            if await admission.wait(applicant) and applicant.max_wait_s:
+                self.delivery.accept()  # its client would have it wait
             applicant = await admission.turn(applicant)
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
             self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)
+            self._grant.slack_s = self._slack_s
             stack.callback(self._leave_place)
             self._reader: AudioReader = await stack.enter_async_context(
                 bus.audio_reader(self.request_id, source.start, fresh=source.fresh)
             )
             await source.require()
             self._reader.remake()
+            self._grant.give_up = self._give_up
             self._services.retention.begin(
                 self.request_id, fresh=source.fresh, resumable=self.spec.resumable
             )
@@ -210,7 +213,7 @@ class Speech:
     ) -> None:
         harmless = asyncio.CancelledError | ClientTooSlow | HeardElsewhere
         if error is not None and not isinstance(error, harmless):
-            self.outcome = "error"
+            self.outcome = "refused" if self._given_up else "error"
             if self._leaving is Leaving.KEEP:
                 self._leaving = Leaving.CANCEL
         if self._duty is not None:
@@ -228,6 +231,8 @@ class Speech:
         except StopAsyncIteration:
             if self._leaving is Leaving.HAND_ON:
                 raise HeardElsewhere("the request goes on over another connection") from None
+            if self._given_up:
+                raise Overloaded("other listeners would have run dry") from None
             raise
         self._waiting.came()
         self._grant.wake()
@@ -257,6 +262,18 @@ class Speech:
         """`samples` at the client's rate were just given to its connection."""
         self.delivery.text(self.characters)
         await self.delivery.handed(samples, self._grant, self._span)
+
+    def _slack_s(self, now: float) -> float | None:
+        """What its listener has left, where workers are what it waits for."""
+        text = self._source.text
+        if not self._waiting.on_stages or (text is not None and not text.complete):
+            return None
+        return self.delivery.slack_s(now, self._services.admission.limits.loop.heard_s)
+
+    def _give_up(self) -> None:
+        """Others would run dry."""
+        self._given_up = True
+        self._reader.stop()
 
     def _end(self, end: End) -> None:
         self._progress = RequestPhase.ENDED

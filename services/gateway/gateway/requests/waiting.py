@@ -14,7 +14,9 @@ from ttscommon.bus import AudioReader
 
 
 class Waiting:
-    """Of one request, accepted at `last_s`, which is then when its last record came."""
+    """Of one request, accepted at `last_s`, which is then when its last record came. on_stages: it
+    has nothing to do until they send something.
+    """
 
     def __init__(
         self, services: RequestServices, source: Source, grant: Grant, accepted_s: float
@@ -24,6 +26,7 @@ class Waiting:
         self._source = source
         self._grant = grant
         self._first = True
+        self.on_stages = False
 
     def came(self) -> None:
         """A record came."""
@@ -39,11 +42,14 @@ class Waiting:
             try:
                 # While text is still coming the limit moves, so look again now and then.
                 async with asyncio.timeout(min(left_s, self._services.tuning.look_s)):
+                    self.on_stages = True
                     return await anext(reader)
             except TimeoutError:
                 if duty is not None and duty.done():
                     duty.result()
                 self._rest_if_text_pauses()
+            finally:
+                self.on_stages = False
 
     async def _left_s(self) -> float:
         services, spec, text = self._services, self._source.spec, self._source.text

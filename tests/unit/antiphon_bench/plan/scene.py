@@ -45,9 +45,9 @@ ONE: Final = Shape()
 
 
 def setup(
-    shape: Shape = ONE, *, predict: bool = True, curves: Curves = CURVES, **talker: Any
+    shape: Shape = ONE, *, admission: bool = True, curves: Curves = CURVES, **talker: Any
 ) -> Setup:
-    return Setup(curves, shape, GatewaySetup(predict=predict), TalkerSetup(**talker))
+    return Setup(curves, shape, GatewaySetup(admission=admission), TalkerSetup(**talker))
 
 
 def every(seconds: float, requests: int, characters: int = 100) -> list[Wanted]:

@@ -132,15 +132,15 @@ def test_refusals_that_cost_more_make_first_sounds_later() -> None:
 
 def test_without_admission_the_same_load_waits_and_hears_gaps() -> None:
     closed, open_door = (
-        run(Fleet(setup(curves=SLOW, predict=predict)), requests=40, every_s=0.1)
-        for predict in (True, False)
+        run(Fleet(setup(curves=SLOW, admission=admission)), requests=40, every_s=0.1)
+        for admission in (True, False)
     )
     assert max(open_door.ttfp_s) > 2 * max(closed.ttfp_s)
     assert sum(open_door.underruns) > 10
 
 
 def test_requests_beyond_the_slots_wait_for_one() -> None:
-    fleet = Fleet(setup(predict=False, slots=1))
+    fleet = Fleet(setup(admission=False, slots=1))
     heard = run(fleet, requests=5, every_s=0.0)
     assert outcomes(heard) == ["ok"] * 5
     waits = sorted(heard.ttfp_s)
@@ -170,14 +170,14 @@ def crowded(setup: Setup) -> float:
 
 
 def test_on_a_shared_machine_first_sounds_come_later() -> None:
-    own, shared = setup(predict=False), setup(Shape(nodes=1, cores=1.0), predict=False)
+    own, shared = setup(admission=False), setup(Shape(nodes=1, cores=1.0), admission=False)
     assert crowded(shared) > 1.1 * crowded(own)
-    beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), predict=False)
+    beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), admission=False)
     assert crowded(beside) > 1.1 * crowded(shared)
 
 
 def test_cores_that_slow_each_other_down_make_first_sounds_later() -> None:
-    two = setup(Shape(nodes=1, cores=2.0), predict=False)
+    two = setup(Shape(nodes=1, cores=2.0), admission=False)
     factors = {stage: Slower(1.0, 2.0) for stage in ("talker", "vocoder")}
     costs = msgspec.structs.replace(COSTS, slower=factors)
     slower = msgspec.structs.replace(CURVES, costs=costs)
@@ -187,19 +187,19 @@ def test_cores_that_slow_each_other_down_make_first_sounds_later() -> None:
 def test_reading_takes_its_machine_from_engines() -> None:
     costs = msgspec.structs.replace(COSTS, reading=Edge(0.1, 0.0))
     reading = msgspec.structs.replace(CURVES, costs=costs)
-    one = setup(Shape(nodes=1, cores=1.0), predict=False)
+    one = setup(Shape(nodes=1, cores=1.0), admission=False)
     assert crowded(replace(one, curves=reading)) > 1.1 * crowded(one)
 
 
 def test_what_does_not_compute_on_the_machine_is_not_slowed_by_its_engines() -> None:
-    host = setup(Shape(nodes=1, cores=1.0), predict=False)
+    host = setup(Shape(nodes=1, cores=1.0), admission=False)
     costs = msgspec.structs.replace(COSTS, computes=False)
     device = replace(host, curves=msgspec.structs.replace(CURVES, costs=costs))
     assert crowded(device) < crowded(host)
 
 
 def test_a_small_kv_cache_makes_streams_give_way_and_loses_nothing() -> None:
-    fleet = Fleet(setup(predict=False, cache=Cache(blocks=40, prompt=64)))
+    fleet = Fleet(setup(admission=False, cache=Cache(blocks=40, prompt=64)))
     heard = run(fleet, requests=20, every_s=0.01)
     assert outcomes(heard) == ["ok"] * 20
     assert list(heard.sound_s) == pytest.approx([4.0] * 20)

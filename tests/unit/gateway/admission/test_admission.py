@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from gateway.admission import Admission, Applicant, KeyRing
+from gateway.admission import admission as admission_module
 from gateway.admission.keys import Tenant, TextLimits
-from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
+from gateway.errors import Draining, RateLimited, Unavailable, headers
 from gateway.settings import GatewaySettings
-from ttscommon.cluster.admission.forecast import View
+from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
+from ttscommon.cluster.admission.capacity import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.replicas import Replica
@@ -53,18 +55,27 @@ def admission(
 ) -> Admission:
     keys = KeyRing(tenants, required=True) if tenants else KeyRing()
     catalogue: Any = replicas or Replicas()
-    return Admission(GatewaySettings(**settings), catalogue, GatewayMetrics(), keys, clock=Clock())
+    metrics, limits = GatewayMetrics(), AdmissionLimits(loop=LoopTuning(first=1.0))
+    made = GatewaySettings(**settings)
+    return Admission(made, catalogue, metrics, keys, clock=Clock(), limits=limits)
 
 
 def request(tenant: str = "", *, resumed: bool = False) -> Applicant:
     return Applicant(tenant, "m", len("hello"), resumed=resumed)
 
 
+def sounding(one: Admission, applicant: Applicant | None = None) -> ExitStack:
+    """A stream with a first sound."""
+    with ExitStack() as stack:
+        stack.enter_context(one.stream(applicant or request())).silence_ends()
+        return stack.pop_all()
+
+
 def take(one: Admission, stack: ExitStack, tenant: str = "") -> int:
-    """Streams admitted until one is refused."""
+    """Streams admitted, each of which has its sound at once, until one is refused."""
     for taken in range(10_000):
         try:
-            stack.enter_context(one.stream(request(tenant)))
+            stack.enter_context(sounding(one, request(tenant)))
         except Overloaded:
             return taken
     raise AssertionError("never refused")
@@ -94,7 +105,10 @@ def test_a_gateway_has_a_limit_of_its_own() -> None:
 def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
     one = admission()
     with ExitStack() as stack:
-        typing = [stack.enter_context(one.stream(request())) for _ in range(8)]
+        typing = []
+        for _ in range(8):
+            typing.append(stack.enter_context(one.stream(request())))
+            typing[-1].silence_ends()
         assert take(one, stack) == 0
         for grant in typing[:3]:
             grant.rest()
@@ -114,8 +128,9 @@ async def test_a_request_takes_the_room_of_a_stream_that_is_about_to_rest() -> N
     one = admission()
     clock: Any = one.clock
     with ExitStack() as stack:
-        grants = [stack.enter_context(one.stream(request())) for _ in range(8)]
-        assert take(one, stack) == 0
+        grants = [stack.enter_context(one.stream(request()))]
+        grants[0].silence_ends()
+        assert take(one, stack) == 7
         since_s = clock()
         grants[0].follow(lambda: since_s)
         clock.now += 2.0
@@ -149,41 +164,6 @@ def test_streams_of_other_gateways_count() -> None:
     replicas.others = 5
     with ExitStack() as stack:
         assert take(admission(replicas), stack) == 3
-
-
-def test_what_cannot_be_spoken_in_real_time_is_refused() -> None:
-    slow = Replicas(slots=100, step_s=0.16)  # 8 streams in a batch: 50 frames a second of it
-    with ExitStack() as stack:
-        one = admission(slow, ttfp_target_s=5.0)
-        assert 1 <= take(one, stack) <= 7
-
-
-def test_a_first_sound_over_the_target_is_refused_with_a_hint() -> None:
-    one = admission(Replicas(full_s=0.04), ttfp_target_s=0.05)
-    with ExitStack() as stack:
-        assert 1 <= take(one, stack) < 7
-        with pytest.raises(Overloaded, match="first sound") as caught:
-            one.admit(request())
-    assert edge(caught.value).status == 429
-    assert edge(caught.value).close == 1013
-    assert int(headers(caught.value)["retry-after"]) >= 1
-
-
-def test_predictions_learn_from_what_came_and_forget() -> None:
-    one = admission(Replicas(full_s=0.04), ttfp_target_s=0.2)
-    with one.stream(request()), one.stream(request()), one.stream(request()) as grant:
-        for _ in range(30):
-            grant.spoke(1.0)
-        with pytest.raises(Overloaded, match="first sound"):
-            one.admit(request())
-        clock: Any = one.clock
-        clock.now += 60.0
-        one.admit(request())
-
-
-def test_where_even_a_request_alone_is_slow_it_is_spoken_all_the_same() -> None:
-    one = admission(Replicas(step_s=0.02), ttfp_target_s=0.01)
-    one.admit(request())
 
 
 def test_nobody_is_admitted_without_a_live_stage() -> None:
@@ -224,7 +204,7 @@ def test_a_refused_key_is_told_when_its_stream_will_have_ended() -> None:
 
 def test_a_full_gateway_tells_when_the_next_stream_ends() -> None:
     one = admission(max_streams=2)
-    with one.stream(Applicant("", "m", 100)), one.stream(Applicant("", "m", 400)):
+    with sounding(one, Applicant("", "m", 100)), sounding(one, Applicant("", "m", 400)):
         told = []
         for _ in range(3):
             with pytest.raises(Overloaded) as caught, one.stream(request()):
@@ -234,15 +214,13 @@ def test_a_full_gateway_tells_when_the_next_stream_ends() -> None:
 
 
 async def test_a_request_that_would_wait_gets_the_next_place() -> None:
-    one = admission(max_streams=1)
+    one = admission(max_streams=1, max_wait_s=5.0)
     patient = Applicant("", "m", 5, max_wait_s=5.0)
     with one.stream(request()):
         waiting = asyncio.create_task(one.wait(patient))
         await asyncio.sleep(0)
         assert not waiting.done()
     assert await waiting
-    with one.stream(patient):
-        assert not await one.wait(request())
 
 
 async def test_a_wait_is_no_longer_than_the_gateway_allows() -> None:
@@ -288,50 +266,17 @@ def test_a_flooding_key_leaves_room_for_another() -> None:
 def test_what_is_borrowed_comes_after_what_is_due() -> None:
     one = admission(Replicas(slots=20), tenants={"a": Tenant(), "b": Tenant()})
     with ExitStack() as stack:
-        stack.enter_context(one.stream(request("b")))
-        grants = [stack.enter_context(one.stream(request("a"))) for _ in range(12)]
+        stack.enter_context(sounding(one, request("b")))
+        grants = []
+        for _ in range(12):
+            grants.append(stack.enter_context(one.stream(request("a"))))
+            grants[-1].silence_ends()
     assert grants[0].priority == 5
     assert grants[-1].priority < 5
 
 
-def test_what_is_borrowed_never_crowds_another_key() -> None:
-    steep = Replicas(slots=20, step_s=0.004, full_s=0.011)
-    one = admission(steep, tenants={"a": Tenant(), "b": Tenant()})
-    with ExitStack() as stack:
-        stack.enter_context(one.stream(request("b")))
-        assert take(one, stack, "a") == 9  # its share of the twenty, less the reserve
-        one.admit(request("b"))
-
-
-def test_a_key_that_floods_starts_one_stream_at_a_time_and_none_while_others_wait() -> None:
-    clock = Clock()
-    one = admission(Replicas(slots=20), {"flood": Tenant(), "calm": Tenant()})
-    one.clock = clock
-    with ExitStack() as stack:
-        quiet = stack.enter_context(one.stream(request("calm")))
-        quiet.spoke(quiet.alone_s)
-        held = take(one, stack, "flood")  # until the first refusal nobody knows it for a flood
-        assert held > 1
-        assert take(one, stack, "flood") == 0
-    with ExitStack() as stack:
-        first = stack.enter_context(one.stream(request("flood")))
-        assert take(one, stack, "flood") == 0  # the first is still waiting for its sound
-        first.spoke(first.alone_s)
-        first.silence_ends()
-        assert take(one, stack, "flood") == 1
-        crowded = stack.enter_context(one.stream(request("calm")))
-        for _ in range(3):
-            crowded.spoke(2 * crowded.alone_s)
-        assert not first.silent
-        assert take(one, stack, "flood") == 0
-        assert take(one, stack, "calm") >= 1
-    clock.now += 30
-    with ExitStack() as stack:
-        assert take(one, stack, "flood") > 1  # it stopped, so it is no flood any more
-
-
 def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
-    one = admission(Replicas(slots=20, step_s=0.004, full_s=0.011), utilisation=1.0)
+    one = admission(Replicas(slots=20))
     with ExitStack() as stack:
         assert take(one, stack) == 20
 
@@ -346,12 +291,6 @@ def test_streams_of_a_gateway_that_died_do_not_count_twice_where_they_go_on() ->
         assert take(one, stack) == 3
 
 
-def test_nothing_is_predicted_for_a_resumed_request() -> None:
-    one = admission(Replicas(slots=1))
-    with one.stream(request()), one.stream(request(resumed=True)):
-        assert one.streams == 2
-
-
 def test_a_keys_limits_hold_for_what_it_resumes() -> None:
     tenants = {"a": Tenant(streams=1), "b": Tenant(requests_per_minute=1)}
     one = admission(tenants=tenants)
@@ -362,3 +301,90 @@ def test_a_keys_limits_hold_for_what_it_resumes() -> None:
     full = admission(max_streams=1)
     with full.stream(request(resumed=True)), pytest.raises(Overloaded):
         full.admit(request(resumed=True))
+
+
+async def test_a_request_without_room_is_held_for_a_moment() -> None:
+    one = admission(max_streams=1)
+    with sounding(one):
+        waiting = asyncio.create_task(one.wait(request()))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    assert await waiting
+    with sounding(one):
+        began_s = asyncio.get_running_loop().time()
+        assert await one.wait(request())  # in vain
+        assert asyncio.get_running_loop().time() - began_s >= one.limits.loop.hold_s
+
+
+def playing(one: Admission, slack_s: float | None) -> ExitStack:
+    """A stream whose listener has so much left all the time."""
+    with ExitStack() as stack:
+        grant = stack.enter_context(one.stream(request()))
+        grant.slack_s = lambda now: slack_s
+        grant.silence_ends()
+        return stack.pop_all()
+
+
+def look(one: Admission, seconds: float) -> None:
+    clock: Any = one.clock
+    for _ in range(round(seconds / one.limits.look_s)):
+        clock.now += one.limits.look_s
+        one.look()
+
+
+def test_the_limit_follows_what_listeners_have_left() -> None:
+    one = admission(Replicas(slots=60, full_s=0.025))
+    with ExitStack() as stack:
+        before = take(one, stack)
+    with ExitStack() as stack:
+        for _ in range(before):
+            stack.enter_context(playing(one, 2.0))
+        look(one, 1.0)
+        assert take(one, stack) > 0
+    with ExitStack() as stack:
+        for _ in range(before):
+            stack.enter_context(playing(one, 0.1))
+        look(one, 3.0)
+    with ExitStack() as stack:
+        assert take(one, stack) < before
+
+
+def test_a_stream_that_says_nothing_of_the_workers_moves_nothing() -> None:
+    one = admission()
+    with playing(one, None):
+        look(one, 3.0)
+    with ExitStack() as stack:
+        assert take(one, stack) == 8
+
+
+def test_the_youngest_silent_stream_is_given_up_for_those_that_sound() -> None:
+    one = admission()
+    ended = []
+    with playing(one, 0.05), one.stream(request()) as older, one.stream(request()) as younger:
+        older.give_up = lambda: ended.append("older")
+        younger.give_up = lambda: ended.append("younger")
+        look(one, 0.1)
+        assert ended == ["younger"]
+        younger.silence_ends()
+        look(one, 0.2)
+    assert ended == ["younger", "older"]
+
+
+def test_a_client_alone_is_never_refused() -> None:
+    one = admission(Replicas(slots=100, step_s=0.5))
+    for _ in range(20):
+        with playing(one, -2.0) as _:
+            look(one, 1.0)
+    one.admit(request())
+
+
+def test_refusals_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(admission_module.log_, "info", lambda _, **words: lines.append(words))
+    one = admission(max_streams=1)
+    with sounding(one):
+        for _ in range(50):
+            with pytest.raises(Overloaded), one.stream(request()):
+                pass
+        look(one, 3.0)
+    assert [line["count"] for line in lines] == [50]

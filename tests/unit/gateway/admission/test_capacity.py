@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.admission.capacity import export_capacity
-from tests.unit.ttscommon.cluster.admission.test_forecast import talker, view, vocoder
-from ttscommon.cluster.admission.forecast import View, realtime_streams
+from tests.unit.ttscommon.cluster.admission.test_capacity import talker, view, vocoder
+from ttscommon.cluster.admission.capacity import View, realtime_streams
 from ttscommon.process.metrics import GatewayMetrics
 
 

@@ -16,12 +16,14 @@ from gateway.admission.keys import Tenant
 from gateway.errors import RateLimited
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
-from ttscommon.cluster.admission.forecast import View
+from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
+from ttscommon.cluster.admission.capacity import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.replicas import Replica
 
 GATEWAYS = 4
+BEGINS = AdmissionLimits(loop=LoopTuning(first=1.0))
 SLOTS = 32
 LIMITED = {"acme": Tenant(streams=8), "busy": Tenant(requests_per_minute=20)}
 
@@ -66,7 +68,7 @@ class Front:
         catalogue: Any = Fleet(peers)
         keys = KeyRing(tenants, required=True) if tenants else KeyRing()
         self.admission = Admission(
-            GatewaySettings(), catalogue, GatewayMetrics(), keys, peers=peers
+            GatewaySettings(), catalogue, GatewayMetrics(), keys, peers=peers, limits=BEGINS
         )
         self.bus = bus
         self.held = ExitStack()
@@ -82,7 +84,7 @@ class Front:
         """Whether one more stream is admitted."""
         try:
             applicant = await self.admission.turn(Applicant(tenant, "m", 5))
-            self.held.enter_context(self.admission.stream(applicant))
+            self.held.enter_context(self.admission.stream(applicant)).silence_ends()
         except (Overloaded, RateLimited):
             return False
         return True

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.admission.offline import OfflineStreams
 from gateway.admission.peers import GatewayUse, Peers
-from ttscommon.cluster.admission.forecast import View
+from ttscommon.cluster.admission.capacity import View
 from ttscommon.wire.replicas import Replica
 
 

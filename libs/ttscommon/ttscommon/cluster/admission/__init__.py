@@ -1,8 +1,18 @@
 """Admission of one more stream: pure arithmetic that gateways and the planner share."""
 
+from ttscommon.cluster.admission.capacity import View
 from ttscommon.cluster.admission.ends import Ends
-from ttscommon.cluster.admission.forecast import Forecast, View, forecast
 from ttscommon.cluster.admission.judge import Judge
-from ttscommon.cluster.admission.limits import REST_S, AdmissionLimits
+from ttscommon.cluster.admission.limits import REST_S, AdmissionLimits, LoopTuning
+from ttscommon.cluster.admission.loop import Loop, Streams
 
-__all__ = ["REST_S", "AdmissionLimits", "Ends", "Forecast", "Judge", "View", "forecast"]
+__all__ = [
+    "REST_S",
+    "AdmissionLimits",
+    "Ends",
+    "Judge",
+    "Loop",
+    "LoopTuning",
+    "Streams",
+    "View",
+]

@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
-
-from ttscommon.cluster.admission.floods import FloodLimits
 
 # A stream whose text pauses counts for nothing after so long: the stages have parked it by then.
 REST_S: Final = 1.0
 
 
 @dataclass(frozen=True)
-class AdmissionLimits:
-    """How admission weighs what it sees. Origin: docs/performance.md, "Overload, floods".
+class LoopTuning:
+    """How the limit on streams moves. Origin: docs/admission.md."""
 
-    A stream beyond its tenant's share gets `borrowed_priority`. How long a stream keeps its slot
-    is a moving average that starts at `first_hold_s`. Predictions are corrected by at most
-    `bias_most`. A first sound may take `alone_factor` times what it takes a request alone before
-    it is refused, a borrowed stream's `borrowed_factor`. A key with limits waits for at most
+    heard_s: float = 0.7
+    """Listeners count who have heard so much."""
+    low_s: float = 0.4
+    """Where one of them has less left, the limit falls."""
+    high_s: float = 0.56
+    """Where all have more and the limit is used up, it rises."""
+    fall: float = 0.8
+    """The part of the open streams that it falls to."""
+    fall_every_s: float = 1.0
+    """It falls once in so long."""
+    rise: float = 0.1
+    """The part of itself that it rises by in a second."""
+    search: float = 0.3
+    """The same before its first fall."""
+    first: float = 0.5
+    """The part of what workers believe that they keep up with at which it begins."""
+    floor_s: float = 0.15
+    """Where one has less left, the youngest stream without a sound is given up."""
+    give_up_every_s: float = 0.2
+    """One is given up in so long."""
+    weight: float = 0.2
+    """Of one first sound in the average of how much each silent stream delays them."""
+    start_share: float = 0.1
+    """The part of the limit that may be silent at any rate: where something else makes first sounds
+    late, fewer streams do not help.
+    """
+    hold_s: float = 0.1
+    """A request that there is no room for is held in case there is some by then."""
+
+
+@dataclass(frozen=True)
+class AdmissionLimits:
+    """How a gateway weighs what it sees.
+
+    A stream beyond its tenant's share gets `borrowed_priority`. A key with limits waits for at most
     `acquaintance_s` where a gateway does not know the others yet. A stream that got neither text
-    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`.
+    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. Gateways look
+    at their streams every `look_s`, and tell each other what they saw every `tell_s`.
     """
 
     borrowed_priority: int = 3
-    hold_weight: float = 0.1
-    first_hold_s: float = 2.0
-    bias_weight: float = 0.2
-    bias_half_life_s: float = 5.0
-    bias_most: float = 4.0
-    alone_factor: float = 2.0
-    borrowed_factor: float = 1.3
     acquaintance_s: float = 1.0
     pause_s: float = 0.2
     rest_s: float = REST_S
-    floods: FloodLimits = field(default_factory=FloodLimits)
+    look_s: float = 0.05
+    tell_s: float = 0.2
+    loop: LoopTuning = LoopTuning()

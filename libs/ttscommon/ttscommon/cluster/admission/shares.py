@@ -86,5 +86,15 @@ class Shares:
         return [
             tenant
             for tenant in self._weights
-            if self.held[tenant] or now - self._seen_s.get(tenant, -math.inf) <= self._memory_s
+            if self.held[tenant] or self._asked(tenant, now, self._memory_s)
         ]
+
+    def part(self, of: int, tenant: str, now: float, within_s: float) -> int:
+        """The tenant's part, at least one, of what tenants share who asked within `within_s`."""
+        others = [t for t in self._seen_s if t != tenant and self._asked(t, now, within_s)]
+        weight = self._weights[tenant]
+        weights = weight + math.fsum(self._weights[t] for t in others)
+        return max(1, math.ceil(of * weight / weights))
+
+    def _asked(self, tenant: str, now: float, within_s: float) -> bool:
+        return now - self._seen_s.get(tenant, -math.inf) <= within_s

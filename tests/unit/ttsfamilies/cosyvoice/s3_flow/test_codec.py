@@ -18,7 +18,7 @@ from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import (
     recording,
     tiny,
 )
-from ttscommon.cluster.admission.forecast import realtime_streams
+from ttscommon.cluster.admission.capacity import realtime_streams
 from ttscommon.engine.contention import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage

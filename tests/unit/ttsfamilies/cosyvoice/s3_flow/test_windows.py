@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import AMPLE, networks, recording, tiny
-from ttscommon.cluster.admission.forecast import cached_streams
+from ttscommon.cluster.admission.capacity import cached_streams
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest

@@ -1,0 +1,89 @@
+"""A request's place among the streams of a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Host(Protocol):
+    """What holds the place; see Admission."""
+
+    def clock(self) -> float: ...
+    def sounded(self, grant: Grant) -> None: ...
+    def follows(self, grant: Grant) -> None: ...
+    def charge(self, tenant: str, characters: int) -> None: ...
+    def rested(self, grant: Grant) -> None: ...
+    def woke(self, grant: Grant) -> None: ...
+
+
+def _unheard(now: float) -> float | None:
+    del now
+    return None
+
+
+@dataclass(eq=False)
+class Grant:
+    """A place for one request. `priority` is what the stages are to give it.
+
+    among: silent streams of the model when it began, itself among them. slack_s: the playback that
+    its listener has left at a moment, None where that says nothing of the workers. give_up: ends it
+    for lack of room.
+    """
+
+    admission: Host
+    tenant: str
+    priority: int
+    model: str = ""
+    silent: bool = True
+    among: int = 1
+    characters: int = 0
+    began_s: float = 0.0
+    resting: bool = False
+    touched_s: float = 0.0
+    writing: Callable[[], float | None] | None = None
+    slack_s: Callable[[float], float | None] = _unheard
+    give_up: Callable[[], None] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether workers owe it a first sound."""
+        return self.silent and not self.resting
+
+    def follow(self, writing: Callable[[], float | None]) -> None:
+        """Its text is still being written. `writing`: when some came last; None at its end."""
+        self.writing = writing
+        self.admission.follows(self)
+
+    def paused_s(self, now: float) -> float:
+        """For how long it has waited for text; 0 if it does not."""
+        text_s = self.writing() if self.writing is not None else None
+        if text_s is None or self.resting:
+            return 0.0
+        return now - max(text_s, self.touched_s)
+
+    def silence_ends(self) -> None:
+        """It has no first sound to wait for any more; safe to call twice."""
+        if self.silent:
+            self.silent = False
+            self.admission.sounded(self)
+
+    def text(self, characters: int) -> None:
+        """So much of its text came after the request itself."""
+        self.wake()
+        self.characters += characters
+        self.admission.charge(self.tenant, characters)
+
+    def rest(self) -> None:
+        """It waits for text, and the stages have given its slots back; safe to call twice."""
+        if not self.resting:
+            self.resting = True
+            self.admission.rested(self)
+
+    def wake(self) -> None:
+        """It goes on, whatever room there is; safe to call twice."""
+        self.touched_s = self.admission.clock()
+        if self.resting:
+            self.resting = False
+            self.admission.woke(self)
