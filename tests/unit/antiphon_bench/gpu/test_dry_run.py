@@ -91,6 +91,7 @@ def test_a_profile_names_what_takes_the_time(out: Path) -> None:
     assert "us_a_step" in (out / "profile-1.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_the_path_is_measured_on_engines_that_take_no_time(out: Path) -> None:
     call("bus", "--out", str(out), "--rates", "6", *STACK)
     (point,) = [json.loads(line) for line in (out / "bus.jsonl").read_text().splitlines()]

@@ -48,13 +48,21 @@ CODECS: dict[str, Callable[[], Codec]] = {
     ),
 }
 
+# Carried state, windows, and what toys show.
+QUICK = ("Qwen3-TTS", "SNAC", *(name for name in CODECS if name.startswith("fake")))
+
 
 @cache
 def codec_of(name: str) -> Codec:
     return CODECS[name]()
 
 
-@pytest.fixture(params=sorted(CODECS))
+@pytest.fixture(
+    params=[
+        pytest.param(each, marks=() if each in QUICK else pytest.mark.slow)
+        for each in sorted(CODECS)
+    ]
+)
 def plain(request: pytest.FixtureRequest) -> Codec:
     return codec_of(request.param)
 

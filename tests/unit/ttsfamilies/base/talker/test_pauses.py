@@ -31,6 +31,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "orpheus": orpheus,
     "qwen3-tts on a device": partial(on_a_device, qwen3),
 }
+LONG = ("qwen3-tts, whole texts", "qwen3-tts on a device")
 ONE, TWO, THREE = "One small step.", "Then another!", "The end"
 PAUSED: Sequence[Piece] = (
     Pause(0.3),
@@ -80,7 +81,12 @@ def frames_of(heard: Heard) -> Arrays:
     return {name: array for name, array in heard.arrays.items() if name != "silent"}
 
 
-@pytest.fixture(params=sorted(FAMILIES))
+@pytest.fixture(
+    params=[
+        pytest.param(each, marks=pytest.mark.slow if each in LONG else ())
+        for each in sorted(FAMILIES)
+    ]
+)
 def plain(request: pytest.FixtureRequest) -> Family:
     return FAMILIES[request.param]()
 
