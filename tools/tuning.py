@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-_HOMES: Final = ("libs/ttscommon", "services/gateway", "services/talker", "services/vocoder")
+_HOMES: Final = (
+    "libs/ttscommon",
+    "libs/ttsfamilies",
+    "services/gateway",
+    "services/talker",
+    "services/vocoder",
+)
 _INTRODUCTION: Final = (
     "## Tuning figures\n\nFixed in the code: no variable sets them, because they follow from one "
     "another and from how long brokers take. Names that end in `_s` are seconds.\n"
