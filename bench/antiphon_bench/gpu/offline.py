@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SERVICES = ("services/gateway", "services/talker", "services/vocoder")
-SOURCES = ("libs/ttscommon", *SERVICES, "cli", "bench")
+SOURCES = ("libs/ttscommon", "libs/ttsfamilies", *SERVICES, "cli", "bench")
 
 
 def main(arguments: list[str]) -> None:

@@ -50,7 +50,7 @@ def test_checks_find_no_difference(out: Path) -> None:
     worst = {point["what"]: point["worst"] for point in points}
     across = worst.pop("codec across shapes"), worst.pop("codec against the CPU")
     assert set(worst.values()) == {0.0}
-    assert len(worst) == 9
+    assert len(worst) == 8
     assert max(across) < 1.0, "steps of int16"
 
 
