@@ -36,20 +36,6 @@ def test_every_kernel_is_among_those_compiled() -> None:
     assert kernels() <= used
 
 
-# Compiling these takes longer than all others together.
-HEAVY: Final = "whole frame"
-
-
-def names(*, heavy: bool) -> list[str]:
-    """Of the cases that are heavy, or of the others."""
-    every = (line for line in listed().splitlines() if line)
-    return [name for name in every if name.startswith(HEAVY) is heavy]
-
-
-def listed() -> str:
-    return ran("--list")
-
-
 def ran(*arguments: str, cache: Path | None = None) -> str:
     """What the program says. cache: where Triton keeps what it compiled."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
@@ -67,17 +53,11 @@ def ran(*arguments: str, cache: Path | None = None) -> str:
     return found.stdout
 
 
-def slow(target: int, *, heavy: bool) -> object:
-    return pytest.param(target, heavy, marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize(
-    ("target", "heavy"),
-    [slow(target, heavy=heavy) for target in (80, 90) for heavy in (False, True)],
-)
-def test_every_kernel_compiles_and_spills_nothing(tmp_path: Path, target: int, heavy: bool) -> None:
-    cases = names(heavy=heavy)
-    lines = ran(str(target), *cases, cache=tmp_path).splitlines()
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [80, 90])
+def test_every_kernel_compiles_and_spills_nothing(tmp_path: Path, target: int) -> None:
+    cases = [line for line in ran("--list").splitlines() if line]
+    lines = ran(str(target), cache=tmp_path).splitlines()
     assert len(lines) == len(cases) > 0
     spilled = [line for line in lines if int(line.rpartition(" ")[2]) > 0]
     assert spilled == [], "registers are spilled"
