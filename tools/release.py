@@ -3,8 +3,8 @@
     python -m tools.release 0.3.0
 
 Packages, what they ask of each other, the chart and its images. What CHANGELOG.md has under
-"Unreleased" becomes the version's. The commit and its tag `v0.3.0` are the maintainer's; the tag
-runs .github/workflows/release.yaml.
+"Unreleased" becomes the version's. The commit and its tag `v0.3.0` are the maintainer's, and so is
+what follows from the tag: no workflow publishes yet.
 """
 
 from __future__ import annotations
