@@ -146,7 +146,7 @@ async def test_a_reader_that_is_slow_asks_for_what_it_had_no_room_for(bus: Bus, 
 async def test_a_sample_that_left_the_window_is_sought(bus: Bus, other: Bus) -> None:
     writer = await small(bus, tail_bytes=4 * 2 * STEP)
     await put(writer, 10)
-    await settled(bus)
+    await noted(bus, STEP)
     async with other.audio_reader("r", 2500) as reader:
         wanted = await asyncio.wait_for(writer.sought(), 10)
         assert wanted.start == 2500
