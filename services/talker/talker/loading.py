@@ -157,16 +157,20 @@ def _warm_up(family: Family, runner: Runner, blocks: int) -> None:
     """
     first, *others = family.examples()
     _round_s(family, runner, blocks, [first], streams=1)
-    family.measured_round_s = {
+    measured = {
         streams: _round_s(family, runner, blocks, others or [first], streams)
         for streams in _WARM_UP_STREAMS
     }
+    family.measured_round_s = {n: taken_s for n, taken_s in measured.items() if taken_s is not None}
 
 
 def _round_s(
     family: Family, runner: Runner, blocks: int, texts: Sequence[str], streams: int
-) -> float:
-    """Speak `texts` in so many streams at once; returns the mean seconds of a round."""
+) -> float | None:
+    """Speak `texts` in so many streams at once; returns the mean seconds of a round.
+
+    None for a model that ended at once or said words alone: traffic will tell.
+    """
     engine = Engine(
         family, blocks=blocks, slots=streams, depth=family.depth, runner=runner, metrics=Metrics()
     )
@@ -180,4 +184,5 @@ def _round_s(
     began_s = time.perf_counter()
     spoken = synthesise(engine, requests, reference=family.example_reference())
     took_s = time.perf_counter() - began_s
-    return streams * took_s / sum(rows(one.arrays) for one in spoken)
+    frames = sum(rows(one.arrays) for one in spoken)
+    return streams * took_s / frames if frames else None
