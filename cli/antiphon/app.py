@@ -127,6 +127,14 @@ def up(
             exists=True, file_okay=False, help="Step times of --engine fake, by `calibrate`."
         ),
     ] = None,
+    start_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Seconds that models are waited for, by default 120 on a CPU and 400 on a GPU."
+            " What is ready by then is served; the others join when they are.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="STAGE.NAME=VALUE", help="A service's setting; repeatable."),
@@ -165,7 +173,7 @@ def up(
         broker_port=broker_port,
         brokers=3 if brokers == 3 else 1,
         gateways=gateways,
-        start_timeout_s=_CPU_START_S if on_cpu else GPU_START_S,
+        start_timeout_s=start_timeout or (_CPU_START_S if on_cpu else GPU_START_S),
         talkers=talkers,
         vocoders=vocoders,
         pair=pair,

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -68,6 +68,8 @@ async def _run(config: StackConfig, console: Console, view: LogView) -> int:
         async with stack:
             waiting.cancel()
             console.print(_banner(stack), highlight=False, soft_wrap=True)
+            for line in late(stack.late):
+                console.print(line, highlight=False, markup=False, soft_wrap=True, style="yellow")
             for line in left_out(stack.left_out):
                 console.print(line, highlight=False, markup=False, soft_wrap=True, style="red")
             await stack.wait()
@@ -84,7 +86,7 @@ async def _show_waiting(stack: LocalStack, console: Console) -> None:
     began_s, shown = time.monotonic(), ""
     with console.status("starting") as status:
         while True:
-            text = waiting_for(stack.waiting)
+            text = waiting_for(stack.waiting, stack.serving)
             if text and text != shown and not console.is_terminal:
                 console.print(text)
             status.update(f"{text} [dim]{time.monotonic() - began_s:.0f} s[/]")
@@ -92,13 +94,19 @@ async def _show_waiting(stack: LocalStack, console: Console) -> None:
             await asyncio.sleep(_LOOK_S)
 
 
-def waiting_for(names: list[str]) -> str:
+def waiting_for(names: Sequence[str], serving: Sequence[str] = ()) -> str:
     """What a person who waits for these processes may want to know."""
     if not names:
         return ""
-    engines = any(name.startswith(("talker", "vocoder")) for name in names)
+    engines = any(name.startswith(("talker", "vocoder", "pair")) for name in names)
     why = " (engines load the voice and warm up)" if engines else ""
-    return f"waiting for {', '.join(names)}{why}"
+    already = f"{', '.join(serving)} can be heard; " if serving else ""
+    return f"{already}waiting for {', '.join(names)}{why}"
+
+
+def late(models: Sequence[str]) -> list[str]:
+    """A line for each model that is served as soon as it is ready."""
+    return [f"{name} is not ready yet: it is served as soon as it is" for name in models]
 
 
 def left_out(models: Mapping[str, str]) -> list[str]:

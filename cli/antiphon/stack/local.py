@@ -23,6 +23,7 @@ import structlog
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.checkpoints import Checkpoint, of_stage, pairs_of, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
+from antiphon.stack.complete import speaking
 from antiphon.stack.voices import VoiceMissing, default_voice
 from ttscommon.bus.preparation import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
@@ -48,6 +49,10 @@ log_ = structlog.get_logger(__name__)
 
 class StackFailed(Exception):
     """The stack cannot run; the text is for the person who started it."""
+
+
+class NotReady(StackFailed):
+    """Processes that did not become ready in time; others may have."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,12 @@ class LocalStack:
         services = [self._child(program) for program in programs]
         for child in services:
             self._spawn(child)
-        await self._until_ready(services)
+        try:
+            await self._until_ready(services)
+        except NotReady as late:
+            if not self.serving:
+                raise
+            log_.warning("models.late", error=str(late))
 
     @property
     def _serves(self) -> bool:
@@ -209,7 +219,8 @@ class LocalStack:
 
     async def wait(self) -> None:
         """Run until a child cannot be kept alive; raises StackFailed then."""
-        await self._guard(asyncio.Event().wait())
+        late = [self.children[name] for name in self.waiting]
+        await self._guard(asyncio.gather(asyncio.Event().wait(), *map(_told_when_ready, late)))
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
@@ -220,6 +231,18 @@ class LocalStack:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._cleanup.close()
+
+    @property
+    def serving(self) -> list[str]:
+        """Models that speak already: a gateway and a process of each stage are ready."""
+        ready = {name for name, child in self.children.items() if child.ready.is_set()}
+        return speaking(ready, self._models)
+
+    @property
+    def late(self) -> list[str]:
+        """Models that are neither served nor left out yet."""
+        known = {one.name for one in self.config.models}
+        return sorted(known - self.left_out.keys() - set(self.serving))
 
     @property
     def waiting(self) -> list[str]:
@@ -358,7 +381,7 @@ class LocalStack:
                 await self._guard(everyone)
         except TimeoutError as error:
             late = ", ".join(child.name for child in children if not self._settled(child.name))
-            raise StackFailed(
+            raise NotReady(
                 f"not ready after {self.config.start_timeout_s:.0f} s: {late}"
             ) from error
 
@@ -405,6 +428,11 @@ class LocalStack:
             log_.error("model.left_out", model=model, error=error.reason)
         needless = [child for n, child in self.children.items() if self._needless(n)]
         await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
+
+
+async def _told_when_ready(child: Child) -> None:
+    await child.ready.wait()
+    log_.info("child.ready", child=child.name)
 
 
 def _sharing(programs: Sequence[ServiceProgram]) -> list[ServiceProgram]:

@@ -152,6 +152,60 @@ async def test_a_service_that_is_not_ready_in_time_is_named(services: Path, tmp_
             pass
 
 
+LATE = """
+import os, pathlib, time
+while os.environ.get("ANTIPHON_MODEL") == "slow" and not pathlib.Path("come").exists():
+    time.sleep(0.02)
+"""
+
+
+async def test_what_is_ready_in_time_is_served_and_a_slow_model_joins_when_it_comes(
+    services: Path, tmp_path: Path
+) -> None:
+    (services / "talker" / "__main__.py").write_text(LATE + SERVICE)
+    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("slow", "good"))
+    async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
+        assert stack.serving == ["good", "vesper"]
+        assert (stack.late, stack.waiting) == (["slow"], ["talker-slow-1"])
+        waiting = asyncio.create_task(stack.wait())
+        (tmp_path / "come").touch()
+        async with asyncio.timeout(PATIENCE_S):
+            await stack.children["talker-slow-1"].ready.wait()
+        assert stack.serving == ["good", "slow", "vesper"]
+        assert not waiting.done()
+        assert stack.children["talker-good-1"].starts == 1, "nobody was started anew"
+        waiting.cancel()
+
+
+async def test_a_model_that_never_comes_is_left_out_when_it_gives_up(
+    services: Path, tmp_path: Path
+) -> None:
+    fails = CHOOSY.replace("bad", "slow")
+    (services / "talker" / "__main__.py").write_text(LATE + fails + SERVICE)
+    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("slow", "good"))
+    async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
+        waiting = asyncio.create_task(stack.wait())
+        (tmp_path / "come").touch()
+        async with asyncio.timeout(PATIENCE_S):
+            while stack.waiting:
+                await asyncio.sleep(0.02)
+        assert stack.left_out == {"slow": "rope_theta is 0.0"}
+        assert stack.serving == ["good", "vesper"]
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_stack_in_which_nothing_can_be_heard_in_time_ends(
+    services: Path, tmp_path: Path
+) -> None:
+    (services / "vocoder" / "__main__.py").write_text("import time; time.sleep(60)")
+    models = (Checkpoint("good", tmp_path, tmp_path, "one"),)
+    late = "not ready after 2 s: vocoder-1, vocoder-good-1"
+    with pytest.raises(StackFailed, match=late):
+        async with LocalStack(config(tmp_path, models=models, start_timeout_s=2.0)):
+            pass
+
+
 async def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

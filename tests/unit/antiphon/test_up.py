@@ -8,7 +8,7 @@ import pytest
 
 from antiphon import up
 from antiphon.stack import LocalStack, StackConfig
-from antiphon.up import left_out, waiting_for
+from antiphon.up import late, left_out, waiting_for
 
 
 def test_the_screen_says_what_is_being_waited_for_and_why() -> None:
@@ -17,6 +17,13 @@ def test_the_screen_says_what_is_being_waited_for_and_why() -> None:
         "waiting for gateway, talker-1 (engines load the voice and warm up)"
     )
     assert waiting_for([]) == ""
+
+
+def test_the_screen_says_what_can_be_heard_while_others_are_waited_for() -> None:
+    assert waiting_for(["talker-big-1"], ["tiny", "vesper"]) == (
+        "tiny, vesper can be heard; waiting for talker-big-1 (engines load the voice and warm up)"
+    )
+    assert late(["big"]) == ["big is not ready yet: it is served as soon as it is"]
 
 
 def test_the_last_lines_say_which_models_are_not_served_and_why() -> None:
