@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.device import DeviceEvent, Host, Recorded, Work
+from ttscommon.engine.device.device import DeviceEvent, HostDevice, Recorded, Work
 
 
-class Late(Host):
+class Late(HostDevice):
     """As late as a device could be at all. Whatever a runner reads before it waited, overwrites
     before it was read, or supposes to be done already, comes out wrong.
     """

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ttscommon.engine.device.device import Device, DeviceEvent, Host, Recorded, Work
+from ttscommon.engine.device.device import Device, DeviceEvent, HostDevice, Recorded, Work
 from ttscommon.engine.kernels.choice import only
 
 META: Final = torch.device("meta")
@@ -145,7 +145,7 @@ class WithoutValues(Device):
     where = META
 
     def __init__(self) -> None:
-        self._host = Host()
+        self._host = HostDevice()
 
     def submit(self, work: Work) -> None:
         work()

@@ -22,7 +22,7 @@ from antiphon.stack.checkpoints import Checkpoint
 from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, require
 from gateway.audio.encoders.aac import REQUIREMENT
 from gateway.errors import Unsupported
-from ttscommon.books import Cast, InvalidBook, Pauses, parse_cast
+from ttscommon.books import BookPauses, Cast, InvalidBook, parse_cast
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 
@@ -67,10 +67,10 @@ def read(
     seed: Annotated[int | None, typer.Option(min=0, help="0 if not given.")] = None,
     paragraph_pause: Annotated[
         float, typer.Option(min=0, max=60, help="Seconds of silence behind a paragraph.")
-    ] = Pauses.paragraph_s,
+    ] = BookPauses.paragraph_s,
     chapter_pause: Annotated[
         float, typer.Option(min=0, max=60, help="Seconds of silence behind a chapter.")
-    ] = Pauses.chapter_s,
+    ] = BookPauses.chapter_s,
     title: Annotated[str | None, typer.Option(help="In place of the book's own.")] = None,
     author: Annotated[str | None, typer.Option(help="In place of the book's own.")] = None,
     cover: Annotated[
@@ -122,7 +122,7 @@ def read(
                 *(model, voice, seed, None, speed, instructions, language, adapter)
             ),
             cast=parse_cast(cast.read_text("utf-8")) if cast else Cast(),
-            pauses=Pauses(paragraph_pause, chapter_pause),
+            pauses=BookPauses(paragraph_pause, chapter_pause),
             labels=Labels(title, author, cover),
             own=_own_server(serve, device, engine) if url is None else None,
             url=url,

@@ -15,9 +15,9 @@ import numpy as np
 import soundfile
 
 from gateway.audio import Provenance, wav
-from gateway.audio.encoders import Encoder, encoder_for, ready
+from gateway.audio.encoders import AudioEncoder, encoder_for, ready
 from gateway.audio.formats import AudioFormat, Codec
-from gateway.audio.resample import Resampler, resampler
+from gateway.audio.resample import StreamResampler, resampler
 from gateway.audio.tags import riff_info
 from gateway.errors import Unsupported
 
@@ -131,8 +131,8 @@ class EncodedFile:
     def __init__(self, path: Path, wanted: AudioFormat) -> None:
         self._path, self._format = path, wanted
         self._file: BinaryIO | None = None
-        self._encoder: Encoder
-        self._resampler: Resampler
+        self._encoder: AudioEncoder
+        self._resampler: StreamResampler
 
     def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
         rate = self._format.rate_for(sample_rate)

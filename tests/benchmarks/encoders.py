@@ -12,8 +12,8 @@ import numpy as np
 
 from gateway.audio.encoders import encoder_for
 from gateway.audio.formats import AudioFormat, Codec
-from gateway.audio.resample import Pcm, Resampler, resampler
-from gateway.audio.stretch import Stretch
+from gateway.audio.resample import Pcm, StreamResampler, resampler
+from gateway.audio.stretch import TimeStretch
 from gateway.errors import Unsupported
 
 _RATE: Final = 24_000
@@ -33,8 +33,8 @@ def main() -> None:
         print(f"| {codec} | {cost_ms:.2f} | {first_ms:.0f} |")
     for name, stage in (
         ("16 to 24 kHz", resampler(16_000, 24_000)),
-        ("speed 1.25", Stretch(_RATE, 1.25)),
-        ("speed 0.8", Stretch(_RATE, 0.8)),
+        ("speed 1.25", TimeStretch(_RATE, 1.25)),
+        ("speed 0.8", TimeStretch(_RATE, 0.8)),
     ):
         print(f"| {name} | {of_stage(stage):.2f} | |")
 
@@ -54,7 +54,7 @@ def of_codec(codec: Codec) -> tuple[float, float]:
     return 1e3 * (time.process_time() - began) / _SECONDS, 1e3 * needed / _RATE
 
 
-def of_stage(stage: Resampler) -> float:
+def of_stage(stage: StreamResampler) -> float:
     voice = synthetic()
     began = time.process_time()
     for at in range(0, len(voice), _CHUNK):

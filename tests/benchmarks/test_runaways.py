@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.synthesis import Spoken, synthesise
+from talker.synthesis import SynthesizedSpeech, synthesise
 from tests.benchmarks.runaways import (
     TEXT,
     Starved,
@@ -67,7 +67,7 @@ def test_a_talker_that_takes_over_in_the_middle_of_a_redraw_says_the_same(one: S
             assert whole.cut_short is not None
 
 
-def speak(one: Starved, family: Family, restored: Arrays | None = None) -> Spoken:
+def speak(one: Starved, family: Family, restored: Arrays | None = None) -> SynthesizedSpeech:
     """To a listener who can wait."""
     engine = Engine(
         family,

@@ -17,7 +17,7 @@ from antiphon.reading.order import Labels, Order
 from antiphon.reading.run import make_file, run, speak_book
 from antiphon.stack import LocalStack
 from tests.books import epub, png
-from ttscommon.books import Cast, Pauses
+from ttscommon.books import BookPauses, Cast
 
 
 def order(folder: Path, url: str, **changes: Any) -> Order:
@@ -30,7 +30,7 @@ def order(folder: Path, url: str, **changes: Any) -> Order:
         "format": "m4b",
         "options": SpeechOptions(seed=7),
         "cast": Cast({"Ann": "awb"}),
-        "pauses": Pauses(0.25, 1.0),
+        "pauses": BookPauses(0.25, 1.0),
         "labels": Labels(),
         "own": None,
         "url": url,

@@ -15,7 +15,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.device.device import Cuda, Device, Host, Work
+from ttscommon.engine.device.device import Cuda, Device, HostDevice, Work
 from ttsfamilies.base.codec.room import DeviceLimits
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
@@ -87,7 +87,7 @@ class Subject:
         """The same weights on the CPU, through the same static buffers."""
         net = deepcopy(codec._net).to("cpu")
         room = DeviceLimits(8, streams=4)
-        return Qwen3DeviceCodec("codec", net, codec.spec.sample_rate, Host(), room)
+        return Qwen3DeviceCodec("codec", net, codec.spec.sample_rate, HostDevice(), room)
 
 
 def _tokenizer() -> TextTokenizer:
@@ -116,7 +116,7 @@ def _drawn(
 def device_named(name: str) -> Device:
     """A GPU, or the CPU through the same static buffers. Raises DeviceError."""
     where = torch.device(name)
-    return Cuda(where.index or 0) if where.type == "cuda" else Host()
+    return Cuda(where.index or 0) if where.type == "cuda" else HostDevice()
 
 
 def seconds(device: Device, work: Work, runs: int, rounds: int = 5) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from antiphon.client import SpeechOptions
 from antiphon.stack import StackConfig
 from gateway.audio.chaptered import BookFormat
-from ttscommon.books import Book, Cast, Cover, InvalidBook, Pauses, kind_of, read_book
+from ttscommon.books import Book, BookPauses, Cast, Cover, InvalidBook, kind_of, read_book
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Order:
     format: BookFormat
     options: SpeechOptions
     cast: Cast
-    pauses: Pauses
+    pauses: BookPauses
     labels: Labels
     own: StackConfig | None
     url: str | None = None

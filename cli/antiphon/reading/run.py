@@ -23,7 +23,7 @@ from antiphon.stack import LocalStack
 from antiphon.stack.kernels import compile_missing
 from antiphon.stack.logview import LogView
 from antiphon.up import log_through
-from gateway.audio.chaptered import Description, book_file
+from gateway.audio.chaptered import BookMetadata, book_file
 from ttscommon.books import Book, Portion
 
 Spoken: TypeAlias = Sequence[tuple[Portion, SpokenPortion]]
@@ -137,7 +137,7 @@ def make_file(order: Order, reading: Reading, console: Console) -> Layout:
 
 def _encode(order: Order, book: Book, layout: Layout, path: Path, console: Console) -> None:
     chapters = tuple(layout.chapters(book))
-    said = Description(
+    said = BookMetadata(
         *(book.title, book.author, book.language, book.cover, chapters), layout.origin
     )
     file = book_file(path, order.format, layout.sample_rate, said)

@@ -43,7 +43,7 @@ _POSITIONS: Final = 4096
 class TimedRunner:
     """A runner that keeps books on itself."""
 
-    def __init__(self, runner: Runner, clock: Callable[[], float], books: Books) -> None:
+    def __init__(self, runner: Runner, clock: Callable[[], float], books: Timings) -> None:
         self.depth = runner.depth
         self.width = runner.width
         self._runner = runner
@@ -94,7 +94,7 @@ class Step(NamedTuple):
         return self.took_s * self.streams / self.frames
 
 
-class Books:
+class Timings:
     """What launches, renderings and turns took."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -194,12 +194,12 @@ class OneWidth(Widths):
         return self._width
 
 
-class Timed(Family):
+class TimedFamily(Family):
     """A model whose runner is timed."""
 
     def __init__(self, family: Family, clock: Callable[[], float]) -> None:
         self.spec = family.spec
-        self.books = Books(clock)
+        self.books = Timings(clock)
         self._family = family
         self._clock = clock
 
@@ -229,7 +229,7 @@ def calibrate(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
     """Speak without a listener in batches of every size; raises what the model fails with."""
-    timed = Timed(family, clock)
+    timed = TimedFamily(family, clock)
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
     runner.record(max(batches), _POSITIONS)
     for _ in range(rounds):
@@ -238,7 +238,7 @@ def calibrate(
     return timed.books.curve()
 
 
-def _speak(timed: Timed, runner: Runner, blocks: int, streams: int, width: int) -> None:
+def _speak(timed: TimedFamily, runner: Runner, blocks: int, streams: int, width: int) -> None:
     engine = Engine(
         timed,
         blocks=blocks,

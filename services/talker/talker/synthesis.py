@@ -20,7 +20,7 @@ from ttsfamilies.base.talker.streams import CutShort
 
 
 @dataclass
-class Spoken:
+class SynthesizedSpeech:
     """A request's frames, chunk by chunk, its word times, and its error if it failed.
 
     said: what the model said of its own. cut_short: some of its text was left.
@@ -47,14 +47,14 @@ def synthesise(
     restored: Mapping[str, Arrays] | None = None,
     reference: Arrays | None = None,
     turns: Sequence[Arrays | None] = (),
-) -> list[Spoken]:
+) -> list[SynthesizedSpeech]:
     """Speak all requests, as many at once as the engine has slots, by turning it here.
 
     The engine must not have been started. restored: frames that a request begins behind, by
     request id. reference, turns: what was derived of their recordings, the same for all of them.
     """
     derived = Derived(reference, tuple(turns))
-    spoken = {request.request_id: Spoken(request) for request in requests}
+    spoken = {request.request_id: SynthesizedSpeech(request) for request in requests}
     waiting = deque(spoken.values())
     opened: set[str] = set()
     engine.listen(partial(_hear, engine, spoken, opened))
@@ -70,7 +70,9 @@ def synthesise(
     return list(spoken.values())
 
 
-def _open(engine: Engine, spoken: Spoken, restored: Arrays | None, derived: Derived) -> bool:
+def _open(
+    engine: Engine, spoken: SynthesizedSpeech, restored: Arrays | None, derived: Derived
+) -> bool:
     """Whether the engine has the request now; if not, it has its error."""
     request = spoken.request
     try:
@@ -87,7 +89,7 @@ def _open(engine: Engine, spoken: Spoken, restored: Arrays | None, derived: Deri
 
 def _hear(
     engine: Engine,
-    spoken: Mapping[str, Spoken],
+    spoken: Mapping[str, SynthesizedSpeech],
     opened: set[str],
     events: Sequence[tuple[str, Event]],
 ) -> None:
@@ -104,4 +106,4 @@ def _hear(
             opened.discard(key)
 
 
-__all__ = ["Spoken", "synthesise"]
+__all__ = ["SynthesizedSpeech", "synthesise"]

@@ -10,7 +10,7 @@ from antiphon import client
 from antiphon.client import GatewayError, ServedModel, SpeechOptions, Voice
 from antiphon.reading.casting import Plan, plan
 from antiphon.reading.order import Labels, Order
-from ttscommon.books import Cast, Pauses
+from ttscommon.books import BookPauses, Cast
 
 TEXT = "It is dark.\n\nAnn: Yes.\nBob: No.\nRMS: Well.\nNote: it is.\n\nAnn: Yes."
 MODELS = [ServedModel("vesper", "vesper", 24_000, ()), ServedModel("other", "x", 24_000, ())]
@@ -40,7 +40,8 @@ async def planned(folder: Path, text: str = TEXT, cast: Cast = NO_CAST, **option
     source.write_text(text, "utf-8")
     chosen = SpeechOptions(**options)  # type: ignore[arg-type]
     order = Order(
-        *(source, folder / "a.mp3", "mp3", chosen, cast, Pauses(), Labels(), None), url="http://a"
+        *(source, folder / "a.mp3", "mp3", chosen, cast, BookPauses(), Labels(), None),
+        url="http://a",
     )
     return await plan(order, "http://a")
 

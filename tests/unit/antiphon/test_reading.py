@@ -27,7 +27,7 @@ from antiphon.reading import speaking
 from antiphon.reading.folder import FolderInUse, SpokenPortion, Wanted, WorkFolder, work_folder
 from antiphon.reading.speaking import InFlight, Server, Speaking
 from antiphon.reading.tracks import MixedRates, lay_out
-from ttscommon.books import Book, Chapter, Passage, Portion
+from ttscommon.books import Book, BookPassage, Chapter, Portion
 
 RATE = 16_000
 OPTIONS = SpeechOptions("vesper", "slt", 7)
@@ -187,7 +187,7 @@ async def test_a_request_that_was_cancelled_is_not_taken_for_spoken(
 def test_pauses_are_zeros_and_chapters_begin_behind_them(tmp_path: Path) -> None:
     book = Book(
         *("T", "", "", None),
-        (Chapter("A", (Passage("1"), Passage("2"))), Chapter("B", (Passage("3"),))),
+        (Chapter("A", (BookPassage("1"), BookPassage("2"))), Chapter("B", (BookPassage("3"),))),
     )
     with work_folder(tmp_path) as folder:
         sounds = [spoken(folder, Wanted(name, OPTIONS), 1600) for name in "123"]

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
 from talker.engine.widths import plain
-from talker.synthesis import Spoken, synthesise
+from talker.synthesis import SynthesizedSpeech, synthesise
 from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
@@ -97,7 +97,9 @@ class GuardedVoice:
                 ),
             )
 
-    def _speak(self, texts: Sequence[str], temperature: float | None, pace: float) -> list[Spoken]:
+    def _speak(
+        self, texts: Sequence[str], temperature: float | None, pace: float
+    ) -> list[SynthesizedSpeech]:
         sampling = Sampling(temperature)
         # Attention is as long as the longest that is spoken.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))

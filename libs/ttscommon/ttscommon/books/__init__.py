@@ -1,9 +1,17 @@
 """Books that are read aloud: text, Markdown and EPUB as chapters of passages by speaker."""
 
 from ttscommon.books.apart import ReadBook, ReadOrder, read_apart
-from ttscommon.books.book import MOST_CHAPTERS, Book, Chapter, Cover, InvalidBook, Passage, one_line
+from ttscommon.books.book import (
+    MOST_CHAPTERS,
+    Book,
+    BookPassage,
+    Chapter,
+    Cover,
+    InvalidBook,
+    one_line,
+)
 from ttscommon.books.cast import NARRATOR, Cast, parse_cast
-from ttscommon.books.portions import Pauses, Portion, portions
+from ttscommon.books.portions import BookPauses, Portion, portions
 from ttscommon.books.reading import KINDS, BookKind, kind_of, read_book
 
 __all__ = [
@@ -12,12 +20,12 @@ __all__ = [
     "NARRATOR",
     "Book",
     "BookKind",
+    "BookPassage",
+    "BookPauses",
     "Cast",
     "Chapter",
     "Cover",
     "InvalidBook",
-    "Passage",
-    "Pauses",
     "Portion",
     "ReadBook",
     "ReadOrder",

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from ttscommon.books.book import InvalidBook
-from ttscommon.books.portions import Pauses, Portion, portions
+from ttscommon.books.portions import BookPauses, Portion, portions
 from ttscommon.books.reading import BookKind, read_book
 from ttscommon.wire.errors import Overloaded
 
@@ -39,12 +39,12 @@ log_ = structlog.get_logger(__name__)
 
 
 class ReadOrder(msgspec.Struct, frozen=True):
-    """What a book is, and how it is to be spoken; see `read_book` and `Pauses`."""
+    """What a book is, and how it is to be spoken; see `read_book` and `BookPauses`."""
 
     kind: BookKind
     speakers: tuple[str, ...] = ()
     title: str = ""
-    pauses: Pauses = Pauses()
+    pauses: BookPauses = BookPauses()
 
 
 class ReadBook(msgspec.Struct, frozen=True):

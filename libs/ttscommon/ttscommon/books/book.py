@@ -31,7 +31,7 @@ class InvalidBook(BadRequest):
 
 
 @dataclass(frozen=True)
-class Passage:
+class BookPassage:
     """A paragraph, or what one speaker says of it. speaker: None is the narrator."""
 
     text: str
@@ -43,7 +43,7 @@ class Chapter:
     """A title for lists of chapters, and all that is said, headings among it; never empty."""
 
     title: str
-    passages: tuple[Passage, ...]
+    passages: tuple[BookPassage, ...]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from ttscommon.books.book import InvalidBook, Passage
+from ttscommon.books.book import BookPassage, InvalidBook
 
 # The name in a cast for all that no named speaker says.
 NARRATOR: Final = "narrator"
@@ -56,7 +56,7 @@ class Speakers:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.casefold(): name for name in names if len(name) <= _LONGEST_NAME}
 
-    def passages(self, paragraph: str) -> Iterator[Passage]:
+    def passages(self, paragraph: str) -> Iterator[BookPassage]:
         """A paragraph is the narrator's up to a line that begins with a name."""
         speaker: str | None = None
         said: list[str] = []
@@ -76,8 +76,8 @@ class Speakers:
         return (None, line) if name is None else (name, rest.lstrip())
 
 
-def _passage(lines: Iterable[str], speaker: str | None) -> Iterator[Passage]:
+def _passage(lines: Iterable[str], speaker: str | None) -> Iterator[BookPassage]:
     """None of what nothing can be said of: rules, ornaments, space."""
     text = " ".join(" ".join(lines).split())
     if any(character.isalnum() for character in text):
-        yield Passage(text, speaker)
+        yield BookPassage(text, speaker)

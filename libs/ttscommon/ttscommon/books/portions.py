@@ -15,7 +15,7 @@ _SENTENCE: Final = re.compile(r".+?(?:[.!?…。！？][\"'”’»)\]]*(?:\s+|$
 
 
 @dataclass(frozen=True)
-class Pauses:
+class BookPauses:
     """Seconds of silence behind a paragraph and behind a chapter, besides what the voice leaves."""
 
     paragraph_s: float = 0.5
@@ -36,7 +36,7 @@ class Portion:
     pause_s: float
 
 
-def portions(book: Book, pauses: Pauses = Pauses()) -> Iterator[Portion]:
+def portions(book: Book, pauses: BookPauses = BookPauses()) -> Iterator[Portion]:
     """A paragraph each, and several of a long one, between which there is no silence."""
     last = len(book.chapters) - 1
     for number, chapter in enumerate(book.chapters):

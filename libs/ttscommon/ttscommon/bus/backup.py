@@ -18,7 +18,7 @@ from typing import Any, Final
 from ttscommon.bus.layout import SCHEMA, kept_streams
 from ttscommon.bus.link import Link
 from ttscommon.bus.setup import Setup
-from ttscommon.bus.snapshots import Snapshot, Snapshots
+from ttscommon.bus.snapshots import Snapshots, StreamSnapshot
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import AntiphonError
 
@@ -75,7 +75,7 @@ async def restore(settings: BusSettings, folder: Path, *, replace: bool = False)
     return f"restored {next(iter(found)).parent}: {_said(list(found.values()))}"
 
 
-async def _written(snapshots: Snapshots, prefix: str, folder: Path) -> list[Snapshot]:
+async def _written(snapshots: Snapshots, prefix: str, folder: Path) -> list[StreamSnapshot]:
     """Voices before their recordings: no voice lacks one that was added before it."""
     taken = [await snapshots.take(name, folder / _file(name)) for name in kept_streams(prefix)]
     manifest = {
@@ -88,7 +88,7 @@ async def _written(snapshots: Snapshots, prefix: str, folder: Path) -> list[Snap
     return taken
 
 
-async def _make_way(snapshots: Snapshots, found: list[Snapshot], *, replace: bool) -> None:
+async def _make_way(snapshots: Snapshots, found: list[StreamSnapshot], *, replace: bool) -> None:
     held = {one.stream: await snapshots.messages(one.stream) for one in found}
     full = [f"{name} has {count} records" for name, count in held.items() if count]
     if full and not replace:
@@ -98,7 +98,7 @@ async def _make_way(snapshots: Snapshots, found: list[Snapshot], *, replace: boo
             await snapshots.delete(name)
 
 
-def _read(folder: Path, prefix: str) -> dict[Path, Snapshot]:
+def _read(folder: Path, prefix: str) -> dict[Path, StreamSnapshot]:
     """The backup's snapshots by their files, all of them whole; raises BackupUnusable."""
     if not (folder / MANIFEST).exists():
         backups = _backups(folder)
@@ -107,7 +107,10 @@ def _read(folder: Path, prefix: str) -> dict[Path, Snapshot]:
         folder = backups[-1]
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        made_of, snapshots = manifest["prefix"], [Snapshot(**one) for one in manifest["streams"]]
+        made_of, snapshots = (
+            manifest["prefix"],
+            [StreamSnapshot(**one) for one in manifest["streams"]],
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise BackupUnusable(f"{folder / MANIFEST} is no manifest") from error
     if made_of != prefix:
@@ -139,5 +142,5 @@ def _sha256(path: Path) -> str:
         raise BackupUnusable(f"{path}: {error.strerror}") from error
 
 
-def _said(snapshots: list[Snapshot]) -> str:
+def _said(snapshots: list[StreamSnapshot]) -> str:
     return ", ".join(f"{one.stream} {one.messages} records" for one in snapshots)

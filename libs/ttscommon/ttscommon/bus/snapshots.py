@@ -32,7 +32,7 @@ _NOT_FOUND: Final = 10059
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StreamSnapshot:
     """A stream as it was. `sha256` is that of the packed stream, `state` the server's words."""
 
     stream: str
@@ -51,7 +51,7 @@ class Snapshots:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def take(self, stream: str, path: Path) -> Snapshot:
+    async def take(self, stream: str, path: Path) -> StreamSnapshot:
         """Write `stream`, packed, to `path`."""
         inbox = self._link.client.new_inbox()
         async with self._subscribed(inbox, stream) as pieces:
@@ -62,9 +62,9 @@ class Snapshots:
                 while data := await self._piece(pieces, stream):
                     digest.update(data)
                     await asyncio.to_thread(file.write, data)
-        return Snapshot(stream, found["config"], found["state"], digest.hexdigest())
+        return StreamSnapshot(stream, found["config"], found["state"], digest.hexdigest())
 
-    async def restore(self, snapshot: Snapshot, path: Path, replicas: int) -> None:
+    async def restore(self, snapshot: StreamSnapshot, path: Path, replicas: int) -> None:
         """Make the stream of `path`, in so many copies; it must not exist."""
         config = {**snapshot.config, "num_replicas": replicas}
         body = {"config": config, "state": snapshot.state}

@@ -48,11 +48,11 @@ class Node:
     outputs: tuple[str, ...]
     ints: Mapping[str, tuple[int, ...]]
     floats: Mapping[str, float] = field(default_factory=dict)
-    value: Stored | None = None
+    value: OnnxTensor | None = None
 
 
 @dataclass(frozen=True)
-class Stored:
+class OnnxTensor:
     """A tensor in the file."""
 
     name: str
@@ -72,9 +72,9 @@ class Graph:
     """
 
     path: Path
-    tensors: Mapping[str, Stored]
+    tensors: Mapping[str, OnnxTensor]
     nodes: tuple[Node, ...]
-    constants: Mapping[str, Stored] = field(default_factory=dict)
+    constants: Mapping[str, OnnxTensor] = field(default_factory=dict)
 
 
 def read_graph(path: Path) -> Graph:
@@ -92,7 +92,7 @@ def read_graph(path: Path) -> Graph:
 
 
 def _graph(path: Path, data: memoryview) -> Graph:
-    tensors: dict[str, Stored] = {}
+    tensors: dict[str, OnnxTensor] = {}
     nodes = []
     for number, value in _fields(data):
         if number == _GRAPH_NODE:
@@ -109,7 +109,7 @@ def _node(data: memoryview) -> Node:
     texts: dict[int, list[str]] = {n: [] for n in (_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP)}
     ints: dict[str, tuple[int, ...]] = {}
     floats: dict[str, float] = {}
-    given: Stored | None = None
+    given: OnnxTensor | None = None
     for number, value in _fields(data):
         if number in texts:
             texts[number].append(_text(value))
@@ -126,9 +126,9 @@ def _node(data: memoryview) -> Node:
     return Node(op, name, inputs, outputs, ints, floats, given)
 
 
-def _attribute(data: memoryview) -> tuple[str, tuple[int, ...] | float | Stored | None]:
+def _attribute(data: memoryview) -> tuple[str, tuple[int, ...] | float | OnnxTensor | None]:
     name, numbers = "", list[int]()
-    other: float | Stored | None = None
+    other: float | OnnxTensor | None = None
     for number, value in _fields(data):
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
@@ -141,7 +141,7 @@ def _attribute(data: memoryview) -> tuple[str, tuple[int, ...] | float | Stored 
     return name, tuple(numbers) if other is None else other
 
 
-def _tensor(data: memoryview) -> Stored | None:
+def _tensor(data: memoryview) -> OnnxTensor | None:
     """None for a kind of numbers that no weight is made of, such as strings and booleans."""
     dims: list[int] = []
     name, kind, raw, floats = "", 0, memoryview(b""), memoryview(b"")
@@ -169,7 +169,7 @@ def _tensor(data: memoryview) -> Stored | None:
         if np.dtype(_DTYPES[kind]).kind == "i" and not len(raw):
             return None
         raise _Malformed(f"{name!r} has {len(found)} bytes, and needs {needed}")
-    return Stored(name, _DTYPES[kind], tuple(dims), found)
+    return OnnxTensor(name, _DTYPES[kind], tuple(dims), found)
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:

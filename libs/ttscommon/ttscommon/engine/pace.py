@@ -16,7 +16,7 @@ _WINDOWS: Final = 8
 _FRESH_S: Final = 30.0
 
 
-class Pace:
+class RoundTimes:
     """Rounds by streams: a round gives each of n open streams one frame.
 
     Everything the engine does counts, prompts and rendering too, with any load beside it: a curve

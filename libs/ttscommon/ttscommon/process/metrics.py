@@ -43,7 +43,7 @@ _IN_HAND: Final = ("ample", "tight", "none")
 M = TypeVar("M", bound=MetricWrapperBase)
 
 
-class Family(Generic[M]):
+class MetricFamily(Generic[M]):
     """A metric whose last labels are the same in the whole process."""
 
     def __init__(self, metric: M, common: tuple[str, ...]) -> None:
@@ -263,18 +263,18 @@ class Metrics:
 
     def _histogram(
         self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-    ) -> Family[Histogram]:
+    ) -> MetricFamily[Histogram]:
         registry = self.registry
         made = Histogram(name, text, self._names(labels), buckets=buckets, registry=registry)
-        return Family(made, tuple(self._common.values()))
+        return MetricFamily(made, tuple(self._common.values()))
 
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Counter]:
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> MetricFamily[Counter]:
         made = Counter(name, text, self._names(labels), registry=self.registry)
-        return Family(made, tuple(self._common.values()))
+        return MetricFamily(made, tuple(self._common.values()))
 
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Gauge]:
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> MetricFamily[Gauge]:
         made = Gauge(name, text, self._names(labels), registry=self.registry)
-        return Family(made, tuple(self._common.values()))
+        return MetricFamily(made, tuple(self._common.values()))
 
 
 class GatewayMetrics(Metrics):
@@ -323,7 +323,7 @@ class GatewayMetrics(Metrics):
     def _forget(self, tenant: str) -> None:
         self._seen = {labels for labels in self._seen if labels[1] != tenant}
         for family in vars(self).values():
-            if isinstance(family, Family):
+            if isinstance(family, MetricFamily):
                 family.forget(tenant=tenant)
 
     @property

@@ -1,6 +1,6 @@
 """Audio on its way to a client: stretched, resampled, encoded, and queued for its connection."""
 
-from gateway.audio.encoders import Encoder, RawPcm, encoder_for
+from gateway.audio.encoders import AudioEncoder, RawPcm, encoder_for
 from gateway.audio.formats import AudioFormat
 from gateway.audio.outbox import Outbox
 from gateway.audio.pipe import PcmBlock, pieces
@@ -8,8 +8,8 @@ from gateway.audio.provenance import Provenance
 from gateway.audio.resample import Pcm, resampler
 
 __all__ = [
+    "AudioEncoder",
     "AudioFormat",
-    "Encoder",
     "Outbox",
     "Pcm",
     "PcmBlock",

@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from gateway.audio.encoders import Encoder, RawPcm
+from gateway.audio.encoders import AudioEncoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
-from gateway.audio.stretch import Stretch
+from gateway.audio.stretch import TimeStretch
 from gateway.audio.watermark import Perth, WatermarkedStream
 from ttscommon.wire.messages import AudioChunk, SaidText, WordTime
 
@@ -75,7 +75,7 @@ class ClientPipe:
         self,
         source_hz: int,
         target_hz: int,
-        encoder: Encoder | None = None,
+        encoder: AudioEncoder | None = None,
         skip: int = 0,
         stretch: float = 1.0,
         gain: float = 1.0,
@@ -85,7 +85,7 @@ class ClientPipe:
         self._source_hz = source_hz
         self._watermark = watermark
         self._marked: WatermarkedStream | None = None
-        self._stretch = None if stretch == 1.0 else Stretch(source_hz, stretch)
+        self._stretch = None if stretch == 1.0 else TimeStretch(source_hz, stretch)
         self._speed = stretch
         self._resampler = resampler(source_hz, target_hz)
         self._encoder = encoder or RawPcm()
@@ -162,7 +162,7 @@ def louder(pcm: Pcm, gain: float) -> Pcm:
 
 
 async def pieces(
-    speech: SpokenAudio, encoder: Encoder | None = None, cost_ms: float = 0.0
+    speech: SpokenAudio, encoder: AudioEncoder | None = None, cost_ms: float = 0.0
 ) -> AsyncIterator[PcmBlock]:
     """A request's audio as its client takes it; pieces without audio and text are left out.
 

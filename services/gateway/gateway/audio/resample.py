@@ -13,7 +13,7 @@ Pcm = npt.NDArray[np.int16]
 _EMPTY: Pcm = np.zeros(0, np.int16)
 
 
-class Resampler(Protocol):
+class StreamResampler(Protocol):
     """Turns [samples] int16 at one rate into another; holds back what its filter still needs."""
 
     def feed(self, pcm: Pcm) -> Pcm: ...
@@ -48,7 +48,7 @@ def _rounded(samples: npt.NDArray[np.float32]) -> Pcm:
     return np.clip(np.rint(samples), -32768, 32767).astype(np.int16)
 
 
-def resampler(source_hz: int, target_hz: int) -> Resampler:
+def resampler(source_hz: int, target_hz: int) -> StreamResampler:
     """From one rate to another, both in Hz."""
     if source_hz == target_hz:
         return Unchanged()

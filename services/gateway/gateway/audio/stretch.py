@@ -23,7 +23,7 @@ _SILENT: Final = 1e-3
 Floats = npt.NDArray[Any]
 
 
-class Stretch:
+class TimeStretch:
     """Plays `speed` times as fast. Holds back about 40 ms of input.
 
     Windows of two hops overlap by one. Each is taken where it continues the one before best,

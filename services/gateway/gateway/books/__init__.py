@@ -3,7 +3,7 @@
 from gateway.books.desk import BookDesk, DeskTuning
 from gateway.books.parts import FolderParts, Parts, StoredParts
 from gateway.books.reader import BookReader
-from gateway.books.records import BookOrder, BookRecord, PortionText, Result
+from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText
 from gateway.books.shelf import BookShelf, FoundBook
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "DeskTuning",
     "FolderParts",
     "FoundBook",
+    "JobResult",
     "Parts",
     "PortionText",
-    "Result",
     "StoredParts",
 ]

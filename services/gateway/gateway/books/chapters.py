@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from gateway.audio.chaptered import ChapterTime, Description
+from gateway.audio.chaptered import BookMetadata, ChapterTime
 from gateway.books.records import BookRecord, PortionText
 
 # Formats whose chapters stand in front of the sound.
@@ -24,10 +24,10 @@ def headed(record: BookRecord, portions: Sequence[PortionText]) -> Literal["opus
     return _HEADED.get(record.order.audio.codec) if 0 < titled <= _MOST else None
 
 
-def described(record: BookRecord, portions: Sequence[PortionText]) -> Description:
+def described(record: BookRecord, portions: Sequence[PortionText]) -> BookMetadata:
     """What is known of a book, all of which is spoken."""
     order, chapters = record.order, tuple(_chapters(record, portions))
-    return Description(
+    return BookMetadata(
         *(order.title, order.author, order.language),
         chapters=chapters,
         provenance=order.provenance,

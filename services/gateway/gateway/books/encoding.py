@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from gateway.audio import AudioFormat, Encoder, Pcm, encoder_for, tags, wav
-from gateway.audio.chaptered import Description, book_file
+from gateway.audio import AudioEncoder, AudioFormat, Pcm, encoder_for, tags, wav
+from gateway.audio.chaptered import BookMetadata, book_file
 from gateway.books.parts import Parts
 from gateway.books.portions import patiently
-from gateway.books.records import BookRecord, Result, ResultPart
+from gateway.books.records import BookRecord, JobResult, ResultPart
 
 # What is given to an encoder at a time, and what is stored as one part.
 _BLOCK_S: Final = 1
@@ -33,7 +33,7 @@ def is_raw(audio: AudioFormat) -> bool:
     return audio.codec == "pcm_s16le"
 
 
-def raw_result(record: BookRecord) -> Result:
+def raw_result(record: BookRecord) -> JobResult:
     """The stored portions one behind the other, with a head in front of a WAV."""
     made = sorted(record.made.items())
     parts = tuple(
@@ -46,7 +46,7 @@ def raw_result(record: BookRecord) -> Result:
         fits = record.samples * _SAMPLE_BYTES < _LONGEST_WAV
         info = tags.riff_info(order.provenance)
         head = wav.header(order.sample_rate, record.samples if fits else None, info=info)
-    return Result(parts, packed=True, head=head)
+    return JobResult(parts, packed=True, head=head)
 
 
 def _blocks(pcm: Pcm, sample_rate: int) -> Iterator[Pcm]:
@@ -67,7 +67,7 @@ class BookEncoder:
         record: BookRecord,
         sound: Sound,
         stored: Callable[[int], None],
-        encoder: Encoder | None = None,
+        encoder: AudioEncoder | None = None,
     ) -> None:
         self._store = parts
         self._record = record
@@ -78,20 +78,20 @@ class BookEncoder:
         self._waiting = bytearray()
         self._parts: list[ResultPart] = []
 
-    async def run(self) -> Result:
+    async def run(self) -> JobResult:
         """Raises Unsupported for a format that is not installed here."""
         for index in range(self._record.portions):
             await self._feed(await self._sound(index))
         self._waiting += await asyncio.to_thread(self._encoder.finish)
         await self._put(least=1)
-        return Result(tuple(self._parts))
+        return JobResult(tuple(self._parts))
 
     async def _feed(self, pcm: Pcm) -> None:
         for some in _blocks(pcm, self._record.order.sample_rate):
             self._waiting += await asyncio.to_thread(self._encoder.feed, some)
         await self._put(least=_PART_BYTES)
 
-    async def run_file(self, book: Description) -> Result:
+    async def run_file(self, book: BookMetadata) -> JobResult:
         """The same as M4B, by way of a file of this gateway: its index is written last and stands
         in front.
         """
@@ -108,7 +108,7 @@ class BookEncoder:
                     self._waiting += data
                     await self._put(least=_PART_BYTES)
         await self._put(least=1)
-        return Result(tuple(self._parts))
+        return JobResult(tuple(self._parts))
 
     async def _put(self, least: int) -> None:
         while len(self._waiting) >= least:

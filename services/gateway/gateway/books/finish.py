@@ -9,7 +9,7 @@ import structlog
 
 from gateway.books.hold import BookHold
 from gateway.books.portions import patiently
-from gateway.books.records import Result
+from gateway.books.records import JobResult
 from gateway.books.run import BookRun
 from gateway.books.shelf import BookShelf, made_of
 from gateway.requests import GatewayContext
@@ -60,7 +60,7 @@ async def _end(context: GatewayContext, hold: BookHold, **changes: object) -> No
     )
 
 
-async def _tidy(shelf: BookShelf, hold: BookHold, result: Result | None) -> None:
+async def _tidy(shelf: BookShelf, hold: BookHold, result: JobResult | None) -> None:
     """Until this is done the record names what is left, and goes with all of it when it expires."""
     record = hold.record
     kept = set() if result is None else {part.name for part in result.parts}

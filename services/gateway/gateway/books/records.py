@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from gateway.audio import AudioFormat, Provenance
-from gateway.requests import Wishes
+from gateway.requests import RequestOptions
 from ttscommon.wire.subjects import token
 
 BookState: TypeAlias = Literal["queued", "running", "done", "failed", "removing"]
@@ -27,7 +27,7 @@ class BookOrder(msgspec.Struct, frozen=True):
     sample_rate: int
     seed: int
     speed: float = 1.0
-    wishes: Wishes = msgspec.field(default_factory=Wishes)
+    wishes: RequestOptions = msgspec.field(default_factory=RequestOptions)
     title: str = ""
     provenance: Provenance | None = None
     author: str = ""
@@ -60,7 +60,7 @@ class ResultPart(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-class Result(msgspec.Struct, frozen=True):
+class JobResult(msgspec.Struct, frozen=True):
     """The finished sound. packed: its parts are losslessly compressed samples, which are unpacked
     for the client. head: bytes in front of the first part.
     """
@@ -150,9 +150,9 @@ __all__ = [
     "BookOrder",
     "BookRecord",
     "BookState",
+    "JobResult",
     "PortionMade",
     "PortionText",
-    "Result",
     "ResultPart",
     "index_of",
 ]

@@ -27,7 +27,7 @@ from gateway.books.portions import (
     spoken,
     store,
 )
-from gateway.books.records import PortionMade, PortionText, Result
+from gateway.books.records import JobResult, PortionMade, PortionText
 from gateway.books.shelf import BookShelf
 from gateway.errors import SynthesisFailed
 from gateway.requests import GatewayContext
@@ -58,7 +58,7 @@ class SpokenPortion:
 class BookRun:
     """`run` until it ends; `start` another portion as often as there is a slot.
 
-    Ends with the Result, or raises the error that the book fails with.
+    Ends with the JobResult, or raises the error that the book fails with.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class BookRun:
         portion.task = asyncio.create_task(self._speak(portion), name=f"portion-{request_id}")
         self._tell_running()
 
-    async def run(self) -> Result:
+    async def run(self) -> JobResult:
         """Raises the AntiphonError that the book fails with."""
         try:
             if is_raw(self._hold.record.order.audio):
@@ -196,7 +196,7 @@ class BookRun:
 
     # sound
 
-    async def _encoded(self) -> Result:
+    async def _encoded(self) -> JobResult:
         """While it is spoken; or then, with chapters, which stand in front of the sound."""
         wanted, file = headed(self._hold.record, self.portions), is_file(self._hold.record)
         if wanted or file:

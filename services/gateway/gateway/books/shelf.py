@@ -14,7 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from gateway.books.parts import Parts
-from gateway.books.records import BookOrder, BookRecord, PortionText, Result, index_of
+from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText, index_of
 from gateway.errors import NotFound, QuotaExceeded
 from gateway.requests.quota import owner_of
 from ttscommon.bus import BucketEntry, Bus
@@ -104,10 +104,10 @@ class BookShelf:
         data = await self.parts.get(record.text_name)
         return [] if data is None else msgspec.msgpack.decode(data, type=list[PortionText])
 
-    async def result(self, record: BookRecord) -> Result | None:
+    async def result(self, record: BookRecord) -> JobResult | None:
         """What can be downloaded; None where the store has lost it."""
         data = await self.parts.get(record.result_name)
-        return None if data is None else msgspec.msgpack.decode(data, type=Result)
+        return None if data is None else msgspec.msgpack.decode(data, type=JobResult)
 
     async def withdraw(self, tenant: str, book_id: str) -> BookRecord:
         """The owner wants it no more; raises NotFound. A gateway removes it soon, and the one that

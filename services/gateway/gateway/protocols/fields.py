@@ -15,7 +15,7 @@ from pydantic import (
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.sifter import Json
-from gateway.requests.wishes import TurnWish, Wishes
+from gateway.requests.options import RequestOptions, TurnWish
 from ttscommon.wire import parameters
 from ttscommon.wire.messages import MAX_SPEAKERS, MAX_TEXT_CHARS, MAX_TURNS, Sampling
 
@@ -119,9 +119,9 @@ class WishFields(BaseModel):
     speech: Recording | None = None
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> RequestOptions:
         """All of them, as a request carries them."""
-        return Wishes(
+        return RequestOptions(
             self.language,
             self.instructions,
             self.task_type,

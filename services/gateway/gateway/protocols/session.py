@@ -18,7 +18,7 @@ from gateway import errors
 from gateway.audio import AudioFormat, Outbox
 from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyContexts
 from gateway.protocols.transport import Gone, Transport, hang_up
-from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, Utterance
+from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, StreamedText
 from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError
@@ -42,7 +42,7 @@ class Leave(Exception):
         self.code = code
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     """Whether a session takes more. `CLOSING`: its client wants to go, else its gateway does."""
 
     OPEN = auto()
@@ -62,11 +62,11 @@ class Session(ABC, Generic[M, F]):
         self.context = context
         self.settings = settings
         self.outbox = Outbox(settings.send_buffer_bytes, settings.slow_client_timeout_s)
-        self.utterances: list[Utterance[F]] = []
-        self.contexts: dict[str, Utterance[F]] = {}
+        self.utterances: list[StreamedText[F]] = []
+        self.contexts: dict[str, StreamedText[F]] = {}
         self.idle_s = settings.idle_timeout_s
         self.ended = asyncio.Event()
-        self.phase = Phase.OPEN
+        self.phase = SessionPhase.OPEN
         self._transport = transport
         self._touched_s = time.monotonic()
         self._leaving: asyncio.Future[int | AntiphonError] = (
@@ -95,12 +95,12 @@ class Session(ABC, Generic[M, F]):
         """Tell what ends the session."""
         self.refused(error, None)
 
-    def abandoned(self, utterance: Utterance[F], error: AntiphonError) -> None:
+    def abandoned(self, utterance: StreamedText[F], error: AntiphonError) -> None:
         """Tell what ended an utterance with its session."""
 
     def emptied(self) -> None:
         """Nothing is left to say, and the session was to end then."""
-        self.leave(GOING_AWAY if self.phase is Phase.DRAINING else NORMAL)
+        self.leave(GOING_AWAY if self.phase is SessionPhase.DRAINING else NORMAL)
 
     def handed_over(self) -> None:
         """This gateway ends now."""
@@ -118,7 +118,7 @@ class Session(ABC, Generic[M, F]):
         *,
         rows: bool = False,
         text: IncrementalText | None = None,
-    ) -> Utterance[F]:
+    ) -> StreamedText[F]:
         """An utterance, which still has to be started. `text`: where it is there already. With
         `rest` it was sent elsewhere, and with `rows` it is none.
         """
@@ -137,9 +137,9 @@ class Session(ABC, Generic[M, F]):
         audio: AudioFormat,
         text: IncrementalText,
         name: str | None = None,
-    ) -> Utterance[F]:
+    ) -> StreamedText[F]:
         """An utterance of a request, which still has to be started."""
-        utterance = Utterance(speech, audio, framing, self.outbox, text, name)
+        utterance = StreamedText(speech, audio, framing, self.outbox, text, name)
         self.utterances.append(utterance)
         if name is not None:
             self.contexts[name] = utterance
@@ -151,10 +151,10 @@ class Session(ABC, Generic[M, F]):
         if sum(utterance.name is not None for utterance in self.utterances) >= most:
             raise TooManyContexts(f"at most {most} contexts may be open")
 
-    def start(self, utterance: Utterance[F]) -> None:
+    def start(self, utterance: StreamedText[F]) -> None:
         utterance.start(self._ended_by_itself)
 
-    async def stop(self, utterance: Utterance[F]) -> bool:
+    async def stop(self, utterance: StreamedText[F]) -> bool:
         """Return when its slots are free and what had not left is dropped.
 
         False if it ended by itself meanwhile; else it is still to be `finished`.
@@ -171,7 +171,7 @@ class Session(ABC, Generic[M, F]):
         except ClientTooSlow as slow:
             self.fail(slow)
 
-    def over(self, utterance: Utterance[F], error: AntiphonError | None) -> None:
+    def over(self, utterance: StreamedText[F], error: AntiphonError | None) -> None:
         """An utterance ended, and was not stopped."""
         framing, speech = utterance.framing, utterance.speech
         if error is not None and framing.drops:
@@ -180,7 +180,7 @@ class Session(ABC, Generic[M, F]):
             self.put(told)
         self.finished(utterance)
 
-    def finished(self, utterance: Utterance[F]) -> None:
+    def finished(self, utterance: StreamedText[F]) -> None:
         """An utterance is over, however it ended."""
         self.utterances.remove(utterance)
         if utterance.name is not None and self.contexts.get(utterance.name) is utterance:
@@ -190,7 +190,7 @@ class Session(ABC, Generic[M, F]):
 
     def close(self) -> None:
         """The client wants no more than it asked for."""
-        self.phase = Phase.CLOSING
+        self.phase = SessionPhase.CLOSING
         self._end_if_empty()
 
     def leave(self, code: int = NORMAL) -> None:
@@ -208,8 +208,8 @@ class Session(ABC, Generic[M, F]):
 
     def drain(self) -> None:
         """This gateway shuts down, or the session is too old: finish what was asked for, and go."""
-        if self.phase is Phase.OPEN:
-            self.phase = Phase.DRAINING
+        if self.phase is SessionPhase.OPEN:
+            self.phase = SessionPhase.DRAINING
         self._end_if_empty()
 
     def hand_over(self) -> None:
@@ -275,7 +275,7 @@ class Session(ABC, Generic[M, F]):
             for utterance in left:
                 self.abandoned(utterance, error)
 
-    def _ended_by_itself(self, utterance: Utterance[F], error: AntiphonError | None) -> None:
+    def _ended_by_itself(self, utterance: StreamedText[F], error: AntiphonError | None) -> None:
         if utterance in self.utterances:
             self.over(utterance, error)
 
@@ -285,7 +285,7 @@ class Session(ABC, Generic[M, F]):
             utterance.detach()
 
     def _end_if_empty(self) -> None:
-        if self.phase is not Phase.OPEN and not self.utterances and not self._leaving.done():
+        if self.phase is not SessionPhase.OPEN and not self.utterances and not self._leaving.done():
             self.emptied()
 
     async def _read(self) -> None:

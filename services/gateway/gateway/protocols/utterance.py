@@ -49,7 +49,7 @@ class Rest:
     token: str
 
 
-class Utterance(Generic[F]):
+class StreamedText(Generic[F]):
     """Text goes in by `text`, audio comes out in the frames of `framing`.
 
     `name`: the context that it is, where a connection has several. `cancelled`: its client does
@@ -101,7 +101,7 @@ class Utterance(Generic[F]):
         if speech.runaway is not None and not self.framing.tells:
             raise speech.runaway
 
-    def start(self, over: Callable[[Utterance[F], AntiphonError | None], None]) -> None:
+    def start(self, over: Callable[[StreamedText[F], AntiphonError | None], None]) -> None:
         """Deliver it in the background; `over` is called at its end, but not if it is stopped.
 
         Safe to call twice.
@@ -120,7 +120,7 @@ class Utterance(Generic[F]):
         if self._task is not None:
             await stop(self._task, again_s=CLEAN_UP_S)
 
-    async def _run(self, over: Callable[[Utterance[F], AntiphonError | None], None]) -> None:
+    async def _run(self, over: Callable[[StreamedText[F], AntiphonError | None], None]) -> None:
         failed: AntiphonError | None = None
         try:
             await self.deliver()
@@ -164,33 +164,33 @@ class Playlist(Generic[F]):
     """Utterances of one session that are spoken one after another."""
 
     def __init__(self) -> None:
-        self._utterances: deque[Utterance[F]] = deque()
+        self._utterances: deque[StreamedText[F]] = deque()
 
     def __len__(self) -> int:
         """Those that wait, and the one that is spoken."""
         return len(self._utterances)
 
-    def __iter__(self) -> Iterator[Utterance[F]]:
+    def __iter__(self) -> Iterator[StreamedText[F]]:
         return iter(self._utterances)
 
     @property
-    def spoken(self) -> Utterance[F] | None:
+    def spoken(self) -> StreamedText[F] | None:
         """The one whose turn it is."""
         return self._utterances[0] if self._utterances else None
 
-    def add(self, utterance: Utterance[F]) -> bool:
+    def add(self, utterance: StreamedText[F]) -> bool:
         """Append it; returns whether it is its turn."""
         self._utterances.append(utterance)
         return len(self._utterances) == 1
 
-    def over(self, utterance: Utterance[F]) -> Utterance[F] | None:
+    def over(self, utterance: StreamedText[F]) -> StreamedText[F] | None:
         """It is over, or not wanted; returns the one whose turn it is because of that."""
         if self.spoken is not utterance:
             return None
         self._utterances.popleft()
         return self.spoken
 
-    def clear(self) -> list[Utterance[F]]:
+    def clear(self) -> list[StreamedText[F]]:
         """Forget all of them; returns them."""
         left = list(self._utterances)
         self._utterances.clear()

@@ -20,7 +20,7 @@ from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Session
 from gateway.protocols.transport import Gone
-from gateway.protocols.utterance import CLEAN_UP_S, Playlist, Utterance
+from gateway.protocols.utterance import CLEAN_UP_S, Playlist, StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest
@@ -164,7 +164,7 @@ class WyomingSession(Session[Event, AudioEvents]):
 
     def __init__(self, context: GatewayContext, transport: WyomingTransport) -> None:
         super().__init__(transport, context)
-        self._streamed: Utterance[AudioEvents] | None = None
+        self._streamed: StreamedText[AudioEvents] | None = None
         self._texts: Playlist[AudioEvents] = Playlist()
 
     async def parse(self, frame: Event) -> Event:
@@ -200,7 +200,7 @@ class WyomingSession(Session[Event, AudioEvents]):
 
     async def _begin(
         self, data: Mapping[str, Any], *, streamed: bool = False
-    ) -> Utterance[AudioEvents]:
+    ) -> StreamedText[AudioEvents]:
         """A text that is spoken when those before it have been."""
         wanted = data.get("voice")
         asked = wanted if isinstance(wanted, dict) else {}
@@ -219,7 +219,7 @@ class WyomingSession(Session[Event, AudioEvents]):
             self.start(utterance)
         return utterance
 
-    def over(self, utterance: Utterance[AudioEvents], error: AntiphonError | None) -> None:
+    def over(self, utterance: StreamedText[AudioEvents], error: AntiphonError | None) -> None:
         super().over(utterance, error)
         if (following := self._texts.over(utterance)) is not None:
             self.start(following)

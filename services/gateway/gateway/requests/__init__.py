@@ -5,6 +5,7 @@ from gateway.requests.catalogue import Catalogue, CatalogueTuning
 from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.listeners import Listeners
+from gateway.requests.options import RequestOptions
 from gateway.requests.retention import Retention
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
@@ -14,7 +15,6 @@ from gateway.requests.speech import Speech
 from gateway.requests.tokens import ResumeTokens
 from gateway.requests.usage import Usage
 from gateway.requests.voices import NewVoice, StoredVoice
-from gateway.requests.wishes import Wishes
 
 __all__ = [
     "DEFAULT",
@@ -26,6 +26,7 @@ __all__ = [
     "Listeners",
     "NewVoice",
     "Production",
+    "RequestOptions",
     "RequestServices",
     "ResumeTokens",
     "Retention",
@@ -35,6 +36,5 @@ __all__ = [
     "StoredSession",
     "StoredVoice",
     "Usage",
-    "Wishes",
     "new_request_id",
 ]

@@ -62,7 +62,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ReplicaSnapshot:
     """The replicas that lived at the last refresh. Pure; every question to it is a method."""
 
     replicas: tuple[Replica, ...] = ()
@@ -102,7 +102,7 @@ class Snapshot:
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
         return models[name]
 
-    def serves_all_of(self, other: Snapshot) -> bool:
+    def serves_all_of(self, other: ReplicaSnapshot) -> bool:
         """Whether each stage has a replica of every model that it has there."""
         return self._served() >= other._served()
 
@@ -172,7 +172,7 @@ class Catalogue:
         self._tuning = tuning
         self._refreshed_s = 0.0
         self._refreshing = asyncio.Lock()
-        self.snapshot = Snapshot()
+        self.snapshot = ReplicaSnapshot()
         self.own: Counter[str] = Counter()
         self.offline: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
@@ -229,7 +229,7 @@ class Catalogue:
         The last one of a model stays until its report expires. A request meanwhile waits in the
         queue for its successor, which is back within seconds, in place of being refused.
         """
-        left = Snapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
+        left = ReplicaSnapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
         if worker_id in self._revisions and left.serves_all_of(self.snapshot):
             self._gone[worker_id] = self._revisions[worker_id]
             self.snapshot = left
@@ -312,7 +312,7 @@ class Catalogue:
             return
         finally:
             self._refreshed_s = started_s
-        self.snapshot = Snapshot(tuple(self._living(entries)))
+        self.snapshot = ReplicaSnapshot(tuple(self._living(entries)))
         for model in self.snapshot.models():
             self._served_s[model] = started_s
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))

@@ -16,14 +16,14 @@ from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
+from gateway.requests.options import RequestOptions, recording
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
 from gateway.requests.sessions import SessionStore
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
-from gateway.requests.turns import Turns
+from gateway.requests.turns import DialogueTurns
 from gateway.requests.voices import VoiceStore
-from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
 from ttscommon.sound.recordings import LEAST_SAID_S
 from ttscommon.wire.adapters import ADAPTER, AdapterRef
@@ -66,7 +66,7 @@ class GatewayContext:
         resumable: bool = False,
         speed: float = 1.0,
         names: Names = "own",
-        wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
+        wishes: RequestOptions = RequestOptions(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
         max_wait_s: float = 0.0,
@@ -76,10 +76,10 @@ class GatewayContext:
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
-        dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. max_wait_s: see Applicant. gain: see SpeechSpec.
-        Raises UnknownModel, UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest
-        for a recording.
+        dropped are, where the model does not obey them; see RequestOptions. attaching: the request
+        runs already, so that only its sound matters. max_wait_s: see Applicant. gain: see
+        SpeechSpec. Raises UnknownModel, UnknownVoice, Unavailable, Unsupported, UnknownLexicon,
+        and BadRequest for a recording.
         """
         language = wishes.language or language
         naming = (
@@ -100,7 +100,7 @@ class GatewayContext:
             reference, bound = await self._reference(tenant, found, spoken, obeyed)
             named = bound if obeyed.adapter is None else obeyed.adapter
             adapter = await self._adapter(tenant, found, named)
-            turns = await Turns(self.voices, tenant).of(obeyed.turns)
+            turns = await DialogueTurns(self.voices, tenant).of(obeyed.turns)
         spec = SpeechSpec(
             found,
             spoken,
@@ -129,8 +129,8 @@ class GatewayContext:
 
         Raises Unsupported for a model that takes none, TextTooLong, BusUnavailable, and BadRequest.
         """
-        Wishes(speech=speech).obeyed(spec.model, spec.voice, lenient=False)
-        turns = await Turns(self.voices, spec.tenant).spoken(speech, spec.turns)
+        RequestOptions(speech=speech).obeyed(spec.model, spec.voice, lenient=False)
+        turns = await DialogueTurns(self.voices, spec.tenant).spoken(speech, spec.turns)
         return replace(spec, turns=turns, answers=True)
 
     async def heard(self, tenant: str, recording: bytes) -> str:
@@ -162,7 +162,7 @@ class GatewayContext:
         return SessionStore(self.services.bus)
 
     async def _reference(
-        self, tenant: str, model: Model, voice: Voice, wishes: Wishes
+        self, tenant: str, model: Model, voice: Voice, wishes: RequestOptions
     ) -> tuple[Reference | None, str]:
         """Whose voice to clone, for a model that clones and has none of that
         name itself, and the adapter that the voice goes by."""

@@ -9,7 +9,7 @@ from opentelemetry.trace import Span
 from gateway.admission import Grant
 from gateway.requests.breakdown import breakdown
 from gateway.requests.services import RequestServices
-from gateway.requests.sources import Source
+from gateway.requests.sources import SpeechSource
 from ttscommon.process import tracing
 from ttscommon.sound.playback import Arrival, PlaybackAccount
 from ttscommon.wire import subjects
@@ -23,7 +23,7 @@ class ListenerDelivery:
     where. `reported_s`: when the stages heard last of the listener.
     """
 
-    def __init__(self, services: RequestServices, source: Source) -> None:
+    def __init__(self, services: RequestServices, source: SpeechSource) -> None:
         self.account: PlaybackAccount | None = None
         self.ttfp_s: float | None = None
         self.stages: dict[str, float] = {}

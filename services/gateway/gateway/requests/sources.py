@@ -14,10 +14,10 @@ from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicon import ClientLexicon, Lookup
-from gateway.requests.wishes import Wishes
+from gateway.requests.options import RequestOptions
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
-from ttscommon.bus.logs.logstore import Stored
+from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
@@ -54,7 +54,7 @@ class SpeechSpec:
     resumable: bool = False
     tenant: str = ""
     speed: float = 1.0
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: RequestOptions = field(default_factory=RequestOptions)
     ignored: tuple[str, ...] = ()
     reference: Reference | None = None
     turns: tuple[Turn, ...] = ()
@@ -78,7 +78,7 @@ class SpeechSpec:
         return self.speed / self.model_speed
 
 
-class Source(Protocol):
+class SpeechSource(Protocol):
     """What a Speech needs to know of its request's origin.
 
     `fresh`: nothing was ever written for this request. `start`: the first sample of the audio log
@@ -277,7 +277,7 @@ class Attach:
                 return
         raise _too_late()
 
-    def _is_ours(self, stored: Stored | None) -> TypeGuard[Stored]:
+    def _is_ours(self, stored: StoredRecord | None) -> TypeGuard[StoredRecord]:
         return stored is not None and stored.tenant == self.spec.tenant
 
     async def _require_codes(self, audio: LogRecord) -> None:

@@ -18,7 +18,7 @@ from gateway.audio.watermark import Perth
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import ListenerDelivery
 from gateway.requests.services import RequestServices
-from gateway.requests.sources import Source, SpeechSpec
+from gateway.requests.sources import SpeechSource, SpeechSpec
 from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing
@@ -59,7 +59,7 @@ class Speech:
     be called for everything that was given to the client: `delivery` follows it.
     """
 
-    def __init__(self, services: RequestServices, source: Source) -> None:
+    def __init__(self, services: RequestServices, source: SpeechSource) -> None:
         self.delivery = ListenerDelivery(services, source)
         self.outcome: str = "cancelled"
         self.runaway: AntiphonError | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.requests.options import SPEECH, TurnWish, recording
 from gateway.requests.text import clean
 from gateway.requests.voices import VoiceStore
-from gateway.requests.wishes import SPEECH, TurnWish, recording
 from ttscommon.sound.recordings import LEAST_SAID_S
 from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
@@ -16,7 +16,7 @@ from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
 _NAMES: Final = {"ref_audio": "audio", "ref_text": "text", "input": "text"}
 
 
-class Turns:
+class DialogueTurns:
     """The turns of one tenant's requests."""
 
     def __init__(self, voices: VoiceStore, tenant: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from gateway.admission import Grant
 from gateway.requests.patience import Patience, exhausted
 from gateway.requests.services import RequestServices
-from gateway.requests.sources import Source
+from gateway.requests.sources import SpeechSource
 from ttscommon.bus import AudioReader
 
 
@@ -19,7 +19,7 @@ class Waiting:
     """
 
     def __init__(
-        self, services: RequestServices, source: Source, grant: Grant, accepted_s: float
+        self, services: RequestServices, source: SpeechSource, grant: Grant, accepted_s: float
     ) -> None:
         self.last_s = accepted_s
         self._services = services

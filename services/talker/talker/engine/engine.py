@@ -16,7 +16,7 @@ from talker.engine.widths import Widths
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.offline import OfflineShare
-from ttscommon.engine.pace import Pace
+from ttscommon.engine.pace import RoundTimes
 from ttscommon.engine.runtime import Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
@@ -77,7 +77,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._limits = limits
         self._policy, self._shares = policy, keep != 0
         self._clock = clock
-        self._pace = Pace(family.measured_round_s, clock)
+        self._pace = RoundTimes(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
         self._offline = OfflineShare()
         self._widths = widths(self._runner.width, self._gauges.gained)
@@ -91,8 +91,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Seconds of a round by streams, prompts and rendering included: see Pace. As long as it
-        takes just now, beside whatever else the machine does.
+        """Seconds of a round by streams, prompts and rendering included: see RoundTimes. As long as
+        it takes just now, beside whatever else the machine does.
         """
         factor = self._contention.factor
         return {streams: factor * seconds for streams, seconds in self._pace.round_s.items()}

@@ -12,8 +12,8 @@ from gateway.audio import Provenance
 from gateway.audio.chaptered import (
     BOOK_FORMATS,
     BookFormat,
+    BookMetadata,
     ChapterTime,
-    Description,
     book_file,
 )
 from tests.books import png
@@ -23,7 +23,7 @@ RATE = 24_000
 SECONDS = 3
 FORMATS = pytest.mark.parametrize("wanted", BOOK_FORMATS)
 COVER = Cover(png(), "image/png")
-BOOK = Description(
+BOOK = BookMetadata(
     "The Lamps & the Tide",
     "Ann Wright",
     "en-GB",
@@ -33,7 +33,7 @@ BOOK = Description(
 )
 
 
-def written(path: Path, wanted: BookFormat, book: Description, rate: int = RATE) -> Path:
+def written(path: Path, wanted: BookFormat, book: BookMetadata, rate: int = RATE) -> Path:
     """A tone in blocks of odd lengths."""
     file = book_file(path, wanted, rate, book)
     tone = (8000 * np.sin(np.arange(rate * SECONDS) * 0.05)).astype(np.int16)
@@ -76,7 +76,7 @@ def test_a_file_tells_its_chapters_its_book_and_its_origin(
 
 @FORMATS
 def test_all_of_the_sound_is_there(wanted: BookFormat, tmp_path: Path) -> None:
-    path = written(tmp_path / "book", wanted, Description("T"), 22_050)
+    path = written(tmp_path / "book", wanted, BookMetadata("T"), 22_050)
     with av.open(str(path)) as container:
         frames = list(container.decode(audio=0))
     samples = sum(frame.samples for frame in frames)
@@ -87,7 +87,7 @@ def test_all_of_the_sound_is_there(wanted: BookFormat, tmp_path: Path) -> None:
 
 @FORMATS
 def test_a_file_of_nothing_known_is_a_file(wanted: BookFormat, tmp_path: Path) -> None:
-    with av.open(str(written(tmp_path / "book", wanted, Description("T")))) as container:
+    with av.open(str(written(tmp_path / "book", wanted, BookMetadata("T")))) as container:
         assert list(container.chapters()) == []
         assert covers(container) == []
 
@@ -95,7 +95,7 @@ def test_a_file_of_nothing_known_is_a_file(wanted: BookFormat, tmp_path: Path) -
 def test_a_cover_that_fills_several_pages_is_whole(tmp_path: Path) -> None:
     noise = np.random.default_rng(7).bytes(200_000)
     large = Cover(png() + noise, "image/png")
-    path = written(tmp_path / "book", "opus", Description("T", cover=large))
+    path = written(tmp_path / "book", "opus", BookMetadata("T", cover=large))
     with av.open(str(path)) as container:
         assert covers(container) == [large.data]
     with av.open(str(path)) as container:
@@ -104,5 +104,5 @@ def test_a_cover_that_fills_several_pages_is_whole(tmp_path: Path) -> None:
 
 def test_more_chapters_than_a_table_of_id3_holds_are_all_there(tmp_path: Path) -> None:
     times = tuple(ChapterTime(str(n), n / 200, (n + 1) / 200) for n in range(600))
-    with av.open(str(written(tmp_path / "book", "mp3", Description("T", chapters=times)))) as file:
+    with av.open(str(written(tmp_path / "book", "mp3", BookMetadata("T", chapters=times)))) as file:
         assert [title for title, _, _ in chapters(file)] == [str(n) for n in range(600)]

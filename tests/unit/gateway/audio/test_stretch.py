@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gateway.audio.stretch import Stretch
+from gateway.audio.stretch import TimeStretch
 
 RATE = 24_000
 SPEEDS = [0.25, 0.5, 0.8, 1.25, 2.0, 4.0]
@@ -22,7 +22,7 @@ def voice(seconds: float = 2.0) -> npt.NDArray[np.int16]:
 
 
 def stretched(pcm: npt.NDArray[np.int16], speed: float, step: int = 960) -> npt.NDArray[Any]:
-    stretch = Stretch(RATE, speed)
+    stretch = TimeStretch(RATE, speed)
     parts = [stretch.feed(pcm[at : at + step]) for at in range(0, len(pcm), step)]
     return np.concatenate([*parts, stretch.flush()])
 
@@ -53,7 +53,7 @@ def test_how_it_is_fed_changes_no_sample(speed: float) -> None:
 
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_it_holds_back_little(speed: float) -> None:
-    stretch = Stretch(RATE, speed)
+    stretch = TimeStretch(RATE, speed)
     made = len(stretch.feed(voice(1.0)))
     assert made >= (RATE - 0.06 * RATE * max(1.0, speed)) / speed
 

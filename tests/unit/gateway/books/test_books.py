@@ -18,14 +18,14 @@ from gateway.books.portions import is_final, passes, pause_s, seed_of
 from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText, index_of
 from gateway.books.shelf import made_of
 from gateway.errors import Poison, SynthesisFailed
-from gateway.requests import Wishes
+from gateway.requests import RequestOptions
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, UnknownVoice
 
 RATE = 16_000
 
 
 def record(audio: AudioFormat = AudioFormat(container="wav"), portions: int = 3) -> BookRecord:  # noqa: B008 -- frozen
-    wishes = Wishes(extra_params={"min_p": 0.1}, lexicons=("brands",))
+    wishes = RequestOptions(extra_params={"min_p": 0.1}, lexicons=("brands",))
     order = BookOrder("vesper", audio, "wav", RATE, 7, wishes=wishes)
     return BookRecord("b" * 22, "acme", order, portions, 300, 1.0, epoch=2)
 

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from gateway.audio import AudioFormat
 from gateway.protocols.framing import Plain
-from gateway.protocols.utterance import Playlist, Utterance
+from gateway.protocols.utterance import Playlist, StreamedText
 
 
-def utterance() -> Utterance[Plain]:
+def utterance() -> StreamedText[Plain]:
     nothing = cast(Any, None)
-    return Utterance(nothing, AudioFormat(), Plain(), nothing)
+    return StreamedText(nothing, AudioFormat(), Plain(), nothing)
 
 
 def test_the_first_has_its_turn_at_once_and_the_others_wait() -> None:

@@ -12,7 +12,7 @@ from gateway.errors import ModelLoading, Unavailable
 from gateway.requests.catalogue import (
     Catalogue,
     CatalogueTuning,
-    Snapshot,
+    ReplicaSnapshot,
     presets_of,
     voice_of,
 )
@@ -31,18 +31,18 @@ def replica(stage: Literal["talker", "vocoder"], *names: str, **fields: Any) -> 
 
 
 def test_models_are_what_talkers_serve() -> None:
-    snapshot = Snapshot((replica("talker", "b", "a"), replica("vocoder", "c")))
+    snapshot = ReplicaSnapshot((replica("talker", "b", "a"), replica("vocoder", "c")))
     assert list(snapshot.models()) == ["a", "b"]
 
 
 def test_default_is_the_preferred_model_if_it_lives() -> None:
-    snapshot = Snapshot((replica("talker", "a", "vesper"),))
+    snapshot = ReplicaSnapshot((replica("talker", "a", "vesper"),))
     assert snapshot.model("default", "vesper").name == "vesper"
     assert snapshot.model("default", "gone").name == "a"
 
 
 def test_a_draining_replica_takes_nothing_new() -> None:
-    snapshot = Snapshot((replica("talker", "a", draining=True),))
+    snapshot = ReplicaSnapshot((replica("talker", "a", draining=True),))
     with pytest.raises(Unavailable):
         snapshot.model("a", "a")
     assert snapshot.live("talker", "a") == []
@@ -50,7 +50,7 @@ def test_a_draining_replica_takes_nothing_new() -> None:
 
 def test_an_unknown_model_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UnknownModel, match="vesper"):
-        Snapshot((replica("talker", "vesper"),)).model("nobody", "vesper")
+        ReplicaSnapshot((replica("talker", "vesper"),)).model("nobody", "vesper")
 
 
 def test_a_voice_is_found_by_id_or_is_the_first() -> None:
@@ -108,8 +108,8 @@ def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> N
     with pytest.raises(UnknownVoice):
         voice_of(model, "awb")
     assert voice_of(replica("talker", "a").models[0], "slt").id == "slt"
-    assert Snapshot((replica("talker", "vesper"),)).model("cantor", "b").name == "vesper"
-    assert Snapshot((replica("talker", "cantor"),)).model("cantor", "b").name == "cantor"
+    assert ReplicaSnapshot((replica("talker", "vesper"),)).model("cantor", "b").name == "vesper"
+    assert ReplicaSnapshot((replica("talker", "cantor"),)).model("cantor", "b").name == "cantor"
 
 
 async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) -> None:
@@ -154,13 +154,13 @@ async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> N
 
 @pytest.mark.parametrize("asked", ["default", "vesper"])
 def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) -> None:
-    loading = Snapshot((replica("talker", loading="vesper"), replica("vocoder", "vesper")))
+    loading = ReplicaSnapshot((replica("talker", loading="vesper"), replica("vocoder", "vesper")))
     with pytest.raises(ModelLoading, match="loading 'vesper'"):
         loading.model(asked, "vesper")
-    other = Snapshot((replica("talker", "other"), replica("talker", loading="vesper")))
+    other = ReplicaSnapshot((replica("talker", "other"), replica("talker", loading="vesper")))
     with pytest.raises(ModelLoading):
         other.model(asked, "vesper")
-    served = Snapshot((replica("talker", "vesper"), replica("talker", loading="vesper")))
+    served = ReplicaSnapshot((replica("talker", "vesper"), replica("talker", loading="vesper")))
     assert served.model(asked, "vesper").name == "vesper"
 
 

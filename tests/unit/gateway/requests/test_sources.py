@@ -10,10 +10,10 @@ import pytest
 
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.options import RequestOptions
 from gateway.requests.sources import Attach, SpeechSpec, Submit
-from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
-from ttscommon.bus.logs.logstore import Stored
+from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.messages import End, LogRecord, Position
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.subjects import AUDIO, CODES, Log
@@ -27,7 +27,9 @@ SPEC = SpeechSpec(MODEL, MODEL.voices[0], 24_000)
 async def test_how_a_text_is_told_depends_on_how_it_comes_and_never_on_when(
     asked: bool | None, live: bool
 ) -> None:
-    spec = SpeechSpec(MODEL, MODEL.voices[0], 24_000, wishes=Wishes(non_streaming_mode=asked))
+    spec = SpeechSpec(
+        MODEL, MODEL.voices[0], 24_000, wishes=RequestOptions(non_streaming_mode=asked)
+    )
     told = set()
     for complete in (True, False):
         given = IncrementalText.whole("Hello.", 100)
@@ -58,9 +60,9 @@ class Broker:
     def logs(self) -> Broker:
         return self
 
-    async def last(self, log: Log, request_id: str) -> Stored:
+    async def last(self, log: Log, request_id: str) -> StoredRecord:
         assert log is AUDIO
-        return Stored(7, self.last_audio, "", "acme")
+        return StoredRecord(7, self.last_audio, "", "acme")
 
     async def first(self, log: Log, request_id: str) -> object:
         assert log is CODES

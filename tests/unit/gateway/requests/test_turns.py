@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.stack import LocalStack
-from gateway.requests.turns import Turns
+from gateway.requests.options import TurnWish
+from gateway.requests.turns import DialogueTurns
 from gateway.requests.voices import NewVoice, VoiceStore
-from gateway.requests.wishes import TurnWish
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
@@ -22,16 +22,18 @@ SOUND = base64.b64encode(TONE).decode()
 
 
 @pytest.fixture
-async def turns(broker: LocalStack) -> AsyncIterator[Turns]:
+async def turns(broker: LocalStack) -> AsyncIterator[DialogueTurns]:
     bus = await Bus.connect(broker.bus, "turns")
     await bus.ensure()
     store = VoiceStore(bus, 3)
     await store.add("acme", NewVoice("anna", wav(2.0), "I agree.", "what Anna said"))
-    yield Turns(store, "acme")
+    yield DialogueTurns(store, "acme")
     await bus.close()
 
 
-async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(turns: Turns) -> None:
+async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(
+    turns: DialogueTurns,
+) -> None:
     asked = (
         TurnWish(0, "  Who is\nthere? ", audio=SOUND),
         TurnWish(1, voice="anna"),
@@ -59,20 +61,20 @@ async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(turns:
     ],
 )
 async def test_a_turn_that_cannot_be_used_is_named(
-    turns: Turns, wish: TurnWish, param: str, message: str
+    turns: DialogueTurns, wish: TurnWish, param: str, message: str
 ) -> None:
     with pytest.raises(BadRequest, match=message) as refused:
         await turns.of((TurnWish(text="fine"), wish))
     assert refused.value.param == param
 
 
-async def test_another_tenants_voice_is_unknown_in_a_turn(turns: Turns) -> None:
+async def test_another_tenants_voice_is_unknown_in_a_turn(turns: DialogueTurns) -> None:
     with pytest.raises(UnknownVoice):
-        await Turns(turns._voices, "other").of((TurnWish(voice="anna"),))
+        await DialogueTurns(turns._voices, "other").of((TurnWish(voice="anna"),))
 
 
 async def test_more_words_than_a_text_may_have_are_refused_before_anything_is_stored(
-    turns: Turns,
+    turns: DialogueTurns,
 ) -> None:
     half = "a" * (MAX_TEXT_CHARS // 2 + 1)
     with pytest.raises(TextTooLong, match="leave out the oldest"):

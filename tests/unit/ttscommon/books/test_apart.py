@@ -10,7 +10,7 @@ import pytest
 
 from tests.books import NAV, PACKAGE, epub
 from tests.waits import PATIENCE_S
-from ttscommon.books import InvalidBook, Pauses, ReadOrder, apart, read_apart
+from ttscommon.books import BookPauses, InvalidBook, ReadOrder, apart, read_apart
 from ttscommon.wire.errors import Overloaded
 
 _DEEP: Final = 16_000
@@ -92,7 +92,7 @@ async def test_the_process_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_job_has_more_portions_or_silence_than_can_be_kept(
     paragraphs: int, pause_s: float, told: str
 ) -> None:
-    order = ReadOrder("text", pauses=Pauses(pause_s, 0))
+    order = ReadOrder("text", pauses=BookPauses(pause_s, 0))
     with pytest.raises(InvalidBook, match=told):
         apart.read(order, b"a\n\n" * paragraphs)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tests.books import CONTAINER, NAV, ONE, PACKAGE, TWO, epub, png
-from ttscommon.books import Book, InvalidBook, Passage, archive, read_book
+from ttscommon.books import Book, BookPassage, InvalidBook, archive, read_book
 
 NCX = """<?xml version="1.0"?>
 <!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">
@@ -47,8 +47,8 @@ def test_metadata_is_the_packages() -> None:
 
 def test_lines_of_speakers_who_are_known_are_theirs() -> None:
     assert book("ann", "Bob").chapters[0].passages[-2:] == (
-        Passage("Good evening.", "ann"),
-        Passage("Is it?", "Bob"),
+        BookPassage("Good evening.", "ann"),
+        BookPassage("Is it?", "Bob"),
     )
 
 

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from ttscommon.books import (
     Book,
+    BookPassage,
+    BookPauses,
     Cast,
     Chapter,
     InvalidBook,
-    Passage,
-    Pauses,
     parse_cast,
     portions,
 )
@@ -23,8 +23,8 @@ def test_a_portion_is_a_paragraph_with_the_silence_behind_it() -> None:
     book = Book(
         *("T", "", "", None),
         (
-            Chapter("A", (Passage("One."), Passage("Two.", "Ann"))),
-            Chapter("B", (Passage("Three."), Passage("Four."))),
+            Chapter("A", (BookPassage("One."), BookPassage("Two.", "Ann"))),
+            Chapter("B", (BookPassage("Three."), BookPassage("Four."))),
         ),
     )
     found = [(one.chapter, one.text, one.speaker, one.pause_s) for one in portions(book)]
@@ -37,9 +37,9 @@ def test_a_portion_is_a_paragraph_with_the_silence_behind_it() -> None:
 
 
 def test_a_long_paragraph_is_cut_behind_sentences_without_silence_within() -> None:
-    long = Passage((SENTENCE * 100).strip())
-    book = Book("T", "", "", None, (Chapter("A", (long, Passage("End."))),))
-    *parts, end = portions(book, Pauses(1.0))
+    long = BookPassage((SENTENCE * 100).strip())
+    book = Book("T", "", "", None, (Chapter("A", (long, BookPassage("End."))),))
+    *parts, end = portions(book, BookPauses(1.0))
     assert len(parts) == 3
     assert [one.pause_s for one in parts] == [0.0, 0.0, 1.0]
     assert all(one.text.endswith("wall.") for one in parts)
@@ -68,4 +68,4 @@ def test_a_line_of_a_cast_that_says_nothing_is_refused(line: str) -> None:
 @pytest.mark.parametrize("seconds", [-1.0, 61.0, float("nan")])
 def test_a_pause_that_is_none_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="0 to 60"):
-        Pauses(paragraph_s=seconds)
+        BookPauses(paragraph_s=seconds)

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from ttscommon.books import Book, InvalidBook, Passage, kind_of, read_book
+from ttscommon.books import Book, BookPassage, InvalidBook, kind_of, read_book
 
 NOVEL = """The Lamps
 by Ann
@@ -82,9 +82,9 @@ def test_chapters_of_text_begin_at_what_looks_like_their_headings() -> None:
 
 def test_a_speaker_has_the_lines_up_to_the_next_name() -> None:
     assert text(NOVEL, "bob", "Ann").chapters[-1].passages[1:] == (
-        Passage("Note: the tide."),
-        Passage("Good evening. Well met.", "bob"),
-        Passage("Is it?", "Ann"),
+        BookPassage("Note: the tide."),
+        BookPassage("Good evening. Well met.", "bob"),
+        BookPassage("Is it?", "Ann"),
     )
 
 

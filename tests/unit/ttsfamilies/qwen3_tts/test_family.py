@@ -15,7 +15,7 @@ from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.late import Late
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, rows
@@ -156,7 +156,7 @@ def test_greedy_speech_does_not_depend_on_the_seed() -> None:
     assert codes[0] == codes[1]
 
 
-@pytest.mark.parametrize("device", [Host, Late])
+@pytest.mark.parametrize("device", [HostDevice, Late])
 def test_a_device_says_what_the_cpu_says(device: type[Device]) -> None:
     """One that computes at once, and one that computes as late as a device may."""
     codes = []

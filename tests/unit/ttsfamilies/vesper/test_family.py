@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from talker.engine.engine import Engine
-from talker.synthesis import Spoken, synthesise
+from talker.synthesis import SynthesizedSpeech, synthesise
 from tests.unit.ttsfamilies.tiny_vesper import Letters
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
@@ -50,7 +50,7 @@ def request(text: str = "one two", **changes: Any) -> SpeechRequest:
     return SpeechRequest("r", "m", **{"voice": "plain", "seed": 4, "text": text, **changes})
 
 
-def spoken(model: Vesper, asked: SpeechRequest) -> Spoken:
+def spoken(model: Vesper, asked: SpeechRequest) -> SynthesizedSpeech:
     (one,) = synthesise(Engine(model, blocks=64, slots=1, metrics=Metrics()), [asked])
     return one
 

@@ -10,7 +10,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs import offers
 from ttscommon.bus.logs.inbox import Inbox
-from ttscommon.bus.logs.logstore import LogStore, Stored
+from ttscommon.bus.logs.logstore import LogStore, StoredRecord
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.wire.errors import BusUnavailable, LogGone, MalformedMessage
 from ttscommon.wire.repairs import Nack
@@ -93,7 +93,7 @@ class LogSource:
             self._inbox.take_live(record)
         return epoch > 0 and epoch >= timeline.epoch and not timeline.gap
 
-    async def _missing(self) -> list[Stored]:
+    async def _missing(self) -> list[StoredRecord]:
         """What the log holds beyond what is here: mostly nothing, which its last record says.
 
         After an outage all readers look at once, and whole logs would be much to read. A long log

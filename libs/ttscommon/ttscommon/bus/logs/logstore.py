@@ -57,7 +57,7 @@ class StoreTuning:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRecord:
     """A record, its place in the stream, and whose request it belongs to."""
 
     sequence: int
@@ -66,7 +66,7 @@ class Stored:
     tenant: str = ""
 
     @classmethod
-    def of(cls, sequence: int, data: bytes, headers: Mapping[str, str]) -> Stored:
+    def of(cls, sequence: int, data: bytes, headers: Mapping[str, str]) -> StoredRecord:
         """Raises MalformedMessage."""
         message_id, tenant = headers.get(_MESSAGE_ID, ""), headers.get(_TENANT, "")
         return cls(sequence, decode_record(data), message_id, tenant)
@@ -130,7 +130,7 @@ class LogStore:
                 trying.failed(error)
             await trying.pause()
 
-    async def last(self, log: Log, request_id: str, give_up_s: float = 30.0) -> Stored | None:
+    async def last(self, log: Log, request_id: str, give_up_s: float = 30.0) -> StoredRecord | None:
         """The last record, as the stream's leader has it; None if there is none.
 
         Direct reads may miss what was acknowledged just before, so they are not used here. Raises
@@ -140,7 +140,7 @@ class LogStore:
         while True:
             try:
                 raw = await self._last(log, request_id, max(0.0, deadline - time.monotonic()))
-                return Stored.of(raw.seq or 0, raw.data or b"", raw.headers or {})
+                return StoredRecord.of(raw.seq or 0, raw.data or b"", raw.headers or {})
             except nats.js.errors.NotFoundError:
                 return None
             except Unreachable as error:
@@ -148,7 +148,7 @@ class LogStore:
                     raise BusUnavailable("the log could not be read in time") from error
                 await asyncio.sleep(self._read_pause_s())
 
-    async def first(self, log: Log, request_id: str) -> Stored | None:
+    async def first(self, log: Log, request_id: str) -> StoredRecord | None:
         """The first record that the store still has, by a direct read; None if there is none.
 
         Raises one of `Unreachable` if the broker does not answer.
@@ -158,12 +158,12 @@ class LogStore:
         found = await self._records(log, request_id, query)
         return found[0] if found else None
 
-    async def read(self, log: Log, request_id: str, after: int) -> list[Stored]:
+    async def read(self, log: Log, request_id: str, after: int) -> list[StoredRecord]:
         """Every record behind sequence `after`, by direct reads; may lag behind the leader.
 
         Raises one of `Unreachable` if the broker does not answer.
         """
-        found: list[Stored] = []
+        found: list[StoredRecord] = []
         while True:
             batch = await self.page(log, request_id, after)
             found.extend(batch)
@@ -173,13 +173,13 @@ class LogStore:
 
     async def page(
         self, log: Log, request_id: str, after: int, batch: int = DIRECT_BATCH
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         """At most `batch` records behind sequence `after`; see `read`."""
         subject = self._link.subject(log.subject(request_id))
         query = {"seq": after + 1, "next_by_subj": subject, "batch": batch}
         return await self._records(log, request_id, query)
 
-    async def tail(self, log: Log, request_id: str) -> Stored | None:
+    async def tail(self, log: Log, request_id: str) -> StoredRecord | None:
         """The last record as a direct read has it, which may lag; None if there is none.
 
         Raises one of `Unreachable` if the broker does not answer.
@@ -229,7 +229,7 @@ class LogStore:
             self._timeout_s,
         )
 
-    def _is_stale(self, tail: Stored | None, last: int, trying: _Trying) -> bool:
+    def _is_stale(self, tail: StoredRecord | None, last: int, trying: _Trying) -> bool:
         """Whether a leader of the past refused: nothing stands behind what was to be followed."""
         behind = tail is None or tail.sequence > last
         return not behind and trying.failing_s < self._tuning.stale_s
@@ -239,11 +239,13 @@ class LogStore:
         async with asyncio.timeout(max(limit_s, self._tuning.read_pause_s)):
             return await self._jetstream.get_last_msg(stream, subject)
 
-    async def _records(self, log: Log, request_id: str, query: dict[str, Any]) -> list[Stored]:
-        found: list[Stored] = []
+    async def _records(
+        self, log: Log, request_id: str, query: dict[str, Any]
+    ) -> list[StoredRecord]:
+        found: list[StoredRecord] = []
         for headers, data in await self._get(log, query):
             try:
-                found.append(Stored.of(int(headers["Nats-Sequence"]), data, headers))
+                found.append(StoredRecord.of(int(headers["Nats-Sequence"]), data, headers))
             except MalformedMessage as error:
                 log_.warning("log.malformed", request_id=request_id, error=error.message)
         return found
@@ -292,7 +294,7 @@ class _Trying:
         await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))
 
 
-def _owns(epoch: int, tail: Stored | None) -> bool:
+def _owns(epoch: int, tail: StoredRecord | None) -> bool:
     """Whether no writer of this epoch or a later one, and no End, stands in a log that was ours."""
     if tail is None:
         return True

@@ -8,7 +8,7 @@ from typing import Final
 
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.credit import CREDIT_BYTES
-from ttscommon.bus.logs.logstore import LogStore, Stored
+from ttscommon.bus.logs.logstore import LogStore, StoredRecord
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, Fenced
@@ -75,7 +75,7 @@ class Predecessor:
         return self.end is not None
 
     @classmethod
-    def of(cls, tail: Stored | None, epoch: int) -> Predecessor:
+    def of(cls, tail: StoredRecord | None, epoch: int) -> Predecessor:
         """From the last record; raises Fenced if a later epoch than `epoch` wrote it."""
         if tail is None:
             return cls()
@@ -110,7 +110,7 @@ async def find_predecessor(
 
 async def _tail_of_followers(
     logs: LogStore, log: Log, request_id: str, tuning: WriterTuning
-) -> Stored | None:
+) -> StoredRecord | None:
     try:
         async with asyncio.timeout(tuning.restore_s):
             while True:
@@ -152,7 +152,7 @@ async def _restored(
 
 async def _read(
     logs: LogStore, log: Log, request_id: str, after: int, tuning: WriterTuning
-) -> list[Stored]:
+) -> list[StoredRecord]:
     """Everything behind `after`, again and again until a replica answers."""
     while True:
         try:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from ttscommon.cluster.adapters import voxcpm
 from ttscommon.cluster.adapters.config import LoraConfig
-from ttscommon.cluster.adapters.tensors import Stored, read_tensors, shown
+from ttscommon.cluster.adapters.tensors import StoredTensor, read_tensors, shown
 from ttscommon.wire.errors import InvalidAdapter
 from ttscommon.wire.fields import Array
 
@@ -69,11 +69,11 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Pair:
+class LoraPair:
     """What is added to one module: scale * b @ a @ x. a: [rank, in]; b: [out, rank]."""
 
-    a: Stored
-    b: Stored
+    a: StoredTensor
+    b: StoredTensor
     scale: float
 
     @property
@@ -90,13 +90,13 @@ class Lora:
     """An adapter of any model: pairs by the name that training gave the module."""
 
     digest: str
-    pairs: Mapping[str, Pair]
+    pairs: Mapping[str, LoraPair]
 
     @classmethod
     def parse(cls, files: Files, most_rank: int) -> Self:
         """Raises InvalidAdapter for what no model can be adapted by."""
         config = LoraConfig.parse(files.config)
-        halves: dict[str, dict[str, Stored]] = {}
+        halves: dict[str, dict[str, StoredTensor]] = {}
         for name, stored in read_tensors(files.weights).items():
             module, half = _named(name, config)
             halves.setdefault(module, {})[half] = stored
@@ -128,7 +128,9 @@ def _named(name: str, config: LoraConfig) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _pair(module: str, halves: Mapping[str, Stored], config: LoraConfig, most_rank: int) -> Pair:
+def _pair(
+    module: str, halves: Mapping[str, StoredTensor], config: LoraConfig, most_rank: int
+) -> LoraPair:
     if len(halves) != 2:
         raise InvalidAdapter(f"{shown(module)} has one of lora_A and lora_B")
     a, b = halves["lora_A"], halves["lora_B"]
@@ -140,4 +142,4 @@ def _pair(module: str, halves: Mapping[str, Stored], config: LoraConfig, most_ra
             f"{shown(module)} has lora_A {list(a.shape)} and lora_B {list(b.shape)}, which is not"
             f" the config's rank {rank}"
         )
-    return Pair(a, b, scale)
+    return LoraPair(a, b, scale)

@@ -25,7 +25,7 @@ _TYPES: Final[dict[str, np.dtype[Any]]] = {
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTensor:
     """A tensor where it lies in the file."""
 
     kind: str
@@ -44,7 +44,7 @@ class Stored:
         return values
 
 
-def read_tensors(file: bytes) -> dict[str, Stored]:
+def read_tensors(file: bytes) -> dict[str, StoredTensor]:
     """The tensors of a file by name; raises InvalidAdapter for one that is not as it has to be."""
     length = int.from_bytes(file[:_LENGTH_BYTES], "little")
     start = _LENGTH_BYTES + length
@@ -78,7 +78,9 @@ def _begin(name: str, told: Mapping[str, Any]) -> tuple[int, int]:
     raise InvalidAdapter(f"{shown(name)} has no place in the weights")
 
 
-def _tensor(name: str, told: Mapping[str, Any], data: memoryview, at: int) -> tuple[Stored, int]:
+def _tensor(
+    name: str, told: Mapping[str, Any], data: memoryview, at: int
+) -> tuple[StoredTensor, int]:
     """The tensor that begins at `at`, and where it ends: none overlap and nothing lies between."""
     begin, end = _begin(name, told)
     kind, shape = told.get("dtype"), told.get("shape")
@@ -92,7 +94,7 @@ def _tensor(name: str, told: Mapping[str, Any], data: memoryview, at: int) -> tu
         size *= count
     if begin != at or end > len(data) or size != end - begin:
         raise InvalidAdapter(f"{shown(name)} does not lie where the weights say: they are damaged")
-    return Stored(kind, tuple(shape), data[begin:end]), end
+    return StoredTensor(kind, tuple(shape), data[begin:end]), end
 
 
 def _is_shape(shape: Any) -> TypeGuard[list[int]]:

@@ -1,7 +1,7 @@
 """A device that works through what it is given, in order, while the host goes on.
 
-Runners speak to `Device` alone. `Cuda` is the real one; `Host` does the same at once, on the CPU,
-through the same static buffers, so that a runner's books are tested where no GPU is.
+Runners speak to `Device` alone. `Cuda` is the real one; `HostDevice` does the same at once, on
+the CPU, through the same static buffers, so that a runner's books are tested where no GPU is.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Now:
         return
 
 
-class Host(Device):
+class HostDevice(Device):
     """The CPU, which has done everything when `submit` returns."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device, NotRecorded, Work
-from ttscommon.engine.device.transfer import Buffers, Fetch, Inputs, Result
+from ttscommon.engine.device.transfer import Buffers, DeviceResult, Fetch, Inputs
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 
@@ -31,7 +31,7 @@ class ShapedWork:
 
     inputs: Inputs
     run: Work
-    result: Result
+    result: DeviceResult
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Launches(Generic[ShapeT]):
         return self.eager(shape)
 
     def _record(self, shape: ShapeT) -> ShapedWork:
-        inputs, result = self._inputs(shape), Result()
+        inputs, result = self._inputs(shape), DeviceResult()
         filled = inputs.fill(self._job.nothing(shape))
         recorded = self._device.record(
             lambda: result.packed(self._job.compute(inputs.tensors, shape))
@@ -115,7 +115,7 @@ class Launches(Generic[ShapeT]):
     def eager(self, shape: ShapeT) -> ShapedWork:
         """Work of this shape that is never recorded."""
         if (found := self._eager.get(shape)) is None:
-            inputs, result = self._inputs(shape), Result()
+            inputs, result = self._inputs(shape), DeviceResult()
 
             @torch.inference_mode()
             def run() -> None:

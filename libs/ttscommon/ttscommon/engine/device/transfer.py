@@ -118,7 +118,7 @@ def _portable(tensor: Tensor) -> Tensor:
 
 
 @dataclass
-class Result:
+class DeviceResult:
     """What work on the device gives, known as soon as it was recorded or run.
 
     out: [rows, bytes] uint8. layout: how tensors lie in it.
@@ -141,7 +141,7 @@ class Fetch:
         self,
         device: Device,
         buffers: Buffers,
-        result: Result,
+        result: DeviceResult,
         rows: int,
         held: Sequence[Tensor] = (),
     ) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.cluster.adapters.peft import Lora, Pair
+from ttscommon.cluster.adapters.peft import Lora, LoraPair
 from ttscommon.engine.kernels.lora import add_lora
 from ttscommon.engine.nn.rows import pad_rows
 from ttscommon.engine.nn.weights import Sources
@@ -33,7 +33,7 @@ Halves = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Part:
+class LoraRows:
     """A published module inside of a joined one: its output is rows first .. first + rows."""
 
     site: Site
@@ -92,7 +92,7 @@ class AdapterBank:
         self._sites: list[Site] = []
         self._digests: dict[str, int] = {}
         self._rows: _Rows | None = None
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, LoraRows] = {}
         for name, module in net.named_modules():
             source = sources.get(name + _WEIGHT)
             if source is not None and type(module) in _LINEARS:
@@ -103,7 +103,7 @@ class AdapterBank:
         site, first = Site(linear, len(names)), 0
         self._sites.append(site)
         for index, (name, count) in enumerate(zip(names, rows, strict=True)):
-            self._parts[name.removesuffix(_WEIGHT)] = Part(site, index, first, count)
+            self._parts[name.removesuffix(_WEIGHT)] = LoraRows(site, index, first, count)
             first += count
         if self._fixed:
             rank = self.most_rank * len(names)
@@ -147,7 +147,7 @@ class AdapterBank:
 
     def fitted(self, lora: Lora) -> Fitted:
         """Raises InvalidAdapter for one of another model, or of values that are not finite."""
-        joined: dict[int, list[tuple[Part, Pair]]] = {}
+        joined: dict[int, list[tuple[LoraRows, LoraPair]]] = {}
         for name, pair in lora.pairs.items():
             part = self._parts[self._root(lora) + name]
             _check_shape(name, part, pair)
@@ -165,7 +165,7 @@ class AdapterBank:
             " adapter is of another model"
         )
 
-    def _joined(self, parts: Sequence[tuple[Part, Pair]]) -> tuple[Site, Tensor, Tensor]:
+    def _joined(self, parts: Sequence[tuple[LoraRows, LoraPair]]) -> tuple[Site, Tensor, Tensor]:
         """The halves of a site: those of its parts below and beside each other."""
         site = parts[0][0].site
         exact = [(part, *pair.arrays()) for part, pair in parts]
@@ -209,7 +209,7 @@ def _whole(rank: int) -> int:
     return -(-rank // _RANK_TILE) * _RANK_TILE
 
 
-def _check_shape(name: str, part: Part, pair: Pair) -> None:
+def _check_shape(name: str, part: LoraRows, pair: LoraPair) -> None:
     wanted = part.rows, part.site.linear.in_features
     found = pair.b.shape[0], pair.a.shape[1]
     if wanted != found:

@@ -1,6 +1,6 @@
 """Files of a whole book: Ogg Opus, MP3 and M4B with chapters, a cover and what is known of it."""
 
-from gateway.audio.chaptered.description import ChapterTime, Description
+from gateway.audio.chaptered.description import BookMetadata, ChapterTime
 from gateway.audio.chaptered.files import (
     BOOK_FORMATS,
     BookFile,
@@ -14,8 +14,8 @@ __all__ = [
     "BOOK_FORMATS",
     "BookFile",
     "BookFormat",
+    "BookMetadata",
     "ChapterTime",
-    "Description",
     "book_encoder",
     "book_file",
     "require",

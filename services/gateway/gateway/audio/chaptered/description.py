@@ -18,7 +18,7 @@ class ChapterTime:
 
 
 @dataclass(frozen=True)
-class Description:
+class BookMetadata:
     """Empty where it is not known. Chapters are in order, and at most 999.
 
     provenance: that the voice is synthetic; None where that is not to be said.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
-from gateway.audio.chaptered.description import Description
+from gateway.audio.chaptered.description import BookMetadata
 from gateway.audio.chaptered.id3 import book_tag
 from gateway.audio.chaptered.m4b import M4bFile
 from gateway.audio.chaptered.vorbis import book_comments
-from gateway.audio.encoders.chosen import Encoder, Headed, ready
+from gateway.audio.encoders.chosen import AudioEncoder, Headed, ready
 from gateway.audio.encoders.mp3 import Mp3
 from gateway.audio.encoders.opus import OggOpus
 from gateway.audio.formats import AudioFormat, Codec
@@ -33,14 +33,16 @@ def require(wanted: BookFormat) -> None:
     ready(AudioFormat(_CODECS[wanted]))
 
 
-def book_encoder(wanted: Literal["opus", "mp3"], sample_rate: int, book: Description) -> Encoder:
+def book_encoder(
+    wanted: Literal["opus", "mp3"], sample_rate: int, book: BookMetadata
+) -> AudioEncoder:
     """An encoder at a rate that the codec has, for formats that are whole without seeking."""
     if wanted == "opus":
         return OggOpus(sample_rate, None, book_comments(book))
     return Headed(book_tag(book), Mp3(sample_rate, None))
 
 
-def book_file(path: Path, wanted: BookFormat, sample_rate: int, book: Description) -> BookFile:
+def book_file(path: Path, wanted: BookFormat, sample_rate: int, book: BookMetadata) -> BookFile:
     """Of samples at `sample_rate` Hz; raises Unsupported, OSError."""
     rate = AudioFormat(_CODECS[wanted]).rate_for(sample_rate)
     if wanted == "m4b":
@@ -66,7 +68,7 @@ class _Resampled:
 class _EncodedFile:
     """What an encoder makes, written as it comes."""
 
-    def __init__(self, path: Path, encoder: Encoder) -> None:
+    def __init__(self, path: Path, encoder: AudioEncoder) -> None:
         self._file = path.open("wb")
         self._encoder = encoder
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gateway.audio.chaptered.description import ChapterTime, Description
+from gateway.audio.chaptered.description import BookMetadata, ChapterTime
 from gateway.audio.tags import id3_frame, id3_frames, id3_tag, id3_text
 from ttscommon.books.book import Cover
 
@@ -18,7 +18,7 @@ _TOP_LEVEL, _ORDERED = 2, 1
 _MOST_CHILDREN: Final = 255
 
 
-def book_tag(book: Description) -> bytes:
+def book_tag(book: BookMetadata) -> bytes:
     """In front of the frames of sound."""
     said = {b"TIT2": book.title, b"TALB": book.title, b"TPE1": book.author, b"TCON": "Audiobook"}
     texts = b"".join(id3_text(name, value) for name, value in said.items() if value)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gateway.audio.chaptered.description import ChapterTime, Description
+from gateway.audio.chaptered.description import BookMetadata, ChapterTime
 from gateway.audio.encoders.aac import require_av
 from gateway.audio.resample import Pcm
 from ttscommon.books.book import Cover
@@ -23,7 +23,7 @@ _OPTIONS: Final = {"movflags": "+faststart", "brand": "M4B "}
 class M4bFile:
     """Mono; whole once it is closed. Raises Unsupported where PyAV is not installed."""
 
-    def __init__(self, path: Path, sample_rate: int, book: Description) -> None:
+    def __init__(self, path: Path, sample_rate: int, book: BookMetadata) -> None:
         av = require_av()
         self._rate = sample_rate
         self._written = 0
@@ -63,7 +63,7 @@ class M4bFile:
         self._container.mux(packet)
 
 
-def _metadata(book: Description) -> dict[str, str]:
+def _metadata(book: BookMetadata) -> dict[str, str]:
     comment = book.provenance.comment if book.provenance else ""
     said = {"title": book.title, "album": book.title, "artist": book.author, "comment": comment}
     return {"genre": "Audiobook", **{name: value for name, value in said.items() if value}}

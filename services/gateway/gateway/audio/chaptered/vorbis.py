@@ -11,14 +11,14 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.audio.chaptered.description import Description
+from gateway.audio.chaptered.description import BookMetadata
 from gateway.audio.tags import vorbis_comments
 from ttscommon.books.book import Cover
 
 _FRONT_COVER: Final = 3
 
 
-def book_comments(book: Description) -> tuple[str, ...]:
+def book_comments(book: BookMetadata) -> tuple[str, ...]:
     """Lines of `NAME=value`."""
     said = {
         "TITLE": book.title,
@@ -32,7 +32,7 @@ def book_comments(book: Description) -> tuple[str, ...]:
     return (*known, *_chapters(book), *vorbis_comments(book.provenance), *picture)
 
 
-def _chapters(book: Description) -> Iterator[str]:
+def _chapters(book: BookMetadata) -> Iterator[str]:
     for number, chapter in enumerate(book.chapters):
         yield f"CHAPTER{number:03}={_time(chapter.start_s)}"
         yield f"CHAPTER{number:03}NAME={chapter.title}"

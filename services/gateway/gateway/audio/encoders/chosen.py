@@ -22,7 +22,7 @@ _COST_MS: Final = MappingProxyType({"mp3": 2.0, "opus": 7.0, "aac": 8.0, "flac":
 _BEHIND_ID3: Final = ("mp3", "aac")
 
 
-class Encoder(Protocol):
+class AudioEncoder(Protocol):
     """Turns PCM into what a client asked for; may hold back what its frames still need.
 
     It holds no more than a frame of its codec, and makes no byte before the first sample came.
@@ -36,7 +36,7 @@ class Encoder(Protocol):
 class Headed:
     """Bytes in front of another encoder's; they leave with its first."""
 
-    def __init__(self, head: bytes, body: Encoder) -> None:
+    def __init__(self, head: bytes, body: AudioEncoder) -> None:
         self._head = head
         self._body = body
 
@@ -55,7 +55,7 @@ class Headed:
 
 def encoder_for(
     wanted: AudioFormat, sample_rate: int, provenance: Provenance | None = None
-) -> Encoder:
+) -> AudioEncoder:
     """An encoder for audio at `sample_rate` Hz; raises Unsupported where it is not installed.
 
     provenance: what the container says of the sound's origin; bare samples have no place for it.
@@ -69,7 +69,7 @@ def encoder_for(
     return Headed(head, bare) if head else bare
 
 
-def _bare(wanted: AudioFormat, sample_rate: int, comments: Sequence[str] = ()) -> Encoder:
+def _bare(wanted: AudioFormat, sample_rate: int, comments: Sequence[str] = ()) -> AudioEncoder:
     match wanted.codec:
         case "pcm_s16le":
             return RawPcm()

@@ -13,7 +13,7 @@ from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.fields import LenientMessage, Name, SampleRate
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from gateway.requests.wishes import Wishes
+from gateway.requests.options import RequestOptions
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import WordTime
 
@@ -36,7 +36,7 @@ class OutputFormat(LenientMessage):
         return AudioFormat(codec, "wav" if self.container == "wav" else "none")
 
 
-class GenerationConfig(LenientMessage):
+class GenerationFields(LenientMessage):
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
     volume: Annotated[float, Field(ge=0.5, le=2.0)] = 1.0
     emotion: Annotated[str, Field(max_length=64)] | None = None
@@ -51,7 +51,7 @@ class Speak(LenientMessage):
     output_format: OutputFormat = OutputFormat()
     language: Name | None = None
     locale: Name | None = None
-    generation_config: GenerationConfig = GenerationConfig()
+    generation_config: GenerationFields = GenerationFields()
     speed: float | str | None = None
     add_timestamps: bool = False
     context_id: Annotated[str, Field(max_length=256)] = ""
@@ -76,10 +76,10 @@ class Speak(LenientMessage):
         return self.generation_config.speed
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> RequestOptions:
         """What it asks for besides; models that take no instructions drop the emotion."""
         emotion = self.generation_config.emotion
-        return Wishes(language=self.locale or self.language, instructions=emotion)
+        return RequestOptions(language=self.locale or self.language, instructions=emotion)
 
 
 def parse(data: bytes | Mapping[str, Any]) -> Speak:

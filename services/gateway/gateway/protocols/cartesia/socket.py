@@ -22,12 +22,12 @@ from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
-from gateway.protocols.utterance import Utterance
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
 
-class Chunks(Framing):
+class CartesiaFraming(Framing):
     """A context's audio and word times, as its first message wants them. `flushes`: so far."""
 
     silence_s = SILENCE_S
@@ -59,7 +59,7 @@ class Chunks(Framing):
         return encode(_error(error, self._name, self._error_id))
 
 
-class CartesiaSession(JsonSession[Chunks]):
+class CartesiaSession(JsonSession[CartesiaFraming]):
     """Messages with the same `context_id` are one text."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
@@ -83,16 +83,16 @@ class CartesiaSession(JsonSession[Chunks]):
             spoken = await self._begin(wish)
         self._write(spoken, wish)
 
-    async def _begin(self, wish: Speak) -> Utterance[Chunks]:
+    async def _begin(self, wish: Speak) -> StreamedText[CartesiaFraming]:
         self.require_room()
         spec = await spec_of(self.context, self._tenant, wish, max_wait_s(self.socket))
         name, timed = wish.context_id, wish.add_timestamps
-        framing = Chunks(name, self.tell, self.request_id, timed=timed)
+        framing = CartesiaFraming(name, self.tell, self.request_id, timed=timed)
         utterance = self.begin(spec, framing, wish.output_format.audio, name)
         self.start(utterance)
         return utterance
 
-    def _write(self, spoken: Utterance[Chunks], wish: Speak) -> None:
+    def _write(self, spoken: StreamedText[CartesiaFraming], wish: Speak) -> None:
         text = spoken.text
         if wish.transcript:
             text.add(wish.transcript)
@@ -107,7 +107,7 @@ class CartesiaSession(JsonSession[Chunks]):
         if not wish.continue_:
             text.finish()  # its name may be used again at once; its audio goes on
 
-    async def _cancel(self, spoken: Utterance[Chunks] | None) -> None:
+    async def _cancel(self, spoken: StreamedText[CartesiaFraming] | None) -> None:
         if spoken is not None and await self.stop(spoken):
             self.finished(spoken)
 

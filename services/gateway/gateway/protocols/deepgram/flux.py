@@ -12,13 +12,13 @@ from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.deepgram.socket import DeepgramSession
 from gateway.protocols.framing import Plain
 from gateway.protocols.shared.sockets import JsonObject
-from gateway.protocols.utterance import Utterance
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import Speech
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import WordTime
 
 
-class Turn(Plain):
+class FluxTurn(Plain):
     """One turn: bare samples, and when they begin. `words`: those that it timed so far."""
 
     def __init__(self, tell: Callable[[JsonObject], None]) -> None:
@@ -81,21 +81,21 @@ class FluxSession(DeepgramSession):
         super().emptied()
 
     def _framing(self) -> Plain:
-        return Turn(self.tell)
+        return FluxTurn(self.tell)
 
-    def _tell_over(self, turn: Utterance[Plain]) -> None:
-        framing = cast(Turn, turn.framing)
+    def _tell_over(self, turn: StreamedText[Plain]) -> None:
+        framing = cast(FluxTurn, turn.framing)
         framing.start()
         self.tell({"type": "SpeechMetadata", **self._metadata(turn)})
         self.tell({"type": "Flushed", "speech_id": framing.speech_id})
 
-    def _metadata(self, turn: Utterance[Plain]) -> dict[str, Any]:
+    def _metadata(self, turn: StreamedText[Plain]) -> dict[str, Any]:
         """Of a turn that is over, which counts from now on."""
         seconds, characters = turn.speech.delivery.duration_s, turn.text.characters
         self._sounded_s += seconds
         self._characters += characters
         return {
-            "speech_id": cast(Turn, turn.framing).speech_id,
+            "speech_id": cast(FluxTurn, turn.framing).speech_id,
             "audio_duration_ms": round(1000 * seconds),
             "input_character_count": characters,
             "billable_character_count": characters,
@@ -119,7 +119,7 @@ class FluxSession(DeepgramSession):
         await self._stop_turns()
         metadata = self._metadata(turn)
         played_s = min(max(0.0, played_s), turn.speech.delivery.duration_s)
-        words = cast(Turn, turn.framing).words
+        words = cast(FluxTurn, turn.framing).words
         spoken = [word.word for word in words if word.start_s < played_s]
         self.tell(
             {

@@ -16,7 +16,7 @@ from gateway.protocols.session import Leave
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession
-from gateway.protocols.utterance import Playlist, Utterance
+from gateway.protocols.utterance import Playlist, StreamedText
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -37,7 +37,7 @@ class DeepgramSession(JsonSession[Plain]):
         self._audio = AudioFormat()
         # Turns that are spoken or wait; the text of the last one may still be coming in.
         self._turns: Playlist[Plain] = Playlist()
-        self._typed: Utterance[Plain] | None = None
+        self._typed: StreamedText[Plain] | None = None
         self._sequence = 0
         self.idle_s = max(self.idle_s, _POOLED_S)
 
@@ -83,7 +83,7 @@ class DeepgramSession(JsonSession[Plain]):
         turn.text.finish()
         self._typed = None
 
-    def _turn(self) -> Utterance[Plain]:
+    def _turn(self) -> StreamedText[Plain]:
         """The turn whose text is coming in."""
         if self._typed is None:
             if len(self._turns) >= self.settings.max_queued_requests:
@@ -107,7 +107,7 @@ class DeepgramSession(JsonSession[Plain]):
             if await self.stop(turn):
                 self.finished(turn)
 
-    def over(self, utterance: Utterance[Plain], error: AntiphonError | None) -> None:
+    def over(self, utterance: StreamedText[Plain], error: AntiphonError | None) -> None:
         if utterance is self._typed:
             self._typed = None
         if error is not None:
@@ -121,7 +121,7 @@ class DeepgramSession(JsonSession[Plain]):
         told = errors.body(error)
         self.tell({"type": "Error", "code": str(told["code"]), "description": told["message"]})
 
-    def _tell_over(self, turn: Utterance[Plain]) -> None:
+    def _tell_over(self, turn: StreamedText[Plain]) -> None:
         """All of a turn has left."""
         self._tell_sequence("Flushed")
 

@@ -22,7 +22,7 @@ from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, GatewayContext, Speech, SpeechSpec
-from gateway.requests.wishes import TurnWish, Wishes
+from gateway.requests.options import RequestOptions, TurnWish
 from ttscommon.wire.messages import MAX_TURNS, AudioChunk
 
 router = APIRouter(dependencies=[shaped(error_shape)])
@@ -48,7 +48,7 @@ class DialogueBody(LenientMessage):
     settings: VoiceSettings = VoiceSettings()
 
 
-class Dialogue:
+class DialogueRequests:
     """Several requests, one after another, heard as one: the first of them, and those behind it.
 
     Word times count from the beginning of the first, which answers for what is not said here.
@@ -122,7 +122,7 @@ async def speak(request: Request, context: Context, output_format: Output = None
     texts = [context.whole(text) for _, text in parts]
     first = context.speak(specs[0], texts[0], request.state.request_id)
     later = [context.speak(*one) for one in zip(specs[1:], texts[1:], strict=True)]
-    spoken = cast(Speech, Dialogue(first, later)) if later else first
+    spoken = cast(Speech, DialogueRequests(first, later)) if later else first
     headers = {**chosen_headers(specs[0], whole), "x-trace-id": request.state.request_id}
     return SpeechResponse(context.settings, spoken, audio, headers=headers)
 
@@ -141,9 +141,9 @@ async def _specs(
     specs: list[SpeechSpec] = []
     said: list[TurnWish] = []
     for voice, text in parts:
-        wishes = Wishes()
+        wishes = RequestOptions()
         if takes_turns:
-            wishes = Wishes(turns=tuple(said[-MAX_TURNS:]), speaker=speakers[voice])
+            wishes = RequestOptions(turns=tuple(said[-MAX_TURNS:]), speaker=speakers[voice])
             said.append(TurnWish(speakers[voice], text))
         specs.append(
             await context.spec(

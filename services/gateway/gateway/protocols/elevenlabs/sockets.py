@@ -26,7 +26,7 @@ from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
-from gateway.protocols.utterance import Utterance
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -78,7 +78,7 @@ class Timed(Framing):
         return self.encoded(_context_error(error, about) if about else _text_error(error))
 
 
-Spoken: TypeAlias = Utterance[Timed]
+Spoken: TypeAlias = StreamedText[Timed]
 
 
 class _Speaking(JsonSession[Timed]):

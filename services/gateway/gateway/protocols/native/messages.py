@@ -93,7 +93,7 @@ class InputSpeech(OfContext):
     audio: Recording
 
 
-class Rows(StrictMessage):
+class EncodedRows(StrictMessage):
     """See FloatRows; `data` in base64."""
 
     kind: RowKind
@@ -112,7 +112,7 @@ class InputRows(StrictMessage):
     type: Literal["input.rows"]
     request_id: RequestId | None = None
     start: Position = 0
-    rows: Rows | None = None
+    rows: EncodedRows | None = None
 
 
 class InputAttach(StrictMessage):
@@ -188,7 +188,7 @@ def error_message(error: AntiphonError, request_id: str | None = None, **about: 
     return control("error", **about, request_id=request_id, error=told)
 
 
-def rows_of(given: Rows) -> FloatRows:
+def rows_of(given: EncodedRows) -> FloatRows:
     """Raises BadRequest for rows that are not what they say."""
     try:
         data = base64.b64decode(given.data, validate=True)

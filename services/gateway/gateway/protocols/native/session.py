@@ -42,17 +42,17 @@ from gateway.protocols.native.messages import (
     write,
 )
 from gateway.protocols.native.producers import Producers
-from gateway.protocols.session import Phase
+from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.credentials import subprotocol_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.protocols.shared.sockets import SocketSession, json_of
-from gateway.protocols.utterance import Playlist, Rest, Utterance
+from gateway.protocols.utterance import Playlist, Rest, StreamedText
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, TextTooLong
 
 PROTOCOL: Final = 1
 
-Spoken = Utterance[NativeFraming]
+Spoken = StreamedText[NativeFraming]
 
 
 class NativeSession(SocketSession[ClientMessage, NativeFraming]):
@@ -93,7 +93,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
     # What messages do
 
     async def take(self, message: ClientMessage) -> None:
-        if self.phase is Phase.CLOSING:
+        if self.phase is SessionPhase.CLOSING:
             raise WrongOrder("the session is closing")
         if isinstance(message, OfContext) and message.context_id is not None:
             await self._take_for_context(message, message.context_id)
@@ -348,7 +348,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             self.put(utterance.framing.failed(utterance.speech, error))
 
     def emptied(self) -> None:
-        if self.phase is Phase.DRAINING:
+        if self.phase is SessionPhase.DRAINING:
             self.fail(Draining("this gateway is shutting down; connect again"))
             return
         duration_s = round(self._duration_s, 6)

@@ -22,7 +22,7 @@ from gateway.protocols.shared.context import chunks, read_json
 from gateway.protocols.shared.forms import read_form
 from gateway.protocols.shared.sifter import BOOK, Gathering
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from ttscommon.books import Cast, Pauses, ReadBook, ReadOrder, one_line, parse_cast
+from ttscommon.books import BookPauses, Cast, ReadBook, ReadOrder, one_line, parse_cast
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.replicas import Model
 
@@ -50,8 +50,8 @@ class JobBody(LenientMessage, WishFields):
     sample_rate: SampleRate = SAMPLE_RATE
     speed: Speed = 1.0
     seed: Seed | None = None
-    paragraph_pause_s: Annotated[float, Field(ge=0, le=60)] = Pauses.paragraph_s
-    chapter_pause_s: Annotated[float, Field(ge=0, le=60)] = Pauses.chapter_s
+    paragraph_pause_s: Annotated[float, Field(ge=0, le=60)] = BookPauses.paragraph_s
+    chapter_pause_s: Annotated[float, Field(ge=0, le=60)] = BookPauses.chapter_s
 
     @field_validator("title")
     @classmethod
@@ -65,8 +65,8 @@ class JobBody(LenientMessage, WishFields):
         return dict(parse_cast(value).voices) if isinstance(value, str) else value
 
     @property
-    def pauses(self) -> Pauses:
-        return Pauses(self.paragraph_pause_s, self.chapter_pause_s)
+    def pauses(self) -> BookPauses:
+        return BookPauses(self.paragraph_pause_s, self.chapter_pause_s)
 
 
 async def read_job(

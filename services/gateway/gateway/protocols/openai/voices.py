@@ -16,7 +16,7 @@ from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.forms import read_form
 from gateway.protocols.shared.sifter import Json
 from gateway.requests import NewVoice
-from gateway.requests.wishes import recording
+from gateway.requests.options import recording
 from ttscommon.sound.recordings import MOST_BYTES
 from ttscommon.wire.messages import MAX_TEXT_CHARS
 

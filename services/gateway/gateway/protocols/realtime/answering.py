@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gateway.protocols.realtime.items import ConversationItem
 from gateway.protocols.realtime.wanted import WantedResponse
-from gateway.requests import SpeechSpec, Wishes
+from gateway.requests import RequestOptions, SpeechSpec
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
 
@@ -45,7 +45,7 @@ def answered(
     return replace(spec, turns=tuple(turns), wishes=wishes, answers=heard)
 
 
-def _wishes(spec: SpeechSpec, response: WantedResponse) -> Wishes:
+def _wishes(spec: SpeechSpec, response: WantedResponse) -> RequestOptions:
     """How it is to answer, and for how long at most."""
     wishes, accepts = spec.wishes, spec.model.accepts
     if _INSTRUCTIONS in accepts and response.instructions:

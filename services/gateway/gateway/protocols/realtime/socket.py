@@ -24,7 +24,7 @@ from gateway.protocols.realtime.quiet import QuietTimer
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
 from gateway.protocols.realtime.uploads import MOST_MESSAGE_BYTES, joined, restored
-from gateway.protocols.session import Phase
+from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.protocols.shared.sockets import JsonObject, json_of, object_of
@@ -236,7 +236,7 @@ class RealtimeSession(SpeakingSession):
     async def _tire(self) -> None:
         """Nothing was said for as long as the client's `idle_timeout_ms`."""
         async with self._doing:
-            if self.active is not None or self.phase is not Phase.OPEN:
+            if self.active is not None or self.phase is not SessionPhase.OPEN:
                 return
             try:
                 await self._sound.tire()

@@ -15,14 +15,14 @@ from gateway.protocols.realtime.conversation import ConversationEvents
 from gateway.protocols.realtime.items import ConversationItem
 from gateway.protocols.realtime.response import ResponseEvents, SpokenResponse
 from gateway.protocols.realtime.wanted import WantedResponse, wanted
-from gateway.protocols.session import Phase
+from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
-from gateway.protocols.utterance import Utterance
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, RunningResponse, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, NothingToSay
 
-Spoken = Utterance[SpokenResponse]
+Spoken = StreamedText[SpokenResponse]
 
 
 class SpeakingSession(JsonSession[SpokenResponse]):
@@ -93,7 +93,7 @@ class SpeakingSession(JsonSession[SpokenResponse]):
             events.words(response.text)
             events.end("completed")
             return
-        if self.phase is not Phase.OPEN:
+        if self.phase is not SessionPhase.OPEN:
             raise Draining("the session ends; connect again")
         spec = answered(await self.spec(response.settings), response, self.said.items.items)
         audio, _ = format_of(response.settings["audio"]["output"])

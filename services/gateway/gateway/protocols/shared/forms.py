@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from gateway.errors import MessageTooBig
-from gateway.protocols.shared.pacing import Pace, slices
+from gateway.protocols.shared.pacing import LoopBudget, slices
 from ttscommon.wire.errors import BadRequest
 
 _MOST_PREAMBLE: Final = 1024
@@ -127,7 +127,7 @@ async def read_form(
     content_type: str, body: AsyncIterator[bytes], files: Mapping[str, int]
 ) -> dict[str, bytes]:
     """The fields of a form; the loop goes round between slices. Raises as FormReader."""
-    reader, pace = FormReader(content_type, files), Pace()
+    reader, pace = FormReader(content_type, files), LoopBudget()
     async for chunk in body:
         for part in slices(chunk):
             reader.feed(part)

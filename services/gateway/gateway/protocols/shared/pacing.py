@@ -17,7 +17,7 @@ def slices(data: bytes) -> Iterator[bytes]:
     return (data[start : start + SLICE_BYTES] for start in range(0, len(data), SLICE_BYTES))
 
 
-class Pace:
+class LoopBudget:
     """`breathe` after each slice: the loop goes round when the budget is used up."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.shared.connected import ClientGone, while_connected
 from gateway.protocols.shared.spool import Spool
-from gateway.protocols.utterance import Utterance
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
@@ -54,7 +54,7 @@ class SpeechResponse(Response):
         self._exact_wav = audio.container == "wav" and not streamed
         made = AudioFormat(audio.codec) if self._exact_wav else audio
         self._audio = audio
-        self._utterance = Utterance(speech, made, self._framing, self)
+        self._utterance = StreamedText(speech, made, self._framing, self)
         self._deliver = self._stream if streamed else self._whole
         self._spool: Spool | None = None
         self._started = False

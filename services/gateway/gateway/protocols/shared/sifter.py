@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.errors import InvalidJson, MessageTooBig
-from gateway.protocols.shared.pacing import Pace, slices
+from gateway.protocols.shared.pacing import LoopBudget, slices
 from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS
 
@@ -149,7 +149,7 @@ class Gathering:
         self._large = large
         self._whole = bytearray()
         self._sifter: Sifter | None = None
-        self._pace = Pace()
+        self._pace = LoopBudget()
 
     async def add(self, chunk: bytes) -> None:
         """The loop goes round between slices; raises as `Sifter.feed`."""

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from gateway import errors
 from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
-from gateway.protocols.session import M, Phase, Session
+from gateway.protocols.session import M, Session, SessionPhase
 from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sifter import Json, sifted
@@ -77,7 +77,7 @@ class SocketSession(Session[M, F]):
     async def run(self) -> None:
         """Answer the handshake, and serve the client until either side is done."""
         try:
-            if self.denies and self.phase is Phase.DRAINING:
+            if self.denies and self.phase is SessionPhase.DRAINING:
                 raise Draining("this gateway is shutting down; connect again")
             await self.open()
         except AntiphonError as error:

@@ -10,11 +10,11 @@ import torch
 from tests.late import Late
 from ttscommon.engine.device import device
 from ttscommon.engine.device.buckets import BatchSizes
-from ttscommon.engine.device.device import Cuda, Device, Host, device_of
+from ttscommon.engine.device.device import Cuda, Device, HostDevice, device_of
 from ttscommon.engine.inflight import DeviceError
 
 
-@pytest.mark.parametrize("where", [Host(), Late()])
+@pytest.mark.parametrize("where", [HostDevice(), Late()])
 def test_what_was_recorded_runs_again_on_new_inputs_into_the_same_place(where: Device) -> None:
     told = torch.zeros(2)
     recorded = where.record(lambda: told * 2)

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from tests.late import Late
-from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Arrays
@@ -32,7 +32,7 @@ def launches(device: Device) -> Launches[int]:
     return Launches(device, Buffers(device), Computed(told, nothing, squares))
 
 
-@pytest.mark.parametrize("device", [Host, Late])
+@pytest.mark.parametrize("device", [HostDevice, Late])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_each_launch_brings_back_its_own_rows(device: type[Device], recorded: bool) -> None:
     of = launches(device())
@@ -55,7 +55,7 @@ def test_a_launch_records_nothing_and_what_was_recorded_is_known() -> None:
 
 
 def test_what_ran_at_once_may_be_recorded_later() -> None:
-    of = launches(Host())
+    of = launches(HostDevice())
     assert of.launch(2, nothing(2), 2)[1] == "eager"
     of.recorded(2)
     fetch, path = of.launch(2, {"n": np.array([3])}, 1)

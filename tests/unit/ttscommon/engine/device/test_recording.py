@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tests.waits import PATIENCE_S
 from ttscommon.engine.device import device as devices
-from ttscommon.engine.device.device import Cuda, Device, Host, NotRecorded, Recorded
+from ttscommon.engine.device.device import Cuda, Device, HostDevice, NotRecorded, Recorded
 from ttscommon.engine.device.launches import Computed, Launches
 from ttscommon.engine.device.transfer import Buffers, Inputs
 from ttscommon.engine.inflight import DeviceError
@@ -24,7 +24,7 @@ from ttscommon.engine.inflight import DeviceError
 _PATIENCE_S = 0.05
 
 
-class Capturing(Host):
+class Capturing(HostDevice):
     """A device that asserts that it alone captures, and that nothing is collected meanwhile.
 
     A capture lingers, so that another one that may begin does.
@@ -88,9 +88,9 @@ def test_the_collector_works_again_after_a_recording_that_failed() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Host().record(broken)
+        HostDevice().record(broken)
     assert gc.isenabled()
-    assert Host().record(lambda: torch.ones(1)).out.item() == 1
+    assert HostDevice().record(lambda: torch.ones(1)).out.item() == 1
 
 
 class FakeCuda:
@@ -232,7 +232,7 @@ def test_a_capture_that_took_the_device_along_ends_the_engine(
 def test_what_cannot_be_recorded_is_run_at_once_and_said_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Refusing(Host):
+    class Refusing(HostDevice):
         def _record(self, work: Callable[[], Tensor]) -> Recorded:
             raise NotRecorded("no graphs here")
 

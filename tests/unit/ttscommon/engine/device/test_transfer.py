@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from tests.late import Late
-from ttscommon.engine.device.device import Host
-from ttscommon.engine.device.transfer import Buffers, Fetch, Inputs, Packed, Result
+from ttscommon.engine.device.device import HostDevice
+from ttscommon.engine.device.transfer import Buffers, DeviceResult, Fetch, Inputs, Packed
 
 
 def test_buffers_are_used_again() -> None:
-    buffers = Buffers(Host())
+    buffers = Buffers(HostDevice())
     one, other = buffers.take(8), buffers.take(8)
     assert one.data_ptr() != other.data_ptr()
     buffers.give_back([one])
@@ -22,7 +22,7 @@ def test_buffers_are_used_again() -> None:
 
 
 def test_inputs_arrive_with_zeros_behind_them() -> None:
-    device = Host()
+    device = HostDevice()
     inputs = Inputs(device, Buffers(device), {"ids": ((4, 2), "i4"), "here": ((3,), "?")})
     inputs.fill({"ids": np.full((4, 2), 9), "here": np.ones(3)})
     inputs.fill({"ids": np.array([[1, 2]]), "here": np.array([True])})
@@ -59,7 +59,7 @@ def test_rows_of_every_type_come_back_as_they_were() -> None:
 
 
 def test_a_fetched_result_is_that_of_its_own_launch() -> None:
-    device, result = Late(), Result()
+    device, result = Late(), DeviceResult()
     buffers = Buffers(device)
 
     def compute(n: int) -> None:

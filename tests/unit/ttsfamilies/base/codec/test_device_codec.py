@@ -17,7 +17,7 @@ from tests.turning import turn
 from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as tiny_qwen3
 from tests.unit.vocoder import tiny_vesper
 from ttscommon.engine.contention import Contention
-from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.slots import NoSlot
 from ttscommon.process.metrics import Metrics
@@ -152,7 +152,7 @@ def near(heard: dict[str, Pcm], family: str, but: Sequence[str] = ()) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("device", [Host, Late])
+@pytest.mark.parametrize("device", [HostDevice, Late])
 def test_a_device_sounds_as_the_cpu_does(family: str, device: type[Device]) -> None:
     codec = ON_A_DEVICE[family](device())
     codec.warm_up([(1, 1)])
@@ -219,7 +219,7 @@ def test_a_stream_that_is_not_finite_fails_alone() -> None:
 
 @every_family
 def test_padding_writes_to_the_reserved_row_alone(family: str) -> None:
-    codec = ON_A_DEVICE[family](Host())
+    codec = ON_A_DEVICE[family](HostDevice())
     for tensor in codec.resident.tensors.values():
         tensor.fill_(7)
     for shape in codec.shapes.expected():
@@ -244,7 +244,7 @@ def test_the_host_is_a_step_ahead_and_a_step_is_two_copies_and_one_graph() -> No
 
 
 def test_rows_come_back_when_streams_close() -> None:
-    codec = ON_A_DEVICE["qwen3"](Host())
+    codec = ON_A_DEVICE["qwen3"](HostDevice())
     states = [codec.open(request(str(n))) for n in range(ROOM.states)]
     with pytest.raises(NoSlot):
         codec.open(request("one more"))
@@ -279,7 +279,7 @@ def test_a_launch_that_fails_behind_its_beginning_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """States may have changed by then: nobody could say what a second try would start from."""
-    codec = tiny_qwen3.tiny_on(Host(), ROOM)
+    codec = tiny_qwen3.tiny_on(HostDevice(), ROOM)
 
     def broken(*_: object) -> None:
         raise RuntimeError("no memory for an intermediate")
@@ -307,7 +307,7 @@ def test_a_work_that_cannot_be_read_fails_alone_and_before_anything_changed() ->
     assert np.abs(heard["r0"].astype(int) - offline("qwen3", 0)).max() <= 1
 
 
-class Valueless(Host):
+class Valueless(HostDevice):
     """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""
 
     def __init__(self) -> None:
@@ -318,7 +318,7 @@ class Valueless(Host):
 def without_values(family: str) -> DeviceCodec:
     if family == "vesper":
         return ON_A_DEVICE[family](Valueless())
-    codec: Any = ON_A_DEVICE[family](Host())
+    codec: Any = ON_A_DEVICE[family](HostDevice())
     codec._net.to(META)
     blank = {name: tensor[0] for name, tensor in codec.resident.tensors.items()}
     codec.resident = type(codec.resident)(blank, ROOM.states, META)

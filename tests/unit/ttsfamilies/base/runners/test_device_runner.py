@@ -19,7 +19,7 @@ from talker.engine.stream import ChunkReady, Event, Failed, Finished
 from tests.late import Late
 from tests.unit.ttsfamilies.tiny_vesper import tiny
 from ttscommon.engine.contention import Contention
-from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
@@ -112,7 +112,7 @@ def expected() -> dict[str, Arrays]:
     return spoken(vesper())
 
 
-@pytest.mark.parametrize("device", [Host, Late])
+@pytest.mark.parametrize("device", [HostDevice, Late])
 def test_a_device_says_what_the_cpu_says(
     device: type[Device], expected: Mapping[str, Arrays]
 ) -> None:
@@ -241,7 +241,7 @@ class Refusing(Vesper):
 
 
 def test_a_prompt_that_raises_is_found_and_fails_alone(expected: Mapping[str, Arrays]) -> None:
-    run = Run(vesper(Host(), Refusing))
+    run = Run(vesper(HostDevice(), Refusing))
     for index, text in enumerate(TEXTS):
         run.open(f"r{index}", text, seed=index)
     found = run.until_all_end()
@@ -250,7 +250,7 @@ def test_a_prompt_that_raises_is_found_and_fails_alone(expected: Mapping[str, Ar
 
 
 def test_padding_writes_to_the_reserved_block_alone() -> None:
-    family = vesper(Host())
+    family = vesper(HostDevice())
     runner = family.runner(4, 10, 1)
     assert isinstance(runner, DeviceRunner)
     runner.decodes.record(4, 64)

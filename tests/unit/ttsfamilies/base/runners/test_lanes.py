@@ -10,7 +10,7 @@ import pytest
 from talker.engine.placement import CacheSpace
 from tests.unit.ttsfamilies.test_conformance import Bench, request
 from tests.unit.ttsfamilies.toy_guided import VOICE, Guided, GuidedStream
-from ttscommon.engine.device.device import Host
+from ttscommon.engine.device.device import HostDevice
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttsfamilies.base.runners.device_runner import DeviceRunner
@@ -56,7 +56,7 @@ def test_a_step_has_a_token_for_each_lane_and_none_for_lanes_that_are_not(
     seeds: list[int], rows: int, tokens: int
 ) -> None:
     family = Guided()
-    family.compute_on(Host())
+    family.compute_on(HostDevice())
     runner = family.runner(8, 32, 1)
     assert isinstance(runner, DeviceRunner)
     some = [row(seed, slot, [slot]) for slot, seed in enumerate(seeds)]

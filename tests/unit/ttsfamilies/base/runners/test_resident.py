@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from tests.late import Late
-from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.runners.resident import ResidentState
@@ -20,7 +20,7 @@ FIELDS = {
 
 
 def state(device: Device | None = None) -> ResidentState:
-    device = device or Host()
+    device = device or HostDevice()
     return ResidentState(FIELDS, 4, device, Buffers(device))
 
 

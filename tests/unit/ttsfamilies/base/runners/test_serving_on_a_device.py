@@ -21,7 +21,7 @@ from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.late import Late
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.device import Device, Host, Recorded
+from ttscommon.engine.device.device import Device, HostDevice, Recorded
 from ttscommon.engine.device.launches import Launches
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
@@ -136,7 +136,7 @@ def test_turns_record_nothing_and_say_what_the_cpu_says(blocks: int, turns: int)
 
 
 def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    family, made, prompts = on(Host()), list[int](), list[int]()
+    family, made, prompts = on(HostDevice()), list[int](), list[int]()
     frames, hidden = Qwen3Tts.make_frames, Qwen3Tts.prompt_hidden
 
     def made_frames(self: Qwen3Tts, slots: Tensor, *parts: Any) -> Any:

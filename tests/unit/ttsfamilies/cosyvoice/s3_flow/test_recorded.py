@@ -14,7 +14,7 @@ import torch
 from tests.late import Late
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.test_codec import FIRST, TURBO, Run, tokens
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import PROMPT, Tiny, recording, tiny, tiny_on
-from ttscommon.engine.device.device import Host
+from ttscommon.engine.device.device import HostDevice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.room import DeviceLimits
@@ -31,7 +31,9 @@ LONG = FIRST + 2 * CHUNK + 4
 META = torch.device("meta")
 
 
-def on(device: Late | Host, memory: int = 1 << 26, kind: str = TURBO, grid: int = CHUNK) -> Tiny:
+def on(
+    device: Late | HostDevice, memory: int = 1 << 26, kind: str = TURBO, grid: int = CHUNK
+) -> Tiny:
     return tiny_on(device, ROOM, kind, grid, memory)
 
 
@@ -132,7 +134,7 @@ def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -
 
 
 def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm]) -> None:
-    codec = on(Host())
+    codec = on(HostDevice())
     of = steps(codec)
     of.pages.tensor[: of.pages.blank] = torch.nan
     of.pages.tensor[of.pages.waste] = torch.nan
@@ -142,7 +144,7 @@ def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm])
 
 
 def test_a_step_writes_the_pages_of_its_streams_and_padding_those_of_none() -> None:
-    codec = on(Host())
+    codec = on(HostDevice())
     of = steps(codec)
     of.pages.tensor[: of.pages.blank] = 7
     state = told(codec)
@@ -161,7 +163,7 @@ def test_a_step_writes_the_pages_of_its_streams_and_padding_those_of_none() -> N
 
 
 def test_pages_are_counted_taken_and_given_back() -> None:
-    codec = on(Host())
+    codec = on(HostDevice())
     run = Run(codec)
     every = run.engine.kv_positions[1]
     assert every == steps(codec).pages.count * CHUNK
@@ -181,7 +183,7 @@ def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     as_recorded: list[Pcm], pages: int
 ) -> None:
     each = CHUNK * tiny(TURBO, CHUNK).spec.state_bytes
-    codec = on(Host(), memory=(pages + 1) * each if pages else 0)
+    codec = on(HostDevice(), memory=(pages + 1) * each if pages else 0)
     assert steps(codec).pages.count == pages
     near(spoken(codec)[1], as_recorded, codec.spec.tolerance)
     assert codec.state_use.recomputed > 1
@@ -191,7 +193,7 @@ def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
 def test_a_launch_that_fails_gives_back_the_pages_that_it_took(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    codec = on(Host())
+    codec = on(HostDevice())
     state, of = told(codec), steps(codec)
     hop = tokens(FIRST)
     work = Work(state, codec.spec.none(), final=False, segment=hop)
@@ -238,7 +240,7 @@ def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> N
 @pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
 def test_a_step_reads_nothing_back(kind: str) -> None:
     """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""
-    of, shape = steps(on(Host(), kind=kind)), StepShape(2, 1, 8)
+    of, shape = steps(on(HostDevice(), kind=kind)), StepShape(2, 1, 8)
     inputs = of._told(shape).items()
     told = {name: torch.zeros(size, dtype=torch.int64, device=META) for name, (size, _) in inputs}
     of.pages.tensor, of._times = of.pages.tensor.to(META), of._times.to(META)

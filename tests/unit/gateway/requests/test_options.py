@@ -10,9 +10,9 @@ import pytest
 from gateway.errors import Unsupported
 from gateway.protocols.native.messages import SessionConfig
 from gateway.protocols.openai.body import SpeechBody
-from gateway.requests import Wishes
+from gateway.requests import RequestOptions
 from gateway.requests.catalogue import voice_of
-from gateway.requests.wishes import TurnWish, recording
+from gateway.requests.options import TurnWish, recording
 from ttscommon.sound.recordings import BadRecording
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import Sampling
@@ -24,7 +24,7 @@ CLONE = Model("clone", "f", 24_000, 12.5, accepts=("ref_audio", "ref_text", "lan
 
 
 def test_what_a_model_obeys_stays_and_nothing_else_was_said() -> None:
-    wishes = Wishes(sampling=Sampling(temperature=0.0))
+    wishes = RequestOptions(sampling=Sampling(temperature=0.0))
     assert wishes.obeyed(PLAIN, VOICE, lenient=False) == (wishes, [])
 
 
@@ -33,9 +33,9 @@ def test_a_way_of_speaking_is_dropped_for_clients_of_others_and_refused_on_the_s
     name: str,
 ) -> None:
     asked: dict[str, Any] = {name: True if name == "non_streaming_mode" else "german"}
-    assert Wishes(**asked).obeyed(PLAIN, VOICE, lenient=True) == (Wishes(), [name])
+    assert RequestOptions(**asked).obeyed(PLAIN, VOICE, lenient=True) == (RequestOptions(), [name])
     with pytest.raises(Unsupported) as refused:
-        Wishes(**asked).obeyed(PLAIN, VOICE, lenient=False)
+        RequestOptions(**asked).obeyed(PLAIN, VOICE, lenient=False)
     assert refused.value.param == name
 
 
@@ -54,12 +54,12 @@ def test_what_makes_another_speaker_or_is_unknown_is_refused_everywhere(
 ) -> None:
     for lenient in (True, False):
         with pytest.raises(Unsupported):
-            Wishes(**asked).obeyed(PLAIN, VOICE, lenient=lenient)
+            RequestOptions(**asked).obeyed(PLAIN, VOICE, lenient=lenient)
 
 
 def test_the_voices_own_language_is_no_wish() -> None:
     for language in ("en", "en-US", "EN-gb"):
-        wishes, dropped = Wishes(language=language).obeyed(PLAIN, VOICE, lenient=False)
+        wishes, dropped = RequestOptions(language=language).obeyed(PLAIN, VOICE, lenient=False)
         assert (wishes.language, dropped) == (language, [])
 
 
@@ -122,5 +122,5 @@ def test_turns_that_a_model_cannot_take_are_refused_with_what_to_change(
 ) -> None:
     for lenient in (True, False):
         with pytest.raises(Unsupported, match=instead) as refused:
-            Wishes(**asked).obeyed(model, VOICE, lenient=lenient)
+            RequestOptions(**asked).obeyed(model, VOICE, lenient=lenient)
         assert refused.value.param in asked

@@ -1,4 +1,4 @@
-"""Wishes of a request besides its text, held against what its model obeys."""
+"""Options of a request besides its text, held against what its model obeys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TurnWish:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RequestOptions:
     """By their names in the API; None is what the client did not say. ref_audio: see recording.
     adapter: empty for none, whatever the voice is spoken with otherwise. runaway_guard: False has
     the model go on where it loses its text. speech: what was said to the model, a recording.
@@ -74,7 +74,9 @@ class Wishes:
                 yield name
         yield from msgspec.to_builtins(self.sampling)
 
-    def obeyed(self, model: Model, voice: Voice, *, lenient: bool) -> tuple[Wishes, list[str]]:
+    def obeyed(
+        self, model: Model, voice: Voice, *, lenient: bool
+    ) -> tuple[RequestOptions, list[str]]:
         """The wishes that `model` obeys, and the names of those that are dropped.
 
         lenient: what can be dropped is; otherwise, as everything else, it raises Unsupported.
