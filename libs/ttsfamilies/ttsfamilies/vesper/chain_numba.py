@@ -47,7 +47,7 @@ class Chain(NamedTuple):
     left: Ints
 
 
-_CHAIN: Final = tuple_of(Chain, *3 * (ints(2),), *3 * (ints(1),), ints(2))
+CHAIN: Final = tuple_of(Chain, *3 * (ints(2),), *3 * (ints(1),), ints(2))
 
 
 @part_as_written
@@ -92,7 +92,7 @@ def _finite(x: Floats) -> bool:
     return True
 
 
-@compiled_as_written(_CHAIN, INT, floats(2), floats(2), floats(3), floats(1), strided(ints(2)))
+@compiled_as_written(CHAIN, INT, floats(2), floats(2), floats(3), floats(1), strided(ints(2)))
 def draw_moves(
     chain: Chain,
     at: int,
@@ -145,7 +145,7 @@ def draw_codes(
             codes[row, i] = best
 
 
-@compiled_as_written(_CHAIN, INT, strided(ints(2)), strided(ints(2)))
+@compiled_as_written(CHAIN, INT, strided(ints(2)), strided(ints(2)))
 def follow(chain: Chain, at: int, moves: Ints, codes: Ints) -> None:
     """The place behind `at`, if it has this move and code: [rows, 1] each."""
     for row in range(len(codes)):
@@ -156,7 +156,7 @@ def follow(chain: Chain, at: int, moves: Ints, codes: Ints) -> None:
 
 
 @compiled_as_written(
-    *(_CHAIN, INT, ints(1), floats(2), strided(floats(3)), floats(2), floats(2), floats(2))
+    *(CHAIN, INT, ints(1), floats(2), strided(floats(3)), floats(2), floats(2), floats(2))
 )
 def embed(
     chain: Chain,
@@ -183,7 +183,7 @@ def embed(
             every[row * width + at, i] = one
 
 
-@compiled_as_written(_CHAIN, *3 * (ints(2),), floats(2), floats(2), ints(1), flags(1))
+@compiled_as_written(CHAIN, *3 * (ints(2),), floats(2), floats(2), ints(1), flags(1))
 def gain(
     chain: Chain,
     guessed_moves: Ints,
@@ -214,7 +214,7 @@ def gain(
 
 
 @compiled_as_written(
-    *(_CHAIN, ints(1), ints(2), ints(2), ints(1), *4 * (strided(ints(1)),), flags(1))
+    *(CHAIN, ints(1), ints(2), ints(2), ints(1), *4 * (strided(ints(1)),), flags(1))
 )
 def move_on(
     chain: Chain,

@@ -5,153 +5,116 @@ will use for the frame. So a guess that is as likely for both comes out the same
 are the frames that plain steps would have chosen, bit for bit
 (docs/decisions/speculative-decoding.md).
 
-For the CPU: what happens between two products is a compiled loop (`chain_numba`).
+For the CPU: a step is one compiled call (`step_numba`).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.kv import LEAST_ROWS
-from ttsfamilies.base.runners.padding import padded
-from ttsfamilies.base.sampling.noise import frame_keys, gumbels
-from ttsfamilies.vesper import chain_numba as loops
+from ttsfamilies.base.kernels.attention_numba import Cached
+from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
+from ttsfamilies.vesper import step_numba as steps
 from ttsfamilies.vesper.chain_numba import Chain, Flags, Floats, Ints
-from ttsfamilies.vesper.frame import CHANGING, CODE_DRAW, MOVE_DRAW
+from ttsfamilies.vesper.frame import CODE_DRAW, MOVE_DRAW
 from ttsfamilies.vesper.net import MOVES, VesperNet
+from ttsfamilies.vesper.weights import backbone_of, guessing_of, heads_of
 
-
-class _Draws(NamedTuple):
-    """What draws of a step depend on beside logits: noise [rows, width, ...], warmth and top_k
-    [rows].
-    """
-
-    move_noise: Floats
-    code_noise: Floats
-    move_warmth: Floats
-    code_warmth: Floats
-    top_k: Ints
-
-
-class _Turn(NamedTuple):
-    """known: the state of all slots. slots: [rows]."""
-
-    known: dict[str, NDArray[Any]]
-    slots: Ints
-    chain: Chain
-    draws: _Draws
+_WARMTHS: Final = ("move_temperature", "temperature")
 
 
 class Drafts:
-    """Steps that may gain several frames. positions: of the cache, for one utterance."""
+    """Steps that may gain several frames, of a net whose products are halved. positions: of the
+    cache, for one utterance.
+    """
 
     def __init__(self, net: VesperNet, positions: int) -> None:
-        self._net = net
-        self._last = positions - 1
-        self._refused = net.refused.numpy()
-        self._history, self._held = (e.weight.detach().numpy() for e in (net.code0, net.held))
+        self._last, self._dim = positions - 1, net.config.dim
+        self._codes = net.config.codebook_size
+        self._eps = np.float32(net.norm.eps)
+        self._backbone, self._heads = backbone_of(net), heads_of(net, net)
+        self._guessing = guessing_of(net)
 
-    def step(self, rows: Rows, state: SlotTensors, attend: Attend) -> Out:
+    def hidden(self, x: Tensor, positions: Tensor, cached: Cached) -> Floats:
+        """Of a prompt's positions, [tokens or more, dim] -> [tokens, dim]."""
+        tokens = len(cached.places)
+        out = np.empty((tokens, self._dim), np.float32)
+        given = np.ascontiguousarray(x.numpy()[:tokens])
+        steps.through(self._backbone, given, positions.numpy()[:tokens], cached, self._eps, out)
+        return out
+
+    def step(self, rows: Rows, state: SlotTensors, cached: Cached) -> Out:
         """1 to `rows.width` frames for each row, none for one whose sequence is over."""
-        turn = self._begin(rows, state, rows.positions, rows.width)
-        guesses, told = self._guess(turn)
-        hidden = self._net.backbone(padded(told, LEAST_ROWS), rows.positions, attend)
-        return self._check(hidden, turn, guesses)
+        known, of = _arrays(state), rows.slots.numpy()[: rows.real]
+        positions = rows.positions.numpy()[: rows.real * rows.width]
+        chain, draws = self._begin(known, of, positions, rows.width)
+        drawn = self._nothing(len(of), rows.width)
+        steps.step(
+            *(self._backbone, self._guessing, self._heads, _slots(known), of, chain, draws),
+            *(positions, cached, self._eps, drawn),
+        )
+        return self._out(drawn, torch.from_numpy(np.maximum(drawn.gained, 1)))
 
-    def first(self, hidden: Tensor, positions: Tensor, rows: Prompts, state: SlotTensors) -> Out:
-        """A frame for each prompt that ends here, from hidden states [rows or more, dim] at
-        `positions` [rows or more].
+    def first(self, hidden: Floats, positions: Tensor, rows: Prompts, state: SlotTensors) -> Out:
+        """A frame for each prompt that ends here, from hidden states [rows, dim] at `positions`
+        [rows or more].
         """
-        turn = self._begin(rows, state, positions, 1)
-        none = np.empty((rows.real, 0), np.int64)
-        return self._check(hidden, turn, none, rows.samples[: rows.real].numpy())
+        known, of = _arrays(state), rows.slots.numpy()[: rows.real]
+        chain, draws = self._begin(known, of, positions.numpy()[: rows.real], 1)
+        drawn = self._nothing(len(of), 1)._replace(hidden=hidden)
+        samples: Flags = rows.samples[: rows.real].numpy()
+        steps.first(self._heads, _slots(known), of, chain, draws, samples, drawn)
+        return self._out(drawn, None)
 
-    def _begin(self, rows: Rows, state: SlotTensors, positions: Tensor, width: int) -> _Turn:
-        known = {name: tensor.numpy() for name, tensor in state.items()}
-        slots = rows.slots.numpy()[: rows.real]
-        left = self._last - positions.numpy()[: rows.real * width].reshape(rows.real, width)
+    def _begin(
+        self, known: dict[str, NDArray[Any]], of: Ints, positions: Ints, width: int
+    ) -> tuple[Chain, steps.Draws]:
+        left = self._last - positions.reshape(len(of), width)
         code, pointer, held = np.empty((3, *left.shape), np.int64)
         for places, name in ((code, "code"), (pointer, "pointer"), (held, "held")):
-            places[:, 0] = known[name][slots]
-        tokens, least, longest = (known[name][slots] for name in ("tokens", "least", "longest"))
+            places[:, 0] = known[name][of]
+        tokens, least, longest = (known[name][of] for name in ("tokens", "least", "longest"))
         chain = Chain(code, pointer, held, tokens, least, longest, left)
-        return _Turn(known, slots, chain, self._draws(known, slots, width))
+        move_noise, code_noise = self._noise(known, of, width)
+        warmths = (known[name][of] for name in _WARMTHS)
+        return chain, steps.Draws(move_noise, code_noise, *warmths, known["top_k"][of])
 
-    def _draws(self, known: dict[str, NDArray[Any]], slots: Ints, width: int) -> _Draws:
-        frame = torch.from_numpy(known["frame"][slots])[:, None] + torch.arange(width)
-        seed = torch.from_numpy(known["seed"][slots])[:, None].expand_as(frame)
-        sizes = (MOVES, self._net.config.codebook_size)
-        noise = gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes)
-        of_moves, of_codes = (each.contiguous().numpy() for each in noise)
-        warm_moves, warm_codes = (known[n][slots] for n in ("move_temperature", "temperature"))
-        return _Draws(of_moves, of_codes, warm_moves, warm_codes, known["top_k"][slots])
+    def _noise(self, known: dict[str, NDArray[Any]], of: Ints, width: int) -> tuple[Floats, Floats]:
+        """`sampling.noise.gumbels`; logarithms are torch's, so that they have its bits."""
+        count = len(of) * width
+        both = torch.empty(count * (MOVES + self._codes))
+        numbers: Floats = both.numpy()
+        moves = numbers[: count * MOVES].reshape(len(of), width, MOVES)
+        codes = numbers[count * MOVES :].reshape(len(of), width, self._codes)
+        steps.even_numbers(known["seed"], known["frame"], of, MOVE_DRAW, CODE_DRAW, moves, codes)
+        both.log_().neg_().log_().neg_()
+        return moves, codes
 
-    def _guess(self, turn: _Turn) -> tuple[Ints, Tensor]:
-        """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are
-        told, [rows * width, dim]. Products get rows enough, the last of which stand for no stream.
-        """
-        known, slots, chain, draws = turn
-        drafter, (rows, width) = self._net.drafter, chain.code.shape
-        enough, dim = max(rows, LEAST_ROWS), self._net.config.dim
-        every = np.empty((rows * width, dim), np.float32)
-        state = np.zeros((enough, dim), np.float32)
-        state[:rows] = known["hidden"][slots]
-        hidden = torch.from_numpy(state)
-        moves = np.zeros((rows, width - 1), np.int64)
-        any_code = np.zeros(rows, np.int64)
-        tables = self._history, known["told"], self._held
-        for at in range(width):
-            now = np.zeros((enough, dim), np.float32)
-            loops.embed(chain, at, slots, *tables, now, every)
-            if at == width - 1:
-                break
-            hidden = drafter.step(hidden, torch.from_numpy(now))
-            read = drafter.read(hidden)
-            move, code = np.zeros((enough, 1), np.int64), np.empty((rows, 1), np.int64)
-            logits, noise = drafter.move_logits(read).numpy(), draws.move_noise
-            real = move[:rows]
-            loops.draw_moves(chain, at, logits, self._refused, noise, draws.move_warmth, real)
-            logits = drafter.code0_logits(read, torch.from_numpy(move[:, 0])).numpy()
-            loops.draw_codes(logits, draws.code_noise, at, draws.code_warmth, any_code, code)
-            loops.follow(chain, at, real, code)
-            moves[:, at] = real[:, 0]
-        return moves, torch.from_numpy(every)
+    def _nothing(self, rows: int, width: int) -> steps.Drawn:
+        """Where results go."""
+        moves, codes = np.empty((2, rows, width), np.int64)
+        ended, bad = np.zeros((2, rows), np.bool_)
+        hidden = np.empty((rows * width, self._dim), np.float32)
+        return steps.Drawn(moves, codes, np.zeros(rows, np.int64), ended, bad, hidden)
 
-    def _check(
-        self, hidden: Tensor, turn: _Turn, guesses: Ints, samples: Flags | None = None
-    ) -> Out:
-        """What the talker draws at every place, which guesses it meets, and the state behind the
-        last frame that each row gains. samples: [rows], false where none is wanted yet.
-        """
-        known, slots, chain, draws = turn
-        rows, width = chain.code.shape
-        moves, codes = np.zeros((2, max(rows * width, LEAST_ROWS)), np.int64)
-        drawn, coded = (x[: rows * width].reshape(rows, width) for x in (moves, codes))
-        move_logits = self._net.move_logits(hidden).numpy()
-        noises = draws.move_noise, draws.code_noise
-        loops.draw_moves(chain, 0, move_logits, self._refused, noises[0], draws.move_warmth, drawn)
-        code_logits = self._net.code0_logits(hidden, torch.from_numpy(moves)).numpy()
-        loops.draw_codes(code_logits, noises[1], 0, draws.code_warmth, draws.top_k, coded)
-        gained, (bad, ended) = np.zeros(rows, np.int64), np.zeros((2, rows), np.bool_)
-        loops.gain(chain, guesses, drawn, coded, move_logits, code_logits, gained, bad)
-        if samples is not None:
-            gained[~samples], bad[~samples] = 0, False
-        code, pointer, held, frame = (known[name] for name in CHANGING)
-        loops.move_on(chain, slots, drawn, coded, gained, code, pointer, held, frame, ended)
-        of_rows = hidden[: rows * width].view(rows, width, -1)
-        known["hidden"][slots] = of_rows.numpy()[np.arange(rows), np.maximum(gained - 1, 0)]
-        found = {"code": torch.from_numpy(coded), "move": torch.from_numpy(drawn)}
-        kept = torch.from_numpy(np.maximum(gained, 1)) if samples is None else None
+    def _out(self, drawn: steps.Drawn, kept: Tensor | None) -> Out:
+        of_rows = drawn.hidden.reshape(*drawn.moves.shape, self._dim)
+        found = {"code": drawn.codes, "move": drawn.moves, "hidden": of_rows}
         return Out(
-            {**found, "hidden": of_rows},
-            torch.from_numpy(gained),
-            torch.from_numpy(ended),
-            torch.from_numpy(bad),
+            {name: torch.from_numpy(array) for name, array in found.items()},
+            *(torch.from_numpy(array) for array in (drawn.gained, drawn.ended, drawn.bad)),
             kept,
         )
+
+
+def _arrays(state: SlotTensors) -> dict[str, NDArray[Any]]:
+    return {name: tensor.numpy() for name, tensor in state.items()}
+
+
+def _slots(known: dict[str, NDArray[Any]]) -> steps.Slots:
+    return steps.Slots(*(known[name] for name in steps.Slots._fields))

@@ -18,13 +18,14 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ttscommon.engine.nn import TurnsPairs, halve
+from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import VoiceFolder
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
@@ -106,7 +107,7 @@ class Vesper(TalkerModel):
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
         self._drafts: Drafts | None = None  # steps of a processor
-        if net.text_table.device.type == "cpu":
+        if net.text_table.device.type == "cpu" and halve(net):
             halve(self._text_codes)
             self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
@@ -156,20 +157,23 @@ class Vesper(TalkerModel):
         return _EXAMPLES
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        told = rows.inputs
+        told, attending = rows.inputs, attend["backbone"]
         frames = self._frame.embed(told["code"], told["told"], told["held"])
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
-        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
         positions = rows.positions[rows.last]
-        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
-            return self._drafts.first(hidden[rows.last], positions, rows, state)
+        if self._drafts is not None and isinstance(attending, AttendsByQuery):
+            read = self._drafts.hidden(x, rows.positions, attending.cached)
+            last = rows.last[: rows.real].numpy()
+            return self._drafts.first(read[last], positions, rows, state)
+        hidden = self._net.backbone(x, rows.positions, attending)
         return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
-            return self._drafts.step(rows, state, attend["backbone"])
+        attending = attend["backbone"]
+        if self._drafts is not None and isinstance(attending, AttendsByQuery):
+            return self._drafts.step(rows, state, attending.cached)
         x = self._frame.embed_state(rows.slots, state)
-        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        hidden = self._net.backbone(x, rows.positions, attending)
         every = torch.ones_like(rows.slots, dtype=torch.bool)
         return self._frame.plain(hidden, rows.positions, rows, state, every)
 

@@ -15,7 +15,6 @@ pace, then one a frame.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import torch
@@ -23,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.blocks import swiglu
-from ttscommon.engine.kernels.choice import use_numba
-from ttscommon.engine.nn import RMSNorm, TransformerBlock, TurnsPairs, rope_table
+from ttscommon.engine.nn import RMSNorm, TransformerBlock, rope_table
 from ttsfamilies.vesper.text import TextEncoder
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
@@ -177,24 +175,12 @@ class VesperNet(nn.Module):
         `attend(layer, q, k, v)` stores k and v and returns the attention of q over all
         positions of its utterance up to its own; all [..., heads, head_dim].
         """
-        fused: object = attend
-        if isinstance(fused, TurnsPairs) and use_numba(x):
-            return self._fused(x, positions, fused)
         cosines, sines = (t[positions][..., None, None, :] for t in (self.cosines, self.sines))
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, TransformerBlock)
             x = block.finish(x, attend(layer, *block.queries(x, cosines, sines)))
         out: Tensor = self.norm(x)
         return out
-
-    def _fused(self, x: Tensor, positions: Tensor, attend: TurnsPairs) -> Tensor:
-        """A residual is added where the next norm reads it, in the same kernel."""
-        tables = self.cosines[positions], self.sines[positions]
-        waiting: Tensor | None = None
-        for layer, block in enumerate(self.blocks):
-            assert isinstance(block, TransformerBlock)
-            x, waiting = block.fused(x, waiting, partial(attend.of_pairs, layer), tables)
-        return self.norm.of_sum(x, waiting)[1]
 
     def move_logits(self, hidden: Tensor) -> Tensor:
         """[..., dim] -> [..., MOVES]."""

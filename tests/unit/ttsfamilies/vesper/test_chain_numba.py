@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ttscommon.engine.nn import halve
 from ttsfamilies.base.runners.computation import Prompts
 from ttsfamilies.vesper.drafts import Drafts
 from ttsfamilies.vesper.frame import CHANGING, FrameChoice
@@ -20,6 +21,7 @@ def net() -> VesperNet:
     )
     for parameter in made.parameters():
         parameter.data *= 4.0
+    assert halve(made)
     return made.eval()
 
 
@@ -32,7 +34,7 @@ def state(net: VesperNet, top_k: int, warmth: float) -> dict[str, torch.Tensor]:
             "least": 3,
         }.items()
     }  # fmt: skip
-    return {
+    known = {
         **whole,
         "tokens": torch.full((ROWS + 1,), TOKENS),
         "longest": torch.full((ROWS + 1,), 8),
@@ -40,7 +42,10 @@ def state(net: VesperNet, top_k: int, warmth: float) -> dict[str, torch.Tensor]:
         "move_temperature": torch.full((ROWS + 1,), warmth),
         "top_k": torch.full((ROWS + 1,), top_k),
         "hidden": torch.zeros(ROWS + 1, net.config.dim),
+        "told": torch.zeros(ROWS + 1, TOKENS + 1, net.config.dim),
     }
+    # As those of slots lie: strided.
+    return {name: torch.stack([one, one], 1)[:, 0] for name, one in known.items()}
 
 
 @pytest.mark.parametrize(("top_k", "warmth"), [(0, 1.0), (5, 3.0), (1, 2.0), (50, 0.0)])
@@ -55,7 +60,7 @@ def test_a_frame_is_the_one_that_torch_would_choose(top_k: int, warmth: float) -
     expected_state, own_state = state(voice, top_k, warmth), state(voice, top_k, warmth)
     choice = FrameChoice(voice, POSITIONS)
     expected = choice.plain(hidden, positions, rows, expected_state, samples)
-    out = Drafts(voice, POSITIONS).first(hidden, positions, rows, own_state)
+    out = Drafts(voice, POSITIONS).first(hidden.numpy(), positions, rows, own_state)
     gained = expected.gained > 0
     assert 5 < int(gained.sum()) < ROWS
     assert torch.equal(out.gained, expected.gained)

@@ -19,7 +19,7 @@ _ONE: Final = np.float32(1.0)
 def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """The second of what `blocks.add_norm` gives."""
     normed = np.empty(x.shape, np.float32)
-    _norm(_rows(x), weight.detach().numpy(), np.float32(eps), _rows(normed))
+    norm_rows(_rows(x), weight.detach().numpy(), np.float32(eps), _rows(normed))
     return torch.from_numpy(normed)
 
 
@@ -27,14 +27,14 @@ def add_norm(x: Tensor, added: Tensor, weight: Tensor, eps: float) -> tuple[Tens
     """See `blocks.add_norm`."""
     summed, normed = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
     rows, scale = (_rows(x), _rows(added)), weight.detach().numpy()
-    _add_norm(*rows, scale, np.float32(eps), _rows(summed), _rows(normed))
+    add_norm_rows(*rows, scale, np.float32(eps), _rows(summed), _rows(normed))
     return torch.from_numpy(summed), torch.from_numpy(normed)
 
 
 def swiglu(gate_up: Tensor) -> Tensor:
     """See `blocks.swiglu`."""
     out = np.empty((*gate_up.shape[:-1], gate_up.shape[-1] // 2), np.float32)
-    _swiglu(_rows(gate_up), _rows(out))
+    swiglu_rows(_rows(gate_up), _rows(out))
     return torch.from_numpy(out)
 
 
@@ -45,7 +45,7 @@ def _rows(x: Tensor | Floats) -> Floats:
 
 
 @compiled(floats(2), floats(1), FLOAT, floats(2))
-def _norm(x: Floats, weight: Floats, eps: np.float32, normed: Floats) -> None:
+def norm_rows(x: Floats, weight: Floats, eps: np.float32, normed: Floats) -> None:
     rows, size = x.shape
     for row in range(rows):
         total = np.float32(0.0)
@@ -57,7 +57,7 @@ def _norm(x: Floats, weight: Floats, eps: np.float32, normed: Floats) -> None:
 
 
 @compiled(floats(2), floats(2), floats(1), FLOAT, floats(2), floats(2))
-def _add_norm(
+def add_norm_rows(
     x: Floats, added: Floats, weight: Floats, eps: np.float32, summed: Floats, normed: Floats
 ) -> None:
     rows, size = x.shape
@@ -73,7 +73,7 @@ def _add_norm(
 
 
 @compiled(floats(2), floats(2))
-def _swiglu(gate_up: Floats, out: Floats) -> None:
+def swiglu_rows(gate_up: Floats, out: Floats) -> None:
     rows, size = out.shape
     for row in range(rows):
         for at in range(size):

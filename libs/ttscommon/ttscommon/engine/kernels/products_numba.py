@@ -45,8 +45,12 @@ class Product(NamedTuple):
     bias: Floats
 
 
-_BITS: Final[Any] = types.Array(types.uint16, 3, "C")
-PRODUCT: Final = tuple_of(Product, _BITS, floats(1))
+def bits(dimensions: int) -> Any:
+    """An array of weights, C-contiguous."""
+    return types.Array(types.uint16, dimensions, "C")
+
+
+PRODUCT: Final = tuple_of(Product, bits(3), floats(1))
 
 
 def packed(weight: Floats, bias: Floats | None = None) -> Product:
@@ -93,7 +97,7 @@ class _Tile:
         x, self._row, product, self._first, out, self._at = given
         weight, bias = (builder.extract_value(product, field) for field in range(2))
         self._x, self._out = (self._array(kinds[i], value) for i, value in ((0, x), (4, out)))
-        self._weight = self._array(_BITS, weight)
+        self._weight = self._array(bits(3), weight)
         self._bias = self._array(floats(1), bias)
         self._inner = builder.extract_value(self._x.shape, 1)
         self._outer = builder.extract_value(self._out.shape, 1)

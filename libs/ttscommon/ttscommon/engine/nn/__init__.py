@@ -22,7 +22,7 @@ from ttscommon.engine.nn.rope import (
     rope_table,
 )
 from ttscommon.engine.nn.rows import ROW_TILE, pad_rows, padded_rows
-from ttscommon.engine.nn.transformer import TransformerBlock, TurnsPairs, causal_attention
+from ttscommon.engine.nn.transformer import TransformerBlock, causal_attention
 
 # Not later: MKL decides at a process's first product.
 keep_one_order()
@@ -43,7 +43,6 @@ __all__ = [
     "Rope",
     "RopeConfig",
     "TransformerBlock",
-    "TurnsPairs",
     "apply_rope",
     "causal_attention",
     "dense_attention",

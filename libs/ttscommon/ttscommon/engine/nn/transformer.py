@@ -1,24 +1,10 @@
 """A pre-norm transformer block (RMSNorm, SwiGLU) that leaves attention to its caller."""
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
-
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.blocks import swiglu
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import rotated
-
-
-@runtime_checkable
-class TurnsPairs(Protocol):
-    """An attention function that rotates by itself, where there is a kernel for both."""
-
-    def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """[tokens, 3 * heads, head_dim], queries, keys and values side by side, and tables of
-        [tokens, head_dim / 2] -> [tokens, heads, head_dim].
-        """
 
 
 class TransformerBlock(nn.Module):
@@ -43,21 +29,6 @@ class TransformerBlock(nn.Module):
         qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
         q, k = rotated(qkv.narrow(-3, 0, 2), cosines, sines).unbind(-3)
         return q, k, qkv.select(-3, 2)
-
-    def fused(
-        self,
-        x: Tensor,
-        waiting: Tensor | None,
-        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
-        tables: tuple[Tensor, Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        """In use, [tokens, dim]: the residual stream and what is still to be added to it, before
-        and behind the block. attend, tables: see `TurnsPairs.of_pairs`.
-        """
-        x, normed = self.attention_norm.of_sum(x, waiting)
-        attended = attend(self.qkv(normed).unflatten(-1, (3 * self.heads, -1)), *tables)
-        x, normed = self.mlp_norm.of_sum(x, self.out(attended.flatten(-2)))
-        return x, self.down(swiglu(self.gate(normed)))
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's output from its input and the attention's [..., heads, head_dim]."""

@@ -6,16 +6,31 @@ and beside any other stream, and nothing that a block held before is ever read.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, ints, strided
+from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, ints, strided, tuple_of
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
+
+class Cached(NamedTuple):
+    """A cache as one launch sees it. keys, values: [layers, rows, width]. rows, begins, ends: see
+    `attend`. places: [tokens], the row of each token's own position.
+    """
+
+    keys: Floats
+    values: Floats
+    rows: Ints
+    begins: Ints
+    ends: Ints
+    places: Ints
+
+
+CACHED: Final = tuple_of(Cached, floats(3), floats(3), *4 * (ints(1),))
 _NOTHING: Final = np.float32(-np.inf)
 _ZERO: Final = np.float32(0.0)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from ttsfamilies.base.runners.padding import padded
 from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 from ttsfamilies.base.talker.runner import Row
+
+if TYPE_CHECKING:
+    from ttsfamilies.base.kernels.attention_numba import Cached
 
 LEAST_ROWS: Final = ROW_TILE
 _SUM_LENGTH: Final = 192
@@ -70,12 +73,12 @@ class PagedCache:
     def attend(self, batch: Sequence[Row]) -> Attend:
         """The attention function of one launch over `batch`; clears the blocks it enters."""
         if self.by_query:
-            return _Queries(self, batch)
+            return AttendsByQuery(self, batch)
         parts = [_Part(self, row) for row in batch]
         return _Batch(self, parts, sum(part.count for part in parts))
 
 
-class _Queries:
+class AttendsByQuery:
     """Attention of a launch over a narrow cache, query by query."""
 
     def __init__(self, cache: PagedCache, batch: Sequence[Row]) -> None:
@@ -91,6 +94,14 @@ class _Queries:
         self._ends = np.concatenate([np.arange(plan.start, plan.end) + 1 for plan in plans])
         self._places = self._rows[self._begins + self._ends - 1]
 
+    @property
+    def cached(self) -> Cached:
+        """For a compiled step, which attends by itself."""
+        from ttsfamilies.base.kernels import attention_numba
+
+        where = self._rows, self._begins, self._ends, self._places
+        return attention_numba.Cached(self._keys, self._values, *where)
+
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
         from ttsfamilies.base.kernels import attention_numba
@@ -98,16 +109,6 @@ class _Queries:
         attention_numba.store(k.numpy(), self._keys[layer], self._places)
         attention_numba.store(v.numpy(), self._values[layer], self._places)
         return self._attended(layer, np.ascontiguousarray(q))
-
-    def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """See `nn.TurnsPairs`."""
-        from ttsfamilies.base.kernels import attention_numba
-
-        spec, tables = self._cache.spec, (cosines.numpy(), sines.numpy())
-        queries = np.empty((len(heads), spec.heads, spec.head_dim), np.float32)
-        cached = self._keys[layer], self._values[layer]
-        attention_numba.turn_and_store(heads.numpy(), *tables, *cached, self._places, queries)
-        return self._attended(layer, queries)
 
     def _attended(self, layer: int, queries: NDArray[np.float32]) -> Tensor:
         from ttsfamilies.base.kernels import attention_numba

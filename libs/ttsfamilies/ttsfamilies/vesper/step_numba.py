@@ -1,0 +1,325 @@
+"""A step of the vesper talker in one compiled call: guesses, blocks, draws and what they change.
+
+Products are `products_numba`'s and the loops between them those of the other kernels, so that a
+row has the bits that it has in a prompt. What it stands on are arrays of the slots and the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ttscommon.engine.kernels.blocks_numba import add_norm_rows, norm_rows, swiglu_rows
+from ttscommon.engine.kernels.compiled import (
+    FLOAT,
+    INT,
+    compiled,
+    flags,
+    floats,
+    ints,
+    part,
+    strided,
+    tuple_of,
+)
+from ttscommon.engine.kernels.products_numba import PRODUCT, Bits, Product, bits, multiply
+from ttsfamilies.base.kernels.attention_numba import CACHED, Cached, attend, turn_and_store
+from ttsfamilies.vesper.chain_numba import (
+    CHAIN,
+    Chain,
+    Flags,
+    Floats,
+    Ints,
+    draw_codes,
+    draw_moves,
+    embed,
+    follow,
+    gain,
+    move_on,
+)
+
+
+class Backbone(NamedTuple):
+    """Weights of the blocks, [layers, ...] each, and of the norm behind them; see `Product`.
+
+    nothing: zeros in place of biases. cosines, sines: [positions, head_dim / 2].
+    """
+
+    attention_norm: Floats
+    qkv: Bits
+    out: Bits
+    mlp_norm: Floats
+    gate: Bits
+    down: Bits
+    norm: Floats
+    nothing: Floats
+    cosines: Floats
+    sines: Floats
+
+
+class Heads(NamedTuple):
+    """What chooses a frame. move: [MOVES, dim], refused: see `net.refusals`."""
+
+    moves: Product
+    move: Floats
+    codes: Product
+    refused: Floats
+
+
+class Guessing(NamedTuple):
+    """The drafter's weights, and the tables of what positions are told."""
+
+    told: Product
+    norm: Floats
+    gate: Product
+    down: Product
+    out_norm: Floats
+    heads: Heads
+    history: Floats
+    held: Floats
+
+
+class Draws(NamedTuple):
+    """What draws of a step depend on beside logits: noise [rows, width, ...], warmth and top_k
+    [rows].
+    """
+
+    move_noise: Floats
+    code_noise: Floats
+    move_warmth: Floats
+    code_warmth: Floats
+    top_k: Ints
+
+
+class Slots(NamedTuple):
+    """What a step changes of the slots' state, and what they are told: [slots, ...] each."""
+
+    code: Ints
+    pointer: Ints
+    held: Ints
+    frame: Ints
+    hidden: Floats
+    told: Floats
+
+
+class Drawn(NamedTuple):
+    """moves, codes: [rows, width]. gained, ended, bad: [rows]. hidden: [rows * width, dim]."""
+
+    moves: Ints
+    codes: Ints
+    gained: Ints
+    ended: Flags
+    bad: Flags
+    hidden: Floats
+
+
+_BITS: Final = bits(4)
+BACKBONE: Final = tuple_of(
+    Backbone,
+    *(floats(2), _BITS, _BITS, floats(2), _BITS, _BITS),
+    *(floats(1), floats(1), floats(2), floats(2)),
+)
+HEADS: Final = tuple_of(Heads, PRODUCT, floats(2), PRODUCT, floats(2))
+GUESSING: Final = tuple_of(
+    *(Guessing, PRODUCT, floats(1), PRODUCT, PRODUCT, floats(1), HEADS, floats(2), floats(2))
+)
+DRAWS: Final = tuple_of(Draws, floats(3), floats(3), floats(1), floats(1), ints(1))
+SLOTS: Final = tuple_of(Slots, *4 * (strided(ints(1)),), strided(floats(2)), strided(floats(3)))
+DRAWN: Final = tuple_of(Drawn, ints(2), ints(2), ints(1), flags(1), flags(1), floats(2))
+
+
+@part
+def _through(
+    net: Backbone, x: Floats, positions: Ints, cached: Cached, eps: np.float32, hidden: Floats
+) -> None:
+    """[tokens, dim] through the blocks, to `hidden` [tokens, dim]."""
+    tokens, dim = x.shape
+    layers, size = len(net.attention_norm), 2 * net.cosines.shape[1]
+    heads, wide = dim // size, net.down.shape[2]
+    cosines = np.empty((tokens, size // 2), np.float32)
+    sines = np.empty((tokens, size // 2), np.float32)
+    for token in range(tokens):
+        cosines[token] = net.cosines[positions[token]]
+        sines[token] = net.sines[positions[token]]
+    summed, normed = np.empty((tokens, dim), np.float32), np.empty((tokens, dim), np.float32)
+    added, bent = np.empty((tokens, dim), np.float32), np.empty((tokens, wide), np.float32)
+    qkv = np.empty((tokens, 3 * dim), np.float32)
+    queries = np.empty((tokens, heads, size), np.float32)
+    mixed = np.empty((tokens, heads, size), np.float32)
+    gates = np.empty((tokens, 2 * wide), np.float32)
+    summed[:] = x
+    for layer in range(layers):
+        if layer == 0:
+            norm_rows(summed, net.attention_norm[layer], eps, normed)
+        else:
+            add_norm_rows(summed, added, net.attention_norm[layer], eps, summed, normed)
+        multiply(normed, Product(net.qkv[layer], net.nothing), qkv)
+        keys, values = cached.keys[layer], cached.values[layer]
+        turn_and_store(
+            qkv.reshape(tokens, 3 * heads, size),
+            cosines,
+            sines,
+            keys,
+            values,
+            cached.places,
+            queries,
+        )
+        attend(queries, keys, values, cached.rows, cached.begins, cached.ends, 0, 1, mixed)
+        multiply(mixed.reshape(tokens, dim), Product(net.out[layer], net.nothing), added)
+        add_norm_rows(summed, added, net.mlp_norm[layer], eps, summed, normed)
+        multiply(normed, Product(net.gate[layer], net.nothing), gates)
+        swiglu_rows(gates, bent)
+        multiply(bent, Product(net.down[layer], net.nothing), added)
+    add_norm_rows(summed, added, net.norm, eps, summed, hidden)
+
+
+@part
+def _draw(
+    heads: Heads, read: Floats, chain: Chain, at: int, draws: Draws, top_k: Ints,
+    moves: Ints, codes: Ints, move_logits: Floats, code_logits: Floats,
+) -> None:  # fmt: skip
+    """Moves and codes [rows, n] of the places [rows, at : at + n] from what they are read from,
+    [rows * n, dim].
+    """
+    rows, count = moves.shape
+    dim = read.shape[1]
+    multiply(read, heads.moves, move_logits)
+    draw_moves(chain, at, move_logits, heads.refused, draws.move_noise, draws.move_warmth, moves)
+    moved = np.empty((rows * count, dim), np.float32)
+    for row in range(rows):
+        for i in range(count):
+            place, move = row * count + i, moves[row, i]
+            for lane in range(dim):
+                moved[place, lane] = read[place, lane] + heads.move[move, lane]
+    multiply(moved, heads.codes, code_logits)
+    draw_codes(code_logits, draws.code_noise, at, draws.code_warmth, top_k, codes)
+
+
+@part
+def _guess(
+    net: Guessing, slots: Slots, of: Ints, chain: Chain, draws: Draws, eps: np.float32,
+    guesses: Ints, every: Floats,
+) -> None:  # fmt: skip
+    """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are told,
+    [rows * width, dim].
+    """
+    (rows, width), dim = chain.code.shape, every.shape[1]
+    now, state = np.empty((rows, dim), np.float32), np.empty((rows, dim), np.float32)
+    added, normed = np.empty((rows, dim), np.float32), np.empty((rows, dim), np.float32)
+    wide = net.down.weight.shape[1]
+    gates, bent = np.empty((rows, 2 * wide), np.float32), np.empty((rows, wide), np.float32)
+    move_logits = np.empty((rows, len(net.heads.move)), np.float32)
+    code_logits = np.empty((rows, draws.code_noise.shape[2]), np.float32)
+    move, code = np.empty((rows, 1), np.int64), np.empty((rows, 1), np.int64)
+    any_code = np.zeros(rows, np.int64)
+    for row in range(rows):
+        state[row] = slots.hidden[of[row]]
+    for at in range(width):
+        embed(chain, at, of, net.history, slots.told, net.held, now, every)
+        if at == width - 1:
+            break
+        multiply(now, net.told, added)
+        add_norm_rows(state, added, net.norm, eps, state, normed)
+        multiply(normed, net.gate, gates)
+        swiglu_rows(gates, bent)
+        multiply(bent, net.down, added)
+        for row in range(rows):
+            for lane in range(dim):
+                state[row, lane] += added[row, lane]
+        norm_rows(state, net.out_norm, eps, normed)
+        _draw(net.heads, normed, chain, at, draws, any_code, move, code, move_logits, code_logits)
+        follow(chain, at, move, code)
+        for row in range(rows):
+            guesses[row, at] = move[row, 0]
+
+
+@part
+def _check(
+    heads: Heads, slots: Slots, of: Ints, chain: Chain, draws: Draws, guesses: Ints,
+    samples: Flags, drawn: Drawn,
+) -> None:  # fmt: skip
+    """What the talker draws at every place, which guesses it meets, and the state behind the last
+    frame that each row gains. samples: [rows], false where no frame is wanted yet.
+    """
+    (rows, width), dim = chain.code.shape, drawn.hidden.shape[1]
+    move_logits = np.empty((rows * width, len(heads.move)), np.float32)
+    code_logits = np.empty((rows * width, draws.code_noise.shape[2]), np.float32)
+    moves, codes = drawn.moves, drawn.codes
+    _draw(heads, drawn.hidden, chain, 0, draws, draws.top_k, moves, codes, move_logits, code_logits)
+    gain(chain, guesses, moves, codes, move_logits, code_logits, drawn.gained, drawn.bad)
+    for row in range(rows):
+        if not samples[row]:
+            drawn.gained[row], drawn.bad[row] = 0, False
+    move_on(
+        chain, of, moves, codes, drawn.gained,
+        slots.code, slots.pointer, slots.held, slots.frame, drawn.ended,
+    )  # fmt: skip
+    for row in range(rows):
+        last = row * width + max(drawn.gained[row] - 1, 0)
+        for lane in range(dim):
+            slots.hidden[of[row], lane] = drawn.hidden[last, lane]
+
+
+@compiled(BACKBONE, floats(2), ints(1), CACHED, FLOAT, floats(2))
+def through(
+    net: Backbone, x: Floats, positions: Ints, cached: Cached, eps: np.float32, hidden: Floats
+) -> None:
+    """[tokens, dim] at their positions through the blocks, to `hidden` [tokens, dim]."""
+    _through(net, x, positions, cached, eps, hidden)
+
+
+@compiled(HEADS, SLOTS, ints(1), CHAIN, DRAWS, flags(1), DRAWN)
+def first(
+    heads: Heads, slots: Slots, of: Ints, chain: Chain, draws: Draws, samples: Flags, drawn: Drawn
+) -> None:
+    """The frame of each prompt's end, from `drawn.hidden`. of: [rows], the slot of each."""
+    guesses = np.empty((len(of), 0), np.int64)
+    _check(heads, slots, of, chain, draws, guesses, samples, drawn)
+
+
+@compiled(*(BACKBONE, GUESSING, HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(1), CACHED, FLOAT, DRAWN))
+def step(
+    net: Backbone, guessing: Guessing, heads: Heads, slots: Slots, of: Ints, chain: Chain,
+    draws: Draws, positions: Ints, cached: Cached, eps: np.float32, drawn: Drawn,
+) -> None:  # fmt: skip
+    """1 to `width` frames for each row, none for one whose sequence is over."""
+    rows, width = chain.code.shape
+    guesses = np.empty((rows, width - 1), np.int64)
+    every = np.empty((rows * width, drawn.hidden.shape[1]), np.float32)
+    _guess(guessing, slots, of, chain, draws, eps, guesses, every)
+    _through(net, every, positions, cached, eps, drawn.hidden)
+    _check(heads, slots, of, chain, draws, guesses, np.ones(rows, np.bool_), drawn)
+
+
+@part
+def _mixed(value: np.uint64) -> np.uint64:
+    """`sampling.noise._mix`."""
+    value += np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@part
+def _evenly(key: np.uint64, out: Floats) -> None:
+    """`sampling.noise.uniforms` of one key."""
+    for column in range(len(out)):
+        value = key + np.uint64(column + 1) * np.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        high = np.int32(value >> np.uint64(40))
+        out[column] = (np.float32(high) + np.float32(0.5)) * np.float32(2.0**-24)
+
+
+@compiled(*(strided(ints(1)), strided(ints(1)), ints(1), INT, INT, floats(3), floats(3)))
+def even_numbers(
+    seed: Ints, frame: Ints, of: Ints, move_draw: int, code_draw: int, moves: Floats, codes: Floats
+) -> None:
+    """`sampling.noise` of two draws of each row's coming frames: [rows, width, ...] in (0, 1)."""
+    rows, width, _ = moves.shape
+    for row in range(rows):
+        for place in range(width):
+            at = np.uint64(frame[of[row]] + place)
+            frame_key = _mixed(_mixed(np.uint64(seed[of[row]])) ^ at)
+            _evenly(_mixed(frame_key ^ np.uint64(move_draw)), moves[row, place])
+            _evenly(_mixed(frame_key ^ np.uint64(code_draw)), codes[row, place])

@@ -1,0 +1,69 @@
+"""The weights of a vesper net as compiled steps take them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from torch import nn
+
+from ttscommon.engine.kernels.convnext_numba import Floats, numbers
+from ttscommon.engine.kernels.products_numba import Product
+from ttscommon.engine.nn import HalfLinear, TransformerBlock
+from ttsfamilies.vesper.net import Drafter, VesperNet
+from ttsfamilies.vesper.step_numba import Backbone, Guessing, Heads
+
+
+def backbone_of(net: VesperNet) -> Backbone:
+    """The blocks of a net whose products are halved."""
+    blocks = [cast(TransformerBlock, block) for block in net.blocks]
+    qkv, out, gate, down = (
+        [product_of(getattr(block, name)) for block in blocks]
+        for name in ("qkv", "out", "gate", "down")
+    )
+    widest = max(len(one.bias) for one in (*qkv, *out, *gate, *down))
+    return Backbone(
+        _stacked([numbers(block.attention_norm.weight) for block in blocks]),
+        *(np.stack([one.weight for one in products]) for products in (qkv, out)),
+        _stacked([numbers(block.mlp_norm.weight) for block in blocks]),
+        *(np.stack([one.weight for one in products]) for products in (gate, down)),
+        numbers(net.norm.weight),
+        np.zeros(widest, np.float32),
+        numbers(net.cosines),
+        numbers(net.sines),
+    )
+
+
+def heads_of(choosing: VesperNet | Drafter, net: VesperNet) -> Heads:
+    """The heads of the talker, or of its drafter."""
+    return Heads(
+        product_of(choosing.move_head),
+        numbers(choosing.move.weight),
+        product_of(choosing.code0_head),
+        numbers(net.refused),
+    )
+
+
+def guessing_of(net: VesperNet) -> Guessing:
+    """The drafter, and the tables of what positions are told."""
+    drafter = net.drafter
+    return Guessing(
+        product_of(drafter.told),
+        numbers(drafter.norm.weight),
+        product_of(drafter.gate),
+        product_of(drafter.down),
+        numbers(drafter.out_norm.weight),
+        heads_of(drafter, net),
+        numbers(net.code0.weight),
+        numbers(net.held.weight),
+    )
+
+
+def product_of(layer: nn.Module) -> Product:
+    """Of a layer that is halved."""
+    assert isinstance(layer, HalfLinear)
+    return layer.product
+
+
+def _stacked(arrays: list[Floats]) -> Floats:
+    return np.stack(arrays)
