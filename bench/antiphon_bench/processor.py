@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -141,8 +141,8 @@ def measured(url: str, streams: int, seconds: float, out: Path) -> Account:
         summary = run(config)
         spent, divided = waiting.result()
     sound_s = summary.audio_s
-    processes: Counter[str] = Counter()
-    purposes: Counter[tuple[str, str]] = Counter()
+    processes: defaultdict[str, float] = defaultdict(float)
+    purposes: defaultdict[tuple[str, str], float] = defaultdict(float)
     for one in stack:
         each = 1e3 * spent[one.process.pid] / sound_s
         processes[one.name] += each

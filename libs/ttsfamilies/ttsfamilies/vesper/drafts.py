@@ -10,7 +10,7 @@ For the CPU: a step is one compiled call (`step_numba`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,8 +24,6 @@ from ttsfamilies.vesper.chain_numba import Chain, Flags, Floats, Ints
 from ttsfamilies.vesper.frame import CODE_DRAW, MOVE_DRAW
 from ttsfamilies.vesper.net import MOVES, VesperNet
 from ttsfamilies.vesper.weights import backbone_of, guessing_of, heads_of
-
-_WARMTHS: Final = ("move_temperature", "temperature")
 
 
 class Drafts:
@@ -81,7 +79,7 @@ class Drafts:
         tokens, least, longest = (known[name][of] for name in ("tokens", "least", "longest"))
         chain = Chain(code, pointer, held, tokens, least, longest, left)
         move_noise, code_noise = self._noise(known, of, width)
-        warmths = (known[name][of] for name in _WARMTHS)
+        warmths = known["move_temperature"][of], known["temperature"][of]
         return chain, steps.Draws(move_noise, code_noise, *warmths, known["top_k"][of])
 
     def _noise(self, known: dict[str, NDArray[Any]], of: Ints, width: int) -> tuple[Floats, Floats]:
@@ -107,7 +105,9 @@ class Drafts:
         found = {"code": drawn.codes, "move": drawn.moves, "hidden": of_rows}
         return Out(
             {name: torch.from_numpy(array) for name, array in found.items()},
-            *(torch.from_numpy(array) for array in (drawn.gained, drawn.ended, drawn.bad)),
+            torch.from_numpy(drawn.gained),
+            torch.from_numpy(drawn.ended),
+            torch.from_numpy(drawn.bad),
             kept,
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from ttscommon.engine.kernels.convnext_numba import Floats, numbers
-from ttscommon.engine.kernels.products_numba import Product
+from ttscommon.engine.kernels.products_numba import Bits, Product
 from ttscommon.engine.nn import HalfLinear, TransformerBlock
 from ttsfamilies.vesper.net import Drafter, VesperNet
 from ttsfamilies.vesper.step_numba import Backbone, Guessing, Heads
@@ -23,14 +23,16 @@ def backbone_of(net: VesperNet) -> Backbone:
     )
     widest = max(len(one.bias) for one in (*qkv, *out, *gate, *down))
     return Backbone(
-        _stacked([numbers(block.attention_norm.weight) for block in blocks]),
-        *(np.stack([one.weight for one in products]) for products in (qkv, out)),
-        _stacked([numbers(block.mlp_norm.weight) for block in blocks]),
-        *(np.stack([one.weight for one in products]) for products in (gate, down)),
-        numbers(net.norm.weight),
-        np.zeros(widest, np.float32),
-        numbers(net.cosines),
-        numbers(net.sines),
+        attention_norm=_stacked([numbers(block.attention_norm.weight) for block in blocks]),
+        qkv=_weights(qkv),
+        out=_weights(out),
+        mlp_norm=_stacked([numbers(block.mlp_norm.weight) for block in blocks]),
+        gate=_weights(gate),
+        down=_weights(down),
+        norm=numbers(net.norm.weight),
+        nothing=np.zeros(widest, np.float32),
+        cosines=numbers(net.cosines),
+        sines=numbers(net.sines),
     )
 
 
@@ -63,6 +65,10 @@ def product_of(layer: nn.Module) -> Product:
     """Of a layer that is halved."""
     assert isinstance(layer, HalfLinear)
     return layer.product
+
+
+def _weights(products: list[Product]) -> Bits:
+    return np.stack([one.weight for one in products])
 
 
 def _stacked(arrays: list[Floats]) -> Floats:
