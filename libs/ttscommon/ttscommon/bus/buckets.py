@@ -84,6 +84,15 @@ class Buckets:
         except Unreachable as error:
             raise BusUnavailable(f"could not purge {bucket}/{key}") from error
 
+    async def keep_newest(self, bucket: str, pattern: str, count: int) -> None:
+        """Of the keys that match, purge all but the `count` that were written last."""
+        try:
+            await self._jetstream.purge_stream(
+                self._stream(bucket), keep=count, subject=self._subject(bucket, pattern)
+            )
+        except Unreachable as error:
+            raise BusUnavailable(f"could not purge {bucket}/{pattern}") from error
+
     async def get(self, bucket: str, key: str) -> bytes | None:
         """The value as any replica has it, or None."""
         return (await self._read(bucket, key, direct=True)).value

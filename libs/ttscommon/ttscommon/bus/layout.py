@@ -50,9 +50,14 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.SESSIONS: 7200.0,
     subjects.USAGE: 400 * 86_400.0,
 }
-# What a bucket's records may take together, where that is bounded: bytes, or a share of a log's.
-BUCKET_BYTES: Final[dict[str, int]] = {subjects.BOOKS: 64 << 20, subjects.USAGE: 64 << 20}
-BUCKET_SHARES: Final[dict[str, float]] = {subjects.SESSIONS: 1 / 32}
+# What a bucket's records may take together, where that is bounded.
+BUCKET_BYTES: Final[dict[str, int]] = {
+    subjects.BOOKS: 64 << 20,
+    subjects.SESSIONS: 64 << 20,
+    subjects.USAGE: 64 << 20,
+}
+# What passes: when all is taken, the oldest goes, and nobody is refused.
+_PASSING: Final = frozenset({subjects.SESSIONS})
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -152,10 +157,6 @@ class Layout:
             metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
         )
 
-    def _most_bytes(self, bucket: str) -> int | None:
-        share = BUCKET_SHARES.get(bucket)
-        return BUCKET_BYTES.get(bucket) if share is None else round(share * self.max_log_bytes)
-
     def _log(self, log: Log) -> StreamConfig:
         return StreamConfig(
             name=self._name(log.stream),
@@ -187,9 +188,9 @@ class Layout:
             storage=StorageType.FILE,
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
-            max_bytes=self._most_bytes(bucket),
+            max_bytes=BUCKET_BYTES.get(bucket),
             max_msgs_per_subject=1,
-            discard=DiscardPolicy.NEW,
+            discard=DiscardPolicy.OLD if bucket in _PASSING else DiscardPolicy.NEW,
             allow_direct=True,
             allow_rollup_hdrs=True,
             deny_delete=True,

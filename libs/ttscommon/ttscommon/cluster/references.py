@@ -57,11 +57,11 @@ class References:
         if kept or not await self._bus.objects.has(bucket, key):
             await self._bus.objects.put(bucket, key, data)
 
-    async def forget(self, key: str) -> None:
+    async def forget(self, key: str, *, kept: bool = True) -> None:
         """Remove a stored recording and all that was derived of it; raises BusUnavailable."""
-        await self._bus.objects.delete(subjects.RECORDINGS, key)
-        for derived in await self._bus.kv.all(subjects.DERIVED, f"{key}."):
-            await self._bus.kv.delete(subjects.DERIVED, derived)
+        await self._bus.objects.delete(_recordings(kept=kept), key)
+        for derived in await self._bus.kv.all(_derived(kept=kept), f"{key}."):
+            await self._bus.kv.delete(_derived(kept=kept), derived)
 
     async def derived(self, reference: Reference) -> Arrays:
         """What a talker derived; raises UnknownVoice where nothing is left of it."""

@@ -144,7 +144,8 @@ class GatewayContext:
     @property
     def voices(self) -> VoiceStore:
         """What clients made of recordings."""
-        return VoiceStore(self.services.bus, self.settings.max_voices)
+        services = self.services
+        return VoiceStore(services.bus, self.settings.max_voices, services.recording_bytes)
 
     @property
     def adapters(self) -> AdapterStore:
@@ -159,7 +160,7 @@ class GatewayContext:
     @property
     def sessions(self) -> SessionStore:
         """What clients of the Realtime socket said and heard."""
-        return SessionStore(self.services.bus)
+        return SessionStore(self.services.bus, self.services.session_bytes)
 
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: RequestOptions

@@ -10,6 +10,7 @@ from gateway.admission import REST_S, Admission
 from gateway.audio import Provenance
 from gateway.audio.watermark import BlockGrid, Perth
 from gateway.requests.listeners import Listeners
+from gateway.requests.quota import ByteQuota
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
 from gateway.requests.usage import Usage
@@ -57,6 +58,10 @@ class RequestServices:
     watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
+    session_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(16 << 20, 7200.0))
+    """A quarter of what the bucket holds, for as long as it holds it."""
+    recording_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(128 << 20, 3600.0))
+    """Of recordings that came with requests: an eighth of what a store of the usual size holds."""
 
     def provenance(self, model: str) -> Provenance | None:
         """What the sound of a model says of its origin, unless the operator turned that off."""

@@ -6,6 +6,7 @@ session and read by the next one; the broker numbers records, so of two gateways
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import secrets
@@ -15,13 +16,18 @@ from typing import Any, Final
 import msgspec
 
 from gateway.errors import NotFound
-from gateway.requests.quota import owner_of
+from gateway.requests.quota import OWNER_CHARACTERS, ByteQuota, owner_of
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
+from ttscommon.wire.errors import BadRequest
 
 SECRET_PREFIX: Final = "ek_"
 _ID: Final = re.compile(r"sess_[A-Za-z0-9_-]{22}")
 _SECRET: Final = re.compile(rf"{SECRET_PREFIX}[A-Za-z0-9_-]{{43}}")
+_SECRET_BYTES: Final = 32 - OWNER_CHARACTERS // 2
+# Of a tenant: whoever asks for more loses the oldest, so that others find room.
+MOST_SECRETS: Final = 1000
+MOST_SECRET_BYTES: Final = 16 << 10
 
 
 class RunningResponse(msgspec.Struct, frozen=True):
@@ -61,8 +67,8 @@ class SessionSecret(msgspec.Struct, frozen=True):
 class SessionStore:
     """The sessions of all tenants; every method raises BusUnavailable."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, bus: Bus, quota: ByteQuota) -> None:
+        self._bus, self._quota = bus, quota
 
     async def put(
         self, tenant: str, session_id: str, session: StoredSession, revision: int
@@ -70,7 +76,13 @@ class SessionStore:
         """Store what it is now; returns its revision, or None if another gateway has it."""
         record = msgspec.msgpack.encode(session)
         key = _key(tenant, session_id)
-        return await self._bus.kv.replace(subjects.SESSIONS, key, record, revision)
+        written = await self._bus.kv.replace(subjects.SESSIONS, key, record, revision)
+        if written is None:
+            self._quota.drop(tenant, key)
+            return None
+        for gone in self._quota.add(tenant, key, len(record), written):
+            await self._bus.kv.purge(subjects.SESSIONS, gone.name, gone.revision)
+        return written
 
     async def get(self, tenant: str, session_id: str) -> tuple[StoredSession, int]:
         """A session and its revision; raises NotFound, also for one of another tenant."""
@@ -94,14 +106,25 @@ class SessionStore:
 
     async def forget(self, tenant: str, session_id: str, revision: int) -> None:
         """Its client does not come back; a record of another gateway stays."""
-        await self._bus.kv.purge(subjects.SESSIONS, _key(tenant, session_id), revision)
+        key = _key(tenant, session_id)
+        self._quota.drop(tenant, key)
+        await self._bus.kv.purge(subjects.SESSIONS, key, revision)
 
     async def issue(self, tenant: str, settings: dict[str, Any], seconds: int) -> tuple[str, int]:
-        """A secret that opens sessions for a while, and when it expires (Unix time)."""
-        value = SECRET_PREFIX + secrets.token_urlsafe(32)
+        """A secret that opens sessions for a while, and when it expires (Unix time).
+
+        A tenant has `MOST_SECRETS`: the oldest go. Raises BadRequest for settings that are too big.
+        """
+        owner = owner_of(tenant)
+        token = bytes.fromhex(owner) + secrets.token_bytes(_SECRET_BYTES)
+        value = SECRET_PREFIX + base64.urlsafe_b64encode(token).decode().rstrip("=")
         secret = SessionSecret(tenant, settings, int(time.time()) + seconds)
         record = msgspec.msgpack.encode(secret)
+        if len(record) > MOST_SECRET_BYTES:
+            told = f"a secret's settings have at most {MOST_SECRET_BYTES} bytes"
+            raise BadRequest(told, param="session")
         await self._bus.kv.put(subjects.SESSIONS, _secret_key(value), record)
+        await self._bus.kv.keep_newest(subjects.SESSIONS, f"secret.{owner}.*", MOST_SECRETS)
         return value, secret.expires_unix_s
 
     async def secret(self, value: str | None) -> SessionSecret | None:
@@ -125,8 +148,10 @@ def _key(tenant: str, session_id: str) -> str:
 
 
 def _secret_key(value: str) -> str:
-    """The broker does not learn the secret."""
-    return f"secret.{hashlib.sha256(value.encode()).hexdigest()}"
+    """The broker does not learn the secret. Its first bytes are its owner's."""
+    token = base64.urlsafe_b64decode(value.removeprefix(SECRET_PREFIX) + "=")
+    owner = token[:-_SECRET_BYTES].hex()
+    return f"secret.{owner}.{hashlib.sha256(value.encode()).hexdigest()}"
 
 
 def _unknown() -> NotFound:

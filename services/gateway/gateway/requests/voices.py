@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from gateway.errors import QuotaExceeded, VoiceExists
-from gateway.requests.quota import older, owner_of
+from gateway.requests.quota import ByteQuota, older, owner_of
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.sound.recordings import (
@@ -75,10 +75,13 @@ class NewVoice:
 
 
 class VoiceStore:
-    """The stored voices of all tenants; every method acts for one of them."""
+    """The stored voices of all tenants; every method acts for one of them.
 
-    def __init__(self, bus: Bus, quota: int) -> None:
-        self._bus, self._quota = bus, quota
+    quota: voices that a tenant may keep. passing: bytes of recordings that came with requests.
+    """
+
+    def __init__(self, bus: Bus, quota: int, passing: ByteQuota) -> None:
+        self._bus, self._quota, self._passing = bus, quota, passing
         self._references = References(bus)
 
     async def add(self, tenant: str, new: NewVoice) -> StoredVoice:
@@ -167,6 +170,8 @@ class VoiceStore:
         check_transcript(text, seconds)
         key = await asyncio.to_thread(recording_key, tenant, data)
         await self._references.keep(key, data, kept=False)
+        for gone in self._passing.add(tenant, key, len(data)):
+            await self._references.forget(gone.name, kept=False)
         return Reference(key, "" if alone else text, alone)
 
 

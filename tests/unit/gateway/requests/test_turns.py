@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.stack import LocalStack
 from gateway.requests.options import TurnWish
+from gateway.requests.quota import ByteQuota
 from gateway.requests.turns import DialogueTurns
 from gateway.requests.voices import NewVoice, VoiceStore
 from tests.unit.ttscommon.sound.test_recordings import wav
@@ -25,7 +26,7 @@ SOUND = base64.b64encode(TONE).decode()
 async def turns(broker: LocalStack) -> AsyncIterator[DialogueTurns]:
     bus = await Bus.connect(broker.bus, "turns")
     await bus.ensure()
-    store = VoiceStore(bus, 3)
+    store = VoiceStore(bus, 3, ByteQuota(1 << 20, 3600.0))
     await store.add("acme", NewVoice("anna", wav(2.0), "I agree.", "what Anna said"))
     yield DialogueTurns(store, "acme")
     await bus.close()

@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.stack import LocalStack
 from gateway.errors import QuotaExceeded, VoiceExists
+from gateway.requests.quota import ByteQuota
 from gateway.requests.voices import NewVoice, StoredVoice, VoiceStore
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
@@ -31,6 +32,10 @@ async def bus(broker: LocalStack) -> AsyncIterator[Bus]:
     await connected.close()
 
 
+def store_on(bus: Bus, quota: int = QUOTA, passing: int = 1 << 20) -> VoiceStore:
+    return VoiceStore(bus, quota, ByteQuota(passing, 3600.0))
+
+
 def new(name: str = "anna", data: bytes = TONE, consent: str = "I agree.") -> NewVoice:
     return NewVoice(name, data, consent, "what is said")
 
@@ -48,7 +53,7 @@ class Encoder:
 
 
 async def test_a_voice_is_its_owners_alone(bus: Bus) -> None:
-    store = VoiceStore(bus, QUOTA)
+    store = store_on(bus)
     made = await store.add("acme", new())
     assert made.seconds == pytest.approx(1.5)
     assert [voice.consent for voice in await store.of("acme")] == ["I agree."]
@@ -62,7 +67,7 @@ async def test_a_voice_is_its_owners_alone(bus: Bus) -> None:
 
 
 async def test_names_are_taken_once_and_no_more_are_kept_than_the_quota(bus: Bus) -> None:
-    store = VoiceStore(bus, QUOTA)
+    store = store_on(bus)
     await store.add("acme", new())
     with pytest.raises(VoiceExists):
         await store.add("acme", new(data=wav(2.0)))
@@ -76,7 +81,7 @@ async def test_names_are_taken_once_and_no_more_are_kept_than_the_quota(bus: Bus
 
 
 async def test_without_consent_or_a_recording_nothing_is_kept(bus: Bus) -> None:
-    store = VoiceStore(bus, QUOTA)
+    store = store_on(bus)
     with pytest.raises(BadRequest, match="consent"):
         await store.add("acme", new(consent=" "))
     with pytest.raises(BadRecording):
@@ -85,7 +90,7 @@ async def test_without_consent_or_a_recording_nothing_is_kept(bus: Bus) -> None:
 
 
 async def test_what_is_derived_of_a_recording_is_derived_once_for_all_replicas(bus: Bus) -> None:
-    store, references, encoder = VoiceStore(bus, QUOTA), References(bus), Encoder()
+    store, references, encoder = store_on(bus), References(bus), Encoder()
     asked = (await store.add("acme", new())).reference(x_vector_only=False)
     resolved, first = await references.derive(asked, "r1", encoder)
     again, second = await References(bus).derive(asked, "r1", encoder)
@@ -98,7 +103,7 @@ async def test_what_is_derived_of_a_recording_is_derived_once_for_all_replicas(b
 
 
 async def test_deleting_a_voice_removes_what_was_derived_unless_another_needs_it(bus: Bus) -> None:
-    store, references, encoder = VoiceStore(bus, QUOTA), References(bus), Encoder()
+    store, references, encoder = store_on(bus), References(bus), Encoder()
     asked = (await store.add("acme", new())).reference(x_vector_only=False)
     await store.add("acme", new("twin"))
     theirs = (await store.add("other", new())).reference(x_vector_only=False)
@@ -116,7 +121,7 @@ async def test_deleting_a_voice_removes_what_was_derived_unless_another_needs_it
 
 
 async def test_a_voice_deleted_while_it_is_derived_leaves_nothing(bus: Bus) -> None:
-    store, references = VoiceStore(bus, QUOTA), References(bus)
+    store, references = store_on(bus), References(bus)
     asked = (await store.add("acme", new())).reference(x_vector_only=False)
 
     async def slow(_: bytes) -> Arrays:
@@ -129,7 +134,7 @@ async def test_a_voice_deleted_while_it_is_derived_leaves_nothing(bus: Bus) -> N
 
 
 async def test_a_recording_that_comes_with_a_request_is_kept_apart(bus: Bus) -> None:
-    store, encoder = VoiceStore(bus, QUOTA), Encoder()
+    store, encoder = store_on(bus), Encoder()
     passing = await store.passing("acme", TONE, "text", alone=False)
     assert not passing.kept
     resolved, _ = await References(bus).derive(passing, "r1", encoder)
@@ -139,7 +144,7 @@ async def test_a_recording_that_comes_with_a_request_is_kept_apart(bus: Bus) -> 
 
 
 async def test_a_voice_keeps_its_recording_whatever_happens_to_its_twins(bus: Bus) -> None:
-    stores = [VoiceStore(bus, 100) for _ in range(2)]
+    stores = [store_on(bus, 100) for _ in range(2)]
     for round_ in range(8):
         await stores[0].add("acme", new("first"))
         twin = f"twin-{round_}"
@@ -149,7 +154,7 @@ async def test_a_voice_keeps_its_recording_whatever_happens_to_its_twins(bus: Bu
 
 
 async def test_a_quota_holds_however_many_voices_come_at_once(bus: Bus) -> None:
-    stores = [VoiceStore(bus, QUOTA) for _ in range(4)]
+    stores = [store_on(bus) for _ in range(4)]
     adding = [stores[n % 4].add("acme", new(f"v{n}")) for n in range(12)]
     made = await asyncio.gather(*adding, return_exceptions=True)
     assert sum(not isinstance(one, BaseException) for one in made) == QUOTA
@@ -163,7 +168,7 @@ async def test_a_quota_holds_however_many_voices_come_at_once(bus: Bus) -> None:
 
 
 async def test_more_text_than_a_recording_can_hold_is_refused_with_what_to_change(bus: Bus) -> None:
-    store = VoiceStore(bus, QUOTA)
+    store = store_on(bus)
     long = NewVoice("long", TONE, "I agree.", "word " * 4000)
     with pytest.raises(BadRequest, match=r"at most 100 .* 1\.5 s: send only") as told:
         await store.add("acme", long)
@@ -175,3 +180,18 @@ async def test_more_text_than_a_recording_can_hold_is_refused_with_what_to_chang
     with pytest.raises(BadRequest, match="ref_text"):
         old.reference(x_vector_only=False)
     assert old.reference(x_vector_only=True).x_vector_only
+
+
+async def test_recordings_that_pass_leave_room_for_those_of_other_keys(bus: Bus) -> None:
+    store, references = store_on(bus, passing=100_000), References(bus)
+    others = await store.passing("other", wav(1.5), "", alone=True)
+    passed = [await store.passing("flood", wav(1.5 + n / 10), "", alone=True) for n in range(4)]
+
+    async def encode(data: bytes) -> Arrays:
+        return {"speaker": np.zeros(4, np.float32)}
+
+    for reference in (others, passed[-1]):
+        await references.derive(reference, "revision", encode)
+    for reference in passed[:2]:
+        with pytest.raises(UnknownVoice):
+            await references.derive(reference, "revision", encode)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from nats.js.api import StreamConfig
+from nats.js.api import DiscardPolicy, StreamConfig
 
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.layout import Layout
@@ -74,7 +74,7 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
     logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
     names = ("recordings", "recordings_passing", "book_parts")
     stores = [f"OBJ_antiphon-{name}" for name in names]
-    assert await later.setup.migrate() == [*logs, "KV_antiphon-sessions", *stores]
+    assert await later.setup.migrate() == [*logs, *stores]
     assert await later.setup.inspect() == []
     assert (await stream(later, CODES.stream)).max_bytes == 1 << 27
 
@@ -91,6 +91,19 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
         await bus.verify()
     assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
     assert (await stream(bus, TALKER.stream)).max_msgs == 6 * slots
+    await bus.verify()
+
+
+async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
+    connect: Connect,
+) -> None:
+    bus = await connect()
+    await bus.setup.create()
+    name = "KV_antiphon-sessions"
+    config = (await bus.link.jetstream.stream_info(name)).config
+    config.discard, config.max_bytes = DiscardPolicy.NEW, 1 << 20
+    await bus.link.jetstream.update_stream(config)
+    assert await bus.setup.migrate() == [name]
     await bus.verify()
 
 
