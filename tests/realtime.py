@@ -71,6 +71,18 @@ async def opened(url: str, query: str = "", **options: Any) -> AsyncIterator[Cli
         yield client
 
 
+def spoken_sound(seconds: float, level: float) -> str:
+    """Noise, in base64."""
+    noise = np.random.default_rng(3).standard_normal(int(seconds * 24_000)) * level * 32768
+    return base64.b64encode(noise.astype("<i2").tobytes()).decode()
+
+
+async def append(client: Client, *parts: tuple[float, float]) -> None:
+    for seconds, level in parts:
+        audio = spoken_sound(seconds, level)
+        await client.send("input_audio_buffer.append", audio=audio)
+
+
 def sound(events: list[dict[str, Any]], dtype: str = "<i2") -> Any:
     deltas = [e["delta"] for e in events if e["type"] == "response.output_audio.delta"]
     return np.frombuffer(b"".join(map(base64.b64decode, deltas)), dtype)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 import uvicorn
@@ -20,6 +21,7 @@ from gateway.app import Gateway, create_gateway
 from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
+from tests.waits import PATIENCE_S
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Job, Worker
 from ttscommon.process.metrics import GatewayMetrics, Metrics
@@ -305,6 +307,20 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     await asyncio.gather(reporting, return_exceptions=True)
     await front_bus.close()
     await bus.close()
+
+
+@pytest.fixture
+async def hearing(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """The stage's model answers in words of its own."""
+    accepts = (*MODEL.accepts, "instructions", "max_new_tokens")
+    model = msgspec.structs.replace(MODEL, says=True, accepts=accepts)
+    monkeypatch.setitem(globals(), "MODEL", model)
+    catalogue, bus = stand.gateway.context.catalogue, stand.stage.bus
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await catalogue.model("default")).says:
+            await bus.kv.put(subjects.REPLICAS, bus.worker_id, stand.stage.report().encode())
+            await catalogue.refresh()
+    return stand
 
 
 @pytest.fixture

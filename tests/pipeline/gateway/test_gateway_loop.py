@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import random
 import sys
 import time
 from typing import Any, Final
@@ -50,9 +51,11 @@ def posted(path: str, body: bytes, kind: str = "application/json") -> bytes:
     return head.encode() + body
 
 
-def framed(*messages: bytes, opcode: Opcode = Opcode.TEXT) -> bytes:
+def framed(
+    *messages: bytes, opcode: Opcode = Opcode.TEXT, path: bytes = b"/v1/audio/speech/stream"
+) -> bytes:
     head = (
-        b"GET /v1/audio/speech/stream HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
+        b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
         b"connection: upgrade\r\nsec-websocket-version: 13\r\n"
         b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
@@ -66,6 +69,13 @@ MB: Final = 1 << 20
 END: Final = Frame(Opcode.CLOSE, b"").serialize(mask=True)
 RECORDING: Final = base64.b64encode(wav(29.9, rate=48_000))
 CLONE: Final = b'{"type": "session.config", "ref_audio": "' + RECORDING + b'"}'
+# Nine thousand turns of a tenth of a second.
+TURNS: Final = (
+    b'{"type": "session.update", "session": {"audio": {"input": {"format": {"type": "audio/pcmu"},'
+    b'"turn_detection": {"type": "server_vad", "silence_duration_ms": 20}}}}}'
+)
+NOISY: Final = base64.b64encode((random.Random(5).randbytes(800) + b"\xff" * 800) * 9000)
+APPEND: Final = b'{"type": "input_audio_buffer.append", "audio": "' + NOISY + b'"}'
 
 ATTACKS: Final = {
     "newlines": posted(UPLOAD, b"\r\n" * (13 * MB // 2), FORM),
@@ -108,6 +118,7 @@ ATTACKS: Final = {
     )
     + END,
     "a recording on a socket": framed(CLONE) + END,
+    "turns without end": framed(TURNS, APPEND, path=b"/v1/realtime") + END,
 }
 
 

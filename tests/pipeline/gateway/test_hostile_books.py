@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +13,7 @@ import pytest
 
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
+from tests.probes import probed
 from tests.unit.ttscommon.books.test_apart import SLOW, readers
 from tests.waits import PATIENCE_S
 from ttscommon.process.tasks import stop
@@ -28,29 +26,6 @@ A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
 def settings(tmp_path: Path) -> GatewaySettings:
     """A gateway in which alice and bob have keys of their names."""
     return GatewaySettings(port=0, keys_file=keys_file(tmp_path))
-
-
-@contextlib.asynccontextmanager
-async def probed(stand: Any, attack: str) -> AsyncIterator[None]:
-    """Ask for the gateway's health, and print how long the longest answer took."""
-    worst_s = 0.0
-
-    async def probe() -> None:
-        nonlocal worst_s
-        while True:
-            begun_s = time.monotonic()
-            assert (await stand.http.get("/health")).status_code == 200
-            worst_s = max(worst_s, time.monotonic() - begun_s)
-            await asyncio.sleep(0.02)
-
-    probing = asyncio.create_task(probe())
-    try:
-        yield
-    finally:
-        if probing.done():
-            probing.result()
-        await stop(probing)
-        print(f"\n{attack}: worst probe {1000 * worst_s:.0f} ms")
 
 
 async def send(stand: Any, data: bytes, key: dict[str, str]) -> int:

@@ -6,25 +6,11 @@ import asyncio
 import base64
 from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
 
-from tests.realtime import TEXT, Client, Held, opened, transcript
-from tests.waits import PATIENCE_S
+from tests.realtime import TEXT, Client, Held, append, opened, spoken_sound, transcript
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import SaidText
-
-
-def spoken_sound(seconds: float, level: float) -> str:
-    noise = np.random.default_rng(3).standard_normal(int(seconds * 24_000)) * level * 32768
-    return base64.b64encode(noise.astype("<i2").tobytes()).decode()
-
-
-async def append(client: Client, *parts: tuple[float, float]) -> None:
-    for seconds, level in parts:
-        audio = spoken_sound(seconds, level)
-        await client.send("input_audio_buffer.append", audio=audio)
 
 
 async def test_the_user_interrupts_by_speaking(stand: Any) -> None:
@@ -75,22 +61,6 @@ async def test_a_client_that_finds_turns_itself_commits_them(stand: Any) -> None
         "conversation.item.done",
     ]
     assert wrong["param"] == "audio"
-
-
-@pytest.fixture
-async def hearing(stand: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The stage's model answers in words of its own."""
-    known = type(stand.stage).report.__globals__
-    accepts = (*known["MODEL"].accepts, "instructions", "max_new_tokens")
-    monkeypatch.setitem(
-        known, "MODEL", msgspec.structs.replace(known["MODEL"], says=True, accepts=accepts)
-    )
-    catalogue, bus = stand.gateway.context.catalogue, stand.stage.bus
-    async with asyncio.timeout(PATIENCE_S):
-        while not (await catalogue.model("default")).says:
-            await bus.kv.put(subjects.REPLICAS, bus.worker_id, stand.stage.report().encode())
-            await catalogue.refresh()
-    return stand
 
 
 async def answer(performance: Any) -> None:

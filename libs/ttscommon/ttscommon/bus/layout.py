@@ -56,7 +56,7 @@ BUCKET_BYTES: Final[dict[str, int]] = {
     subjects.SESSIONS: 64 << 20,
     subjects.USAGE: 64 << 20,
 }
-# What passes: when all is taken, the oldest goes, and nobody is refused.
+# Full buckets of these drop their oldest record for a new one, and refuse none.
 _PASSING: Final = frozenset({subjects.SESSIONS})
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {

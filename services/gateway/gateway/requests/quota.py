@@ -1,4 +1,4 @@
-"""How much of the stores a tenant may take: counts of its records, and bytes of what passes."""
+"""Quotas of tenants: counts of records that are kept, bytes of records that pass."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SECRET_PREFIX: Final = "ek_"
 _ID: Final = re.compile(r"sess_[A-Za-z0-9_-]{22}")
 _SECRET: Final = re.compile(rf"{SECRET_PREFIX}[A-Za-z0-9_-]{{43}}")
 _SECRET_BYTES: Final = 32 - OWNER_CHARACTERS // 2
-# Of a tenant: whoever asks for more loses the oldest, so that others find room.
+# Of a tenant; one more replaces the oldest, so that other tenants find room.
 MOST_SECRETS: Final = 1000
 MOST_SECRET_BYTES: Final = 16 << 10
 

@@ -1,0 +1,182 @@
+"""Realtime clients that take what they can: other keys and the gateway's health notice nothing.
+
+`-s` prints the worst probe of the gateway during an attack. Its clients are in the same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from gateway.protocols.realtime.items import MOST_ITEMS
+from gateway.requests import sessions
+from gateway.requests.quota import ByteQuota
+from gateway.settings import GatewaySettings
+from tests.keys import keys_file
+from tests.probes import probed
+from tests.realtime import Client, opened, sound, words
+from tests.waits import PATIENCE_S
+from ttscommon.process.tasks import stop
+from ttscommon.wire import subjects
+
+SECRETS: Final = "/v1/realtime/client_secrets"
+A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
+LONG: Final = {"session": {"type": "realtime", "instructions": "x" * 4000}}
+# A turn of 0.1 s and 0.1 s of silence, in mu-law.
+NOISE: Final = bytes(np.random.default_rng(5).integers(0, 256, 800, np.uint8)) + b"\xff" * 800
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> GatewaySettings:
+    """A gateway in which alice and bob have keys of their names."""
+    return GatewaySettings(port=0, keys_file=keys_file(tmp_path))
+
+
+async def speaks(stand: Any, key: dict[str, str]) -> None:
+    """A client of that key is answered."""
+    async with opened(stand.url, additional_headers=key) as client:
+        await client.say("One, two three.")
+        await client.send("response.create")
+        events = await client.until("response.done")
+        assert events[-1]["response"]["status"] == "completed", events[-1]
+        assert len(sound(events))
+
+
+def session_of(stand: Any, client: Client) -> Any:
+    name = client.events[0]["session"]["id"]
+    return next(one for one in stand.gateway.sessions if one.config["id"] == name)
+
+
+async def swallow(client: Client) -> None:
+    """Read whatever comes."""
+    with contextlib.suppress(ConnectionClosed):
+        async for _ in client.socket:
+            pass
+
+
+async def test_secrets_without_end_leave_other_keys_theirs(
+    stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_SECRETS", 50)
+
+    async def issue(key: dict[str, str], body: Any = LONG) -> str:
+        made = await stand.http.post(SECRETS, headers=key, json=body)
+        assert made.status_code == 200, made.text
+        return str(made.json()["value"])
+
+    async with probed(stand, "200 secrets of 4,000 characters"):
+        bobs = await issue(B)
+        first = await issue(A)
+        for _ in range(10):
+            *_, last = await asyncio.gather(*(issue(A) for _ in range(20)))
+    for value in (bobs, last):
+        async with opened(stand.url, additional_headers=bearer(value)) as client:
+            assert client.events[0]["session"]["instructions"] == "x" * 4000
+    assert await refused(stand, first) == 401
+    huge = {"session": {"type": "realtime", "instructions": "x" * 20_000}}
+    assert (await stand.http.post(SECRETS, headers=A, json=huge)).status_code == 400
+
+
+async def test_a_secret_that_expired_opens_nothing(stand: Any) -> None:
+    value, _ = await stand.gateway.context.sessions.issue("alice", {}, -1)
+    assert await refused(stand, value) == 401
+    assert await refused(stand, "ek_" + "A" * 43) == 401
+
+
+def bearer(value: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {value}"}
+
+
+async def refused(stand: Any, key: str) -> int:
+    with pytest.raises(InvalidStatus) as error:
+        async with opened(stand.url, additional_headers=bearer(key)):
+            pass
+    return int(error.value.response.status_code)
+
+
+async def test_turns_of_noise_without_end_stay_within_their_keys_share(
+    hearing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a recording and an item, and wants an answer."""
+    hearing.stage.script = words
+    services = hearing.gateway.context.services
+    object.__setattr__(services, "recording_bytes", ByteQuota(100_000, 3600.0))
+    objects = hearing.stage.bus.link.jetstream
+    async with (
+        opened(hearing.url, additional_headers=A) as client,
+        probed(hearing, "600 turns of noise"),
+    ):
+        turns = {"type": "server_vad", "silence_duration_ms": 20, "prefix_padding_ms": 0}
+        heard = {"format": {"type": "audio/pcmu"}, "turn_detection": turns}
+        await client.configure(audio={"input": heard})
+        reading = asyncio.create_task(swallow(client))
+        for _ in range(20):
+            audio = base64.b64encode(NOISE * 30).decode()
+            await client.send("input_audio_buffer.append", audio=audio)
+        await speaks(hearing, B)
+        session = session_of(hearing, client)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(session.said.items.items) < MOST_ITEMS:
+                await asyncio.sleep(0.05)
+        await speaks(hearing, B)
+        await stop(reading)
+    assert len(session.said.items.items) <= MOST_ITEMS + 1
+    name = hearing.stage.bus.link.name(subjects.PASSING_RECORDINGS)
+    assert (await objects.stream_info(f"OBJ_{name}")).state.bytes < 300_000
+
+
+async def test_items_without_end_stay_within_bounds(stand: Any) -> None:
+    stand.stage.script = words
+    async with (
+        opened(stand.url, additional_headers=A) as client,
+        probed(stand, "3,000 items of 1,000 characters"),
+    ):
+        reading = asyncio.create_task(swallow(client))
+        for number in range(3000):
+            await client.say("x" * 1000, id=f"item-{number}")
+            if number % 500 == 0:
+                await speaks(stand, B)
+        session = session_of(stand, client)
+        async with asyncio.timeout(PATIENCE_S):
+            while session.said.items.find("item-2999") is None:
+                await asyncio.sleep(0.05)
+        await stop(reading)
+        assert len(session.said.items.items) <= MOST_ITEMS
+    kept = await stand.stage.bus.kv.all(subjects.SESSIONS)
+    assert sum(map(len, kept.values())) < 1 << 20
+
+
+async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: Any) -> None:
+    """Each turn in them is four events that nobody takes."""
+    stand.stage.script = words
+    audio = base64.b64encode(NOISE * (14 << 20 >> 11)).decode()
+    message = json.dumps({"type": "input_audio_buffer.append", "audio": audio})
+    turns = {"type": "server_vad", "silence_duration_ms": 20}
+    heard = {"format": {"type": "audio/pcmu"}, "turn_detection": turns}
+
+    async def attack() -> None:
+        async with opened(stand.url, additional_headers=A, max_queue=1, compression=None) as client:
+            await client.configure(audio={"input": heard})
+            with contextlib.suppress(ConnectionClosed):
+                await client.socket.send(message)
+                await client.socket.send(message)
+                await asyncio.Event().wait()
+
+    attacking = [asyncio.create_task(attack()) for _ in range(6)]
+    try:
+        async with probed(stand, "15 MiB appends on six sockets"):
+            for _ in range(3):
+                await speaks(stand, B)
+    finally:
+        await stop(*attacking)
+    async with asyncio.timeout(PATIENCE_S):
+        while stand.gateway.sessions:
+            await asyncio.sleep(0.05)
