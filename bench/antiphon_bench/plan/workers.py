@@ -204,7 +204,6 @@ class Worker(ABC):
         return Contention(
             self._clock,
             read=lambda: (self._ran_s, self._waited_s),
-            spend=lambda seconds: None,
         )
 
     def _turn(self) -> None:

@@ -15,11 +15,6 @@ _HALF_LIFE_S: Final = 0.15
 _PRIOR_S: Final = 0.002
 # What was measured stands for so long.
 _HOLD_S: Final = 1.0
-# A thread without work works for so long, so often, while others took so much the last time: more
-# than a scheduler grants at once to one that wakes.
-_PROBE_S: Final = 0.012
-_PROBE_EVERY_S: Final = 0.4
-_PROBED: Final = 1.25
 
 Usage = tuple[float, float]
 
@@ -32,22 +27,17 @@ class Contention:
     waits for by itself: a lock, a message. A device takes as long as ever, so what is spent
     `elsewhere` counts as work. Where no such count is to be had it says 1.
 
-    A thread has to work to know it. One that has nothing to do any more, because its requests are
-    refused for what others take, works for a moment now and then until they take it no longer.
+    A thread has to work to know it: of one that has nothing to do nothing is known.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         read: Callable[[], Usage | None] | None = None,
-        spend: Callable[[float], None] | None = None,
     ) -> None:
-        """`read`: seconds for which the thread has run, and for which it has waited to. `spend`
-        has it run for some.
-        """
+        """`read`: seconds for which the thread has run, and for which it has waited to."""
         self._clock = clock
         self._read = read
-        self._spend = spend or _spend
         self._before: Usage | None = None
         self._at_s = clock()
         self._device_s = self._worked_s = self._waited_s = 0.0
@@ -90,24 +80,12 @@ class Contention:
         self._at_s = now
         return waited_s
 
-    def idle(self, *, probe: bool) -> None:
-        """The thread had nothing to do: what it waited for meanwhile says nothing. With `probe` it
-        may work for a moment. From the same thread as `measure`.
+    def idle(self) -> None:
+        """The thread had nothing to do: what it waited for meanwhile says nothing. From the same
+        thread as `measure`.
         """
         self._read = self._read or Schedstat()
-        due = self._clock() - self._at_s >= _PROBE_EVERY_S
-        probing = probe and due and self.factor >= _PROBED
         self._before = self._read()
-        if probing:
-            self._spend(_PROBE_S)
-            self.measure()
-
-
-def _spend(seconds: float) -> None:
-    """Have this thread run for so long, however long that takes."""
-    until_s = time.thread_time() + seconds
-    while time.thread_time() < until_s:
-        pass
 
 
 class Schedstat:

@@ -196,7 +196,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._gauges.room(len(self._slots), self._room.blocks, self._room.kept)
         self._expected, self._yielding = positions(self._slots, self._room.table)
         if not chosen and gained < 0:
-            self._contention.idle(probe=not len(self._slots))
+            self._contention.idle()
             return False
         offline = sum(stream.offline for stream in chosen)
         waited_s = self._contention.measure(counts=not offline)

@@ -192,7 +192,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         self.metrics.active.labels(_STAGE).set(len(self._slots))
         self._states.tell()
         if not (launched or collected):
-            self._contention.idle(probe=not len(self._slots))
+            self._contention.idle()
         return launched or collected
 
     def _schedule(self) -> list[tuple[Stream, Work]]:

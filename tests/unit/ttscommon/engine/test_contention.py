@@ -12,7 +12,6 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = self.ran_s = self.waited_s = 0.0
-        self.share = 1.0  # what a probe gets of the processor
 
     def work(self, seconds: float, share: float) -> None:
         """So much work, on a processor of which the thread gets `share`."""
@@ -30,9 +29,7 @@ def machine() -> Machine:
 
 
 def contention(machine: Machine) -> Contention:
-    made = Contention(
-        lambda: machine.now, machine.read, lambda seconds: machine.work(seconds, machine.share)
-    )
+    made = Contention(lambda: machine.now, machine.read)
     made.measure()
     return made
 
@@ -103,47 +100,16 @@ def test_what_was_is_forgotten_by_a_thread_without_work(machine: Machine) -> Non
     assert found.factor == pytest.approx(1.0, abs=0.01)
 
 
-def idle_for(machine: Machine, found: Contention, seconds: float) -> float:
-    """How long the thread ran while it woke up twice a second without anything to do."""
-    ran_s, until_s = machine.ran_s, machine.now + seconds
-    while machine.now < until_s:
-        machine.now += 0.5
-        machine.waited_s += 0.003  # until it was woken
-        found.idle(probe=True)
-    return machine.ran_s - ran_s
-
-
-def test_a_thread_without_work_knows_that_others_still_take_it(machine: Machine) -> None:
-    found = contention(machine)
-    machine.work(1.0, share=0.125)
-    found.measure()
-    machine.share = 0.125
-    ran_s = idle_for(machine, found, 30.0)
-    assert found.factor == pytest.approx(8.0, rel=0.2)
-    assert ran_s < 0.03 * 30.0
-    machine.share = 1.0
-    idle_for(machine, found, 1.0)
-    assert found.factor == pytest.approx(1.0, abs=0.1)
-
-
-def test_a_thread_without_work_does_nothing_on_a_machine_of_its_own(machine: Machine) -> None:
-    found = contention(machine)
-    machine.work(1.0, share=1.0)
-    found.measure()
-    assert idle_for(machine, found, 30.0) == 0.0
-    machine.work(0.01, share=1.0)
-    found.measure()
-    assert found.factor == pytest.approx(1.0)
-
-
-def test_a_stream_that_may_start_at_any_moment_is_not_probed_for(machine: Machine) -> None:
+def test_a_thread_without_work_does_nothing(machine: Machine) -> None:
     found = contention(machine)
     machine.work(1.0, share=0.125)
     found.measure()
     ran_s = machine.ran_s
     machine.now += 0.5
-    found.idle(probe=False)
+    machine.waited_s += 0.003  # until it was woken
+    found.idle()
     assert machine.ran_s == ran_s
+    assert found.measure() == 0.0
 
 
 def test_without_the_kernels_counts_nothing_is_said() -> None:
