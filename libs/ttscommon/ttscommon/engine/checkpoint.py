@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
 """Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
+CONFIG: Final = "config.json"
 VAE: Final = f"audiovae{TENSORS}"
 """The codec of VoxCPM2, beside its talker."""
 CODEC_FILE: Final = "mimi_name"
@@ -32,14 +33,35 @@ _VOCODER: Final = "vocoder"  # likewise, in voices that `training/` makes
 def read_json(path: Path, form: type[T]) -> T:
     """Parse a JSON file into `form`, a dataclass or any type; raises CheckpointError.
 
-    Keys that `form` does not name are left alone: checkpoints carry much that is not needed.
+    Keys that `form` does not name are left alone: checkpoints carry much that is not needed. A
+    config.json of transformers 5 is read in the names of transformers 4.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=form)
+        content = msgspec.json.decode(path.read_bytes(), type=form if path.name != CONFIG else Any)
+        return content if path.name != CONFIG else msgspec.convert(renamed(content), form)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not as expected: {error}") from error
+
+
+def renamed(config: Any) -> Any:
+    """A config of transformers 5 in the names of transformers 4, which families know."""
+    if not isinstance(config, dict):
+        return config
+    found = {name: renamed(part) for name, part in config.items()}
+    rope = found.get("rope_parameters")
+    if isinstance(rope, dict) and "rope_theta" in rope:
+        old = {"rope_theta": rope["rope_theta"]}
+        if rope.keys() - {"rope_theta", "rope_type"} or rope.get("rope_type", "") != "default":
+            old["rope_scaling"] = {n: v for n, v in rope.items() if n != "rope_theta"}
+        found = {
+            **old,
+            **{name: v for name, v in found.items() if v is not None or name not in old},
+        }
+    if "num_local_experts" in found:
+        found.setdefault("num_experts", found["num_local_experts"])
+    return found
 
 
 def tensor_files(folder: Path, stem: str = "") -> list[Path]:
@@ -48,7 +70,7 @@ def tensor_files(folder: Path, stem: str = "") -> list[Path]:
     stem: what their names begin with; what config.json says, or `model`. Raises CheckpointError,
     also for pickles and for an index that leads out of the folder.
     """
-    stem = stem or _stem(folder / "config.json")
+    stem = stem or _stem(folder / CONFIG)
     index = folder / f"{stem}{TENSORS}.index.json"
     if index.exists():
         return _shards(index)
@@ -149,7 +171,7 @@ def codec_digest(folder: Path) -> str:
 
 def _codec_files(folder: Path) -> list[Path]:
     if not holds_voice(folder):
-        config = folder / "config.json"
+        config = folder / CONFIG
         if config.exists() and CODEC_FILE in read_json(config, dict[str, object]):
             return [config, folder / named_file(config, CODEC_FILE)]
         if (folder / VAE).exists():
@@ -169,6 +191,7 @@ def dump_json(path: Path, content: object) -> None:
 
 __all__ = [
     "CODEC_FILE",
+    "CONFIG",
     "PICKLES",
     "TENSORS",
     "VAE",
@@ -181,6 +204,7 @@ __all__ = [
     "named_file",
     "onnx_files",
     "read_json",
+    "renamed",
     "tensor_files",
     "voice_file",
 ]

@@ -5,9 +5,9 @@ Qwen3-TTS encodes with it, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 
@@ -38,7 +38,6 @@ class MimiSizes:
     head_dim: int | None = None
     norm_eps: float = 1e-5
     rope_theta: float | None = None
-    rope_parameters: dict[str, Any] = field(default_factory=dict)
     sliding_window: int = 250
     codebook_size: int = 2048
     codebook_dim: int = 256
@@ -64,8 +63,8 @@ class MimiSizes:
 
     @property
     def theta(self) -> float:
-        """Of the rotation; newer files name it within `rope_parameters`."""
-        return self.rope_theta or float(self.rope_parameters.get("rope_theta", 10_000.0))
+        """Of the rotation."""
+        return self.rope_theta or 10_000.0
 
     def problems(self) -> list[str]:
         """What no Mimi can have, and kinds of it that are not served."""

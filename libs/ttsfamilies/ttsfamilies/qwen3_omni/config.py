@@ -42,9 +42,7 @@ DEFAULTS: Final = GenerationConfig(
 
 @dataclass(frozen=True)
 class StackSizes:
-    """What backbone and code predictor have alike. Published files have `rope_theta`, files of
-    newer packages `rope_parameters`.
-    """
+    """What backbone and code predictor have alike."""
 
     vocab_size: int
     hidden_size: int
@@ -59,17 +57,15 @@ class StackSizes:
     sliding_window: int | None = None
     rope_theta: float | None = None
     rope_scaling: Mapping[str, Any] | None = None
-    rope_parameters: Mapping[str, Any] | None = None
 
     @property
     def theta(self) -> float:
-        return float(self.rope_theta or (self.rope_parameters or {}).get("rope_theta", 0.0))
+        return float(self.rope_theta or 0.0)
 
     @property
     def sections(self) -> tuple[int, ...]:
         """Pairs of channels that turn by time, height and width."""
-        found = {**(self.rope_scaling or {}), **(self.rope_parameters or {})}
-        return tuple(found.get("mrope_section", ()))
+        return tuple((self.rope_scaling or {}).get("mrope_section", ()))
 
     def shared(self) -> dict[str, Any]:
         """Under the names of Qwen3-TTS's sizes."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class LlamaSizes:
-    """Part of a config.json. Older files name rope_theta, rope_scaling; newer rope_parameters."""
+    """Part of a config.json."""
 
     vocab_size: int
     hidden_size: int
@@ -24,7 +24,6 @@ class LlamaSizes:
     rms_norm_eps: float = 1e-5
     rope_theta: float | None = None
     rope_scaling: Mapping[str, Any] | None = None
-    rope_parameters: Mapping[str, Any] = field(default_factory=dict)
     tie_word_embeddings: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
@@ -35,15 +34,14 @@ class LlamaSizes:
 
     @property
     def theta(self) -> float:
-        """Of the rotation; raises KeyError where no file names it."""
-        if self.rope_theta is not None:
-            return self.rope_theta
-        return float(self.rope_parameters["rope_theta"])
+        """Of the rotation; `problems` says where no file names it."""
+        assert self.rope_theta is not None
+        return self.rope_theta
 
     @property
     def scaling(self) -> Mapping[str, Any]:
         """Of the rotation, empty where there is none."""
-        found = self.rope_scaling or self.rope_parameters
+        found = self.rope_scaling or {}
         plain = found.get("rope_type", found.get("type", "default")) == "default"
         return {} if plain else found
 
@@ -52,7 +50,7 @@ class LlamaSizes:
         found = []
         if self.hidden_act != "silu" or self.attention_bias or self.mlp_bias:
             found.append("other activations and biases are not served")
-        if self.rope_theta is None and "rope_theta" not in self.rope_parameters:
+        if self.rope_theta is None:
             found.append("rope_theta is missing")
         if self.scaling and self.scaling.get("rope_type", self.scaling.get("type")) != "llama3":
             found.append(f"rope_scaling {dict(self.scaling)} is not served")

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 
@@ -48,6 +48,30 @@ class _TokenizerConfig:
     added_tokens_decoder: Mapping[str, _Added]
 
 
+@dataclass(frozen=True)
+class _AddedAs:
+    id: int
+    content: str
+
+
+@dataclass(frozen=True)
+class _Model:
+    """merges: pairs, or two tokens with a space between them."""
+
+    type: str
+    vocab: dict[str, int]
+    merges: tuple[str | tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """tokenizer.json, which holds it all."""
+
+    model: _Model
+    added_tokens: tuple[_AddedAs, ...]
+    pre_tokenizer: Any
+
+
 class Qwen2Tokenizer:
     """Text to ids. Used by any number of threads."""
 
@@ -57,7 +81,11 @@ class Qwen2Tokenizer:
 
     @classmethod
     def load(cls, checkpoint: Path) -> Self:
-        """Read vocab.json, merges.txt and tokenizer_config.json; raises CheckpointError."""
+        """Read vocab.json, merges.txt and tokenizer_config.json, or tokenizer.json, which is all
+        that transformers 5 writes; raises CheckpointError.
+        """
+        if (whole := checkpoint / "tokenizer.json").exists() and not _older(checkpoint):
+            return cls._of_whole(whole)
         vocab = read_json(checkpoint / "vocab.json", dict[str, int])
         config = read_json(checkpoint / "tokenizer_config.json", _TokenizerConfig)
         merges = _merges(checkpoint / "merges.txt")
@@ -65,6 +93,18 @@ class Qwen2Tokenizer:
             raise CheckpointError(f"{checkpoint / 'vocab.json'} has no ids, or negative ones")
         specials = {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
         return cls(_build(vocab, merges, checkpoint), specials)
+
+    @classmethod
+    def _of_whole(cls, path: Path) -> Self:
+        found = read_json(path, _Whole)
+        if found.model.type != "BPE" or _PRE_TOKEN not in _patterns(found.pre_tokenizer):
+            raise CheckpointError(f"{path} divides texts otherwise than Qwen2's tokenizer does")
+        specials = {added.content: added.id for added in found.added_tokens}
+        vocab = {token: i for token, i in found.model.vocab.items() if token not in specials}
+        pairs = [
+            tuple(rule.split(" ")) if isinstance(rule, str) else rule for rule in found.model.merges
+        ]
+        return cls(_build(vocab, [(left, right) for left, right in pairs], path.parent), specials)
 
     @property
     def size(self) -> int:
@@ -139,6 +179,20 @@ def _uncertain_from(text: str) -> int:
     """
     starter = max((i for i, c in enumerate(text) if not unicodedata.combining(c)), default=0)
     return min(starter, len(text.rstrip()))
+
+
+def _older(checkpoint: Path) -> bool:
+    """Whether any of the files is there that transformers 4 wrote."""
+    return any((checkpoint / name).exists() for name in ("vocab.json", "merges.txt"))
+
+
+def _patterns(pre_tokenizer: Any) -> list[str]:
+    """Expressions that a pre-tokenizer of a tokenizer.json divides texts by."""
+    if not isinstance(pre_tokenizer, dict):
+        return []
+    parts = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+    patterns = [part.get("pattern") for part in parts if isinstance(part, dict)]
+    return [str(found.get("Regex")) for found in patterns if isinstance(found, dict)]
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:

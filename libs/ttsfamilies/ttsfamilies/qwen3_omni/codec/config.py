@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
@@ -17,7 +16,7 @@ SAMPLE_RATE: Final = 24_000
 
 @dataclass(frozen=True)
 class WaveformSizes:
-    """code2wav_config. Published files have `rope_theta`, newer ones `rope_parameters`."""
+    """code2wav_config."""
 
     codebook_size: int
     num_quantizers: int
@@ -34,11 +33,10 @@ class WaveformSizes:
     attention_bias: bool = False
     head_dim: int | None = None
     rope_theta: float | None = None
-    rope_parameters: Mapping[str, Any] | None = None
 
     @property
     def theta(self) -> float:
-        return float(self.rope_theta or (self.rope_parameters or {}).get("rope_theta", 0.0))
+        return float(self.rope_theta or 0.0)
 
     @property
     def head_size(self) -> int:

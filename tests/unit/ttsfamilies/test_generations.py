@@ -1,0 +1,104 @@
+"""A folder that today's transformers saved again speaks as the one that was published."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from tests.generations import save_again
+from ttscommon.engine.checkpoint import CheckpointError, renamed
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.cosyvoice import synthetic as cosyvoice
+from ttsfamilies.csm import synthetic as csm
+from ttsfamilies.higgs_audio import synthetic as higgs_audio
+from ttsfamilies.orpheus import synthetic as orpheus
+from ttsfamilies.qwen3_omni import synthetic as qwen3_omni
+from ttsfamilies.qwen3_tts import synthetic as qwen3_tts
+from ttsfamilies.step_audio2 import synthetic as step_audio2
+from ttsfamilies.talkers import load
+
+TEXT = "It's the end of the world, and 3 of you sing: how odd!"
+
+
+def write_qwen3_tts(folder: Path) -> None:
+    qwen3_tts.write_checkpoint(folder, "tiny", "custom_voice", seed=5)
+
+
+def write_cosyvoice(folder: Path) -> None:
+    cosyvoice.write_family(folder, "tiny", "v2", seed=3)
+
+
+WRITTEN: dict[str, Callable[[Path], object]] = {
+    "qwen3_tts": write_qwen3_tts,
+    "qwen3_omni": lambda folder: qwen3_omni.write_checkpoint(folder, seed=3, codebooks=4),
+    "step_audio2": lambda folder: step_audio2.write_checkpoint(folder, seed=3, ending=0.0),
+    "cosyvoice": write_cosyvoice,
+    "csm": lambda folder: csm.write_checkpoint(folder, seed=8, codebooks=4),
+    "orpheus": lambda folder: orpheus.write_checkpoint(folder, seed=3),
+    "higgs_audio": lambda folder: higgs_audio.write_checkpoint(folder, seed=8),
+}
+
+
+def spoken(folder: Path) -> dict[str, Any]:
+    """Frames of TEXT by the talker of a folder."""
+    torch.set_num_threads(1)
+    family = load("m", folder)
+    voice = family.spec.voices[0].id if family.spec.voices else ""
+    request = SpeechRequest("r", "m", voice, TEXT, seed=7, sampling=Sampling(max_new_tokens=12))
+    engine = Engine(family, slots=1, blocks=256, metrics=Metrics())
+    (one,) = synthesise(engine, [request], reference=family.example_reference())
+    assert one.chunks, "or there is nothing to compare"
+    return dict(one.arrays)
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_both_generations_of_a_folder_speak_the_same_frames(family: str, tmp_path: Path) -> None:
+    published = tmp_path / "published"
+    WRITTEN[family](published)
+    saved = Path(shutil.copytree(published, tmp_path / "saved"))
+    save_again(saved)
+    assert not any(saved.rglob("vocab.json"))
+    assert "rope_parameters" in "".join(p.read_text() for p in saved.rglob("config.json"))
+    one, other = spoken(published), spoken(saved)
+    assert one.keys() == other.keys()
+    for name, rows in one.items():
+        np.testing.assert_array_equal(rows, other[name], err_msg=name)
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Path:
+    """A folder with a tokenizer alone, as transformers 5 saves it."""
+    qwen3_tts.write_checkpoint(tmp_path, "tiny", "custom_voice", seed=5)
+    save_again(tmp_path)
+    return tmp_path / "tokenizer.json"
+
+
+def test_a_tokenizer_that_divides_texts_otherwise_is_refused(tokenizer: Path) -> None:
+    content = tokenizer.read_text("utf-8")
+    tokenizer.write_text(content.replace(r"\\p{N}|", r"\\p{N}{1,3}|"), "utf-8")
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json divides texts otherwise"):
+        Qwen2Tokenizer.load(tokenizer.parent)
+
+
+def test_a_rotation_that_is_scaled_keeps_its_scaling() -> None:
+    rope = {"rope_type": "llama3", "factor": 32.0, "rope_theta": 500_000.0}
+    assert renamed({"part": {"rope_parameters": rope}})["part"] == {
+        "rope_parameters": rope,
+        "rope_theta": 500_000.0,
+        "rope_scaling": {"rope_type": "llama3", "factor": 32.0},
+    }
+
+
+def test_a_rotation_that_is_named_as_before_comes_first() -> None:
+    both = {"rope_theta": 1.0, "rope_parameters": {"rope_type": "default", "rope_theta": 2.0}}
+    assert renamed(both)["rope_theta"] == 1.0
