@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from gateway.requests.options import RequestOptions, TurnWish
 from ttscommon.wire import parameters
 from ttscommon.wire.messages import MAX_SPEAKERS, MAX_TEXT_CHARS, MAX_TURNS, Sampling

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from gateway.admission import Grant
-from gateway.requests.patience import Patience, exhausted
+from gateway.requests.record_timeouts import RecordTimeouts, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from ttscommon.bus import AudioReader
@@ -54,14 +54,14 @@ class Waiting:
     async def _left_s(self) -> float:
         services, spec, text = self._services, self._source.spec, self._source.text
         limits = services.admission.text_limits(spec.tenant)
-        patience = Patience(
+        timeouts = RecordTimeouts(
             *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
         )
-        left_s = patience.left_s(time.monotonic())
+        left_s = timeouts.left_s(time.monotonic())
         if spec.offline:  # listeners come first, however long that takes
             left_s += services.tuning.offline_s
         if left_s <= 0:
-            raise await exhausted(patience, services, spec.model.name, self._source.request_id)
+            raise await exhausted(timeouts, services, spec.model.name, self._source.request_id)
         return left_s
 
     def _rest_if_text_pauses(self) -> None:

@@ -18,7 +18,7 @@ from gateway.protocols.native.messages import (
     parse_message,
     rows_of,
 )
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 
 

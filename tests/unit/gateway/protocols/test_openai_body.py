@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.protocols.openai.body import FORMATS, format_named, parse_body
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.protocols.realtime.uploads import restored
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 
 
 class Sifted:

@@ -19,7 +19,7 @@ import structlog
 from ttscommon.bus import Bus, QueuedJob
 from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
-from ttscommon.cluster.reaper.census import holds
+from ttscommon.cluster.reaper.held_jobs import holds
 from ttscommon.cluster.reaper.leftovers import tidy
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning

@@ -15,7 +15,7 @@ import structlog
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease, all_leases, forget
-from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import STAGES
@@ -29,9 +29,9 @@ log_ = structlog.get_logger(__name__)
 class StaleLeases:
     """`check` again and again, while this reaper leads."""
 
-    def __init__(self, bus: Bus, census: Census, tuning: ReaperTuning) -> None:
+    def __init__(self, bus: Bus, held_jobs: HeldJobs, tuning: ReaperTuning) -> None:
         self._bus = bus
-        self._census = census
+        self._held_jobs = held_jobs
         self._tuning = tuning
         self._checked_s = 0.0
         self._expected = True
@@ -58,7 +58,7 @@ class StaleLeases:
 
         Those of jobs that wait, or that a dead worker had, are among them; their jobs are queued.
         """
-        held = self._census.held()
+        held = self._held_jobs.held()
         leases = await all_leases(self._bus)
         return [lease for lease in leases if (lease.stage, lease.request_id) not in held]
 

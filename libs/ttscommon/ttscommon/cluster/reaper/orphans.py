@@ -18,8 +18,8 @@ import structlog
 from ttscommon.bus import Backlog, Bus, QueuedJob
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease
 from ttscommon.cluster.progress import grew
-from ttscommon.cluster.reaper.census import Census, holds
 from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.held_jobs import HeldJobs, holds
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import epoch_of, message_of
@@ -46,9 +46,11 @@ class Sign:
 class Orphans:
     """`check` again and again, while this reaper leads."""
 
-    def __init__(self, bus: Bus, census: Census, handing: HandingOn, tuning: ReaperTuning) -> None:
+    def __init__(
+        self, bus: Bus, held_jobs: HeldJobs, handing: HandingOn, tuning: ReaperTuning
+    ) -> None:
         self._bus = bus
-        self._census = census
+        self._held_jobs = held_jobs
         self._handing = handing
         self._tuning = tuning
         self._signs: dict[tuple[str, int], Sign] = {}
@@ -75,7 +77,7 @@ class Orphans:
         """
         if time.monotonic() - self._listed_s < self._tuning.known_s:
             done = await self._unheld()
-            if self._census.complete and not await self._any_queued(done):
+            if self._held_jobs.complete and not await self._any_queued(done):
                 for job in done:
                     del self._jobs[job]
                 return {}
@@ -98,7 +100,7 @@ class Orphans:
         """Those of the known jobs that no worker holds; asked after the jobs were listed, so that
         a worker that has taken one says so.
         """
-        held = await self._census.take()
+        held = await self._held_jobs.take()
         return [job for job in self._jobs if job not in held]
 
     async def _any_queued(self, jobs: Sequence[tuple[str, str]]) -> bool:
@@ -156,7 +158,7 @@ class Orphans:
 
         Holders alone answer `_has_holder`, so that no answer is a time-out, in which a worker may
         take the job. The worker that the lease names says yes or no; one that is silent is left to
-        the pulse.
+        the detector.
         """
         newest = (await JobLeases.read(self._bus, stage.name, request_id)).newest
         if newest is None:
@@ -194,7 +196,7 @@ class Orphans:
         """
         request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
         counted = known.dead if known is not None else ()
-        dead = self._census.fallen(stage.name) - set(counted)
+        dead = self._held_jobs.fallen(stage.name) - set(counted)
         if not dead or await grew(self._bus, stage.writes, request_id, epoch):
             return
         lease = Lease(dead.pop(), stage.name, request_id, epoch, receipt="")

@@ -1,8 +1,9 @@
 """Hands a dead worker's jobs on within milliseconds; ack_wait is only the backstop.
 
-The election says which reaper works. The pulse says which workers are dead. A dead worker's leases
-are read, once, and its jobs handed on, each by itself, for as long as it takes. Jobs that no worker
-says it holds are found and queued again, and leases of jobs that are done are removed.
+The election says which reaper works. The failure detector says which workers are dead. A dead
+worker's leases are read, once, and its jobs handed on, each by itself, for as long as it takes.
+Jobs that no worker says it holds are found and queued again, and leases of jobs that are done are
+removed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import structlog
 
 from ttscommon.bus import Bus, DisconnectWatch, Incoming
 from ttscommon.cluster.leases import Lease, lease_holders
-from ttscommon.cluster.reaper.census import Census
 from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.election import Election
+from ttscommon.cluster.reaper.failure_detector import FailureDetector, Verdict
 from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.leftovers import StaleLeases
 from ttscommon.cluster.reaper.orphans import Orphans
-from ttscommon.cluster.reaper.pulse import Pulse, Verdict
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
 from ttscommon.process.tasks import stop
@@ -42,11 +43,11 @@ class Reaper:
         self._bus = bus
         self._tuning = tuning
         self._election = Election(bus, tuning)
-        self._pulse = Pulse(bus, tuning)
+        self._detector = FailureDetector(bus, tuning)
         self._handing = HandingOn(bus, self.roster, tuning)
-        self._census = Census(bus, self.roster, tuning)
-        self._orphans = Orphans(bus, self._census, self._handing, tuning)
-        self._leftovers = StaleLeases(bus, self._census, tuning)
+        self._held_jobs = HeldJobs(bus, self.roster, tuning)
+        self._orphans = Orphans(bus, self._held_jobs, self._handing, tuning)
+        self._leftovers = StaleLeases(bus, self._held_jobs, tuning)
         self._has_led = False
         self._listed: dict[str, float] = {}
         self._doubted: set[str] = set()
@@ -60,7 +61,7 @@ class Reaper:
     @property
     def held(self) -> int:
         """Jobs in the hands of workers, as they said last; 0 while another reaper leads."""
-        return len(self._census) if self.leading else 0
+        return len(self._held_jobs) if self.leading else 0
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -84,7 +85,7 @@ class Reaper:
 
     async def check(self, worker_id: str, *, reported: bool = False) -> None:
         """Ping a worker, and hand its jobs on if it is dead."""
-        verdict = await self._pulse.check(worker_id, reported=reported)
+        verdict = await self._detector.check(worker_id, reported=reported)
         if verdict is Verdict.ALIVE:
             self._announced.discard(worker_id)
             self._listed.pop(worker_id, None)
@@ -94,7 +95,7 @@ class Reaper:
                 await self._announce(worker_id)
                 if verdict is Verdict.GONE:
                     self.roster.gone(worker_id)
-        elif (pause_s := self._pulse.doubted_s(worker_id)) is not None:
+        elif (pause_s := self._detector.doubted_s(worker_id)) is not None:
             self._look_again(worker_id, pause_s)
 
     def _look_again(self, worker_id: str, pause_s: float) -> None:
@@ -115,7 +116,7 @@ class Reaper:
             await self._bus.link.send_raw(subjects.gone(worker_id), worker_id.encode())
 
     async def _on_reconnect(self) -> None:
-        self._pulse.came_back()
+        self._detector.came_back()
         self._leftovers.expect()
 
     async def _forever(self, duty: Duty, pause_s: float) -> None:
@@ -142,7 +143,7 @@ class Reaper:
         if not self.leading:
             return
         workers = self.roster.workers()
-        self._pulse.forget_others(workers)
+        self._detector.forget_others(workers)
         self._announced &= workers
         oldest_s = time.monotonic() - self._tuning.listed_s
         self._listed = {w: at_s for w, at_s in self._listed.items() if at_s > oldest_s}
@@ -183,7 +184,7 @@ class Reaper:
         """Once for each death: what it held is read then, and no watch begins before."""
         if worker_id not in self._listed:
             self._listed[worker_id] = time.monotonic()
-            self._census.drop(worker_id)
+            self._held_jobs.drop(worker_id)
             self._in_background(self._hand_all_on(worker_id, why))
 
     async def _hand_all_on(self, worker_id: str, why: Verdict) -> None:

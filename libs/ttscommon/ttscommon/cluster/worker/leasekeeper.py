@@ -10,7 +10,7 @@ import structlog
 from ttscommon.bus import Bus
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.leases import HeldLease, leases_in
-from ttscommon.cluster.worker.absences import Absences
+from ttscommon.cluster.worker.suspensions import Suspensions
 from ttscommon.cluster.worker.tuning import WorkerTuning
 from ttscommon.process.tasks import Chores
 from ttscommon.wire.epochs import is_first
@@ -84,9 +84,9 @@ class LeaseKeeper:
 
     async def watch(self) -> None:
         """Audit whenever this worker was away, and now and then; never ends."""
-        with Absences(self._bus, self._tuning.absence) as absences:
+        with Suspensions(self._bus, self._tuning.absence) as suspensions:
             while True:
-                await absences.next()
+                await suspensions.next()
                 await self.audit()
 
     async def audit(self) -> None:

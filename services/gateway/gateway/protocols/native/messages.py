@@ -23,7 +23,7 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT, IncrementalText
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.pieces import Alphabet, Phones

@@ -20,7 +20,7 @@ from gateway.protocols.fields import (
     Speed,
     WishFields,
 )
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT
 
 # Bare samples in this shape mean 24 kHz: clients have the number built in.

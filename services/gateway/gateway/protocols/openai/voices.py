@@ -11,10 +11,10 @@ from pydantic import Field, ValidationError
 from gateway import errors
 from gateway.protocols.fields import LenientMessage, Recording
 from gateway.protocols.openai.lists import uploaded_card
+from gateway.protocols.shared.bounded_json import Json
 from gateway.protocols.shared.context import Context, chunks, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.forms import read_form
-from gateway.protocols.shared.sifter import Json
 from gateway.requests import NewVoice
 from gateway.requests.options import recording
 from ttscommon.sound.recordings import MOST_BYTES

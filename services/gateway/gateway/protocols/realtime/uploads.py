@@ -12,7 +12,7 @@ import numpy as np
 from gateway.audio import AudioFormat, Pcm
 from gateway.errors import MessageTooBig
 from gateway.protocols.realtime.hearing import decoded
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 
 MOST_BYTES: Final = 15 << 20

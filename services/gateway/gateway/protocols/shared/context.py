@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.books import BookDesk, BookReader, BookShelf
 from gateway.errors import MessageTooBig, WrongContentType
-from gateway.protocols.shared.sifter import Gathering, Json
+from gateway.protocols.shared.bounded_json import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
 from gateway.requests.dropped import dropped
 from gateway.settings import GatewaySettings

@@ -12,9 +12,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from gateway import errors
 from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
 from gateway.protocols.session import M, Session, SessionPhase
+from gateway.protocols.shared.bounded_json import Json, sifted
 from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
-from gateway.protocols.shared.sifter import Json, sifted
 from gateway.protocols.transport import Gone
 from gateway.protocols.utterance import F
 from gateway.requests import GatewayContext, new_request_id

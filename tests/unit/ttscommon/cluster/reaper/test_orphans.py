@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.reaper.census import Census
 from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.orphans import Orphans
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
@@ -26,9 +26,9 @@ class Eyes:
 
     def __init__(self, bus: Bus) -> None:
         self._roster = Roster(bus)
-        self.census = Census(bus, self._roster, QUICK)
+        self.held_jobs = HeldJobs(bus, self._roster, QUICK)
         handing = HandingOn(bus, self._roster, QUICK)
-        self._orphans = Orphans(bus, self.census, handing, QUICK)
+        self._orphans = Orphans(bus, self.held_jobs, handing, QUICK)
         self.looks = 0
 
     async def check(self, times: int) -> None:
@@ -102,7 +102,7 @@ async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
     for deaths in (1, 2, 3):
         await scene.reported(bus, f"talker-{deaths}")
         await eyes.check(1)
-        eyes.census.drop(f"talker-{deaths}")
+        eyes.held_jobs.drop(f"talker-{deaths}")
         await eyes.check(1)
         left = await scene.lease(bus)
         assert (left.held, left.deaths) == (False, deaths)
@@ -116,7 +116,7 @@ async def test_a_job_that_was_lost_while_no_other_worker_died_is_not_blamed_agai
     await scene.claimed(bus)
     await scene.reported(bus, "talker-1")
     await eyes.check(1)
-    eyes.census.drop("talker-1")
+    eyes.held_jobs.drop("talker-1")
     for _ in range(3):
         await eyes.check(2)
         await scene.claimed(bus, queue=False)
@@ -143,7 +143,7 @@ async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent
     await scene.reported(other, scene.worker)
     await scene.claimed(bus)
     await eyes.check(2)
-    silent = True  # whoever is stopped is given up by the pulse, in its own time
+    silent = True  # whoever is stopped is given up by the detector, in its own time
     await eyes.check(3)
     assert not await is_queued(bus)
 

@@ -34,7 +34,7 @@ BOOK: Final = re.compile(rb'"input"\s{0,8}:\s{0,8}"$')
 _LONGEST_NAME: Final = 64
 
 
-class Sifter:
+class BoundedJson:
     """`feed` it everything, then `finish`; afterwards `small` is JSON with names for recordings."""
 
     def __init__(self, large: re.Pattern[bytes] = _RECORDING) -> None:
@@ -129,53 +129,53 @@ class Sifter:
 class Json:
     """A body or a message, small enough to be parsed at once; `restore` gives recordings back."""
 
-    def __init__(self, data: bytes, sifter: Sifter | None = None) -> None:
+    def __init__(self, data: bytes, bounded: BoundedJson | None = None) -> None:
         self.data = data
-        self._sifter = sifter
+        self._bounded = bounded
 
     def restore(self, text: str) -> str:
-        return text if self._sifter is None else self._sifter.restore(text)
+        return text if self._bounded is None else self._bounded.restore(text)
 
     def spelt(self, text: str) -> str:
-        """See Sifter."""
-        return text if self._sifter is None else self._sifter.spelt(text)
+        """See BoundedJson."""
+        return text if self._bounded is None else self._bounded.spelt(text)
 
 
 class Gathering:
-    """A body that comes in chunks: kept whole while it is small, sifted from then on."""
+    """A body that comes in chunks: whole while it is small, then fed to BoundedJson."""
 
     def __init__(self, large: re.Pattern[bytes] = _RECORDING) -> None:
-        """`large`: see Sifter."""
+        """`large`: see BoundedJson."""
         self._large = large
         self._whole = bytearray()
-        self._sifter: Sifter | None = None
+        self._bounded: BoundedJson | None = None
         self._pace = LoopBudget()
 
     async def add(self, chunk: bytes) -> None:
-        """The loop goes round between slices; raises as `Sifter.feed`."""
-        if self._sifter is None and len(self._whole) + len(chunk) <= SMALL_BYTES:
+        """The loop goes round between slices; raises as `BoundedJson.feed`."""
+        if self._bounded is None and len(self._whole) + len(chunk) <= SMALL_BYTES:
             self._whole += chunk
             return
-        if self._sifter is None:
-            self._sifter = Sifter(self._large)
-            await self._sift(self._sifter, bytes(self._whole))
-        await self._sift(self._sifter, chunk)
+        if self._bounded is None:
+            self._bounded = BoundedJson(self._large)
+            await self._feed_all(self._bounded, bytes(self._whole))
+        await self._feed_all(self._bounded, chunk)
 
     def json(self) -> Json:
         """All of it has come."""
-        if self._sifter is None:
+        if self._bounded is None:
             return Json(bytes(self._whole))
-        self._sifter.finish()
-        return Json(self._sifter.small, self._sifter)
+        self._bounded.finish()
+        return Json(self._bounded.small, self._bounded)
 
-    async def _sift(self, sifter: Sifter, data: bytes) -> None:
+    async def _feed_all(self, bounded: BoundedJson, data: bytes) -> None:
         for part in slices(data):
-            sifter.feed(part)
+            bounded.feed(part)
             await self._pace.breathe()
 
 
 async def sifted(data: bytes) -> Json:
-    """What is whole already. Raises as `Sifter.feed`."""
+    """What is whole already. Raises as `BoundedJson.feed`."""
     if len(data) <= SMALL_BYTES:
         return Json(data)
     gathering = Gathering()

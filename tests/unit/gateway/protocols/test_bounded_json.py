@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import MessageTooBig
-from gateway.protocols.shared.sifter import SMALL_BYTES, Sifter, sifted
+from gateway.protocols.shared.bounded_json import SMALL_BYTES, BoundedJson, sifted
 from ttscommon.wire.errors import BadRequest, TextTooLong
 
 _SAMPLE = "QUJD/w==" * 100_000
 
 
-def sift(data: bytes, size: int) -> Sifter:
-    sifter = Sifter()
+def sift(data: bytes, size: int) -> BoundedJson:
+    fed = BoundedJson()
     for start in range(0, len(data), size):
-        sifter.feed(data[start : start + size])
-    sifter.finish()
-    return sifter
+        fed.feed(data[start : start + size])
+    fed.finish()
+    return fed
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Absences of this process: paused, starved of CPU, or cut off from the broker."""
+"""Suspensions of this process: paused, starved of CPU, or cut off from the broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ttscommon.bus import Bus
 from ttscommon.cluster.worker.tuning import AbsenceTuning
 
 
-class Absences:
+class Suspensions:
     """Use as a context manager; `next` waits for the end of one."""
 
     def __init__(self, bus: Bus, tuning: AbsenceTuning) -> None:
@@ -17,7 +17,7 @@ class Absences:
         self._tuning = tuning
         self._returned = asyncio.Event()
 
-    def __enter__(self) -> Absences:
+    def __enter__(self) -> Suspensions:
         self._bus.link.on_reconnect(self._on_reconnect)
         return self
 

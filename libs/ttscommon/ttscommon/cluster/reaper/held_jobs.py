@@ -1,4 +1,4 @@
-"""A census of the jobs that workers report as held; no lease is read for it."""
+"""The jobs that workers report as held; no lease is read for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttscommon.wire.errors import BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.holding import ASKED, Holding
 
 
-class Census:
+class HeldJobs:
     """`take` asks all workers at once. Who does not answer holds what it held, until `drop`.
 
     `complete`: all workers answered the last time, and none was lost before.

@@ -24,7 +24,7 @@ class Verdict(Enum):
     SILENT = auto()
 
 
-class Pulse:
+class FailureDetector:
     """Pings workers and remembers since when each has not answered."""
 
     def __init__(self, bus: Bus, tuning: ReaperTuning) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.reaper.pulse import Pulse, Verdict
+from ttscommon.cluster.reaper.failure_detector import FailureDetector, Verdict
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 
@@ -15,11 +15,11 @@ WORKER = "vocoder-1"
 QUICK = ReaperTuning(ping_s=0.05, late_s=0.05, gone_s=0.05, reunion_s=0.2, silent_s=0.1)
 
 
-async def until(pulse: Pulse, verdict: Verdict) -> list[Verdict]:
+async def until(detector: FailureDetector, verdict: Verdict) -> list[Verdict]:
     """Ping until it is said; returns what was said before."""
     before: list[Verdict] = []
     async with asyncio.timeout(10):
-        while (said := await pulse.check(WORKER)) is not verdict:
+        while (said := await detector.check(WORKER)) is not verdict:
             before.append(said)
     return before
 
@@ -29,23 +29,23 @@ async def test_who_answers_is_alive(bus: Bus) -> None:
         await message.respond(b"")
 
     await bus.link.subscribe(subjects.ping(WORKER), pong)
-    assert await Pulse(bus, QUICK).check(WORKER) is Verdict.ALIVE
+    assert await FailureDetector(bus, QUICK).check(WORKER) is Verdict.ALIVE
 
 
 async def test_who_is_absent_for_a_while_is_gone(bus: Bus) -> None:
-    before = await until(Pulse(bus, QUICK), Verdict.GONE)
+    before = await until(FailureDetector(bus, QUICK), Verdict.GONE)
     assert before[0] is Verdict.DOUBTFUL  # it may be changing brokers
 
 
 async def test_a_reported_disconnect_makes_an_absence_certain(bus: Bus) -> None:
-    assert await Pulse(bus, QUICK).check(WORKER, reported=True) is Verdict.GONE
+    assert await FailureDetector(bus, QUICK).check(WORKER, reported=True) is Verdict.GONE
 
 
 async def test_after_an_outage_of_our_own_the_others_may_take_longer(bus: Bus) -> None:
-    pulse = Pulse(bus, QUICK)
-    pulse.came_back()
-    assert await pulse.check(WORKER, reported=True) is Verdict.DOUBTFUL
-    await until(pulse, Verdict.GONE)
+    detector = FailureDetector(bus, QUICK)
+    detector.came_back()
+    assert await detector.check(WORKER, reported=True) is Verdict.DOUBTFUL
+    await until(detector, Verdict.GONE)
 
 
 async def test_who_is_connected_and_gives_no_answer_is_given_up(bus: Bus) -> None:
@@ -53,7 +53,7 @@ async def test_who_is_connected_and_gives_no_answer_is_given_up(bus: Bus) -> Non
         """Connected, and wedged."""
 
     await bus.link.subscribe(subjects.ping(WORKER), mute)
-    before = await until(Pulse(bus, QUICK), Verdict.SILENT)
+    before = await until(FailureDetector(bus, QUICK), Verdict.SILENT)
     assert before[0] is Verdict.DOUBTFUL
 
 
@@ -63,6 +63,6 @@ async def test_silence_that_was_not_listened_to_does_not_count(bus: Bus) -> None
         time.sleep(0.3)
 
     await bus.link.subscribe(subjects.ping(WORKER), starving)
-    pulse = Pulse(bus, QUICK)
+    detector = FailureDetector(bus, QUICK)
     for _ in range(4):
-        assert await pulse.check(WORKER) is not Verdict.SILENT
+        assert await detector.check(WORKER) is not Verdict.SILENT

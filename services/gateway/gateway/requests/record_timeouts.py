@@ -18,7 +18,7 @@ log_ = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Patience:
+class RecordTimeouts:
     """For the next record of one request. `first`: nothing of it has come yet."""
 
     settings: GatewaySettings
@@ -85,13 +85,13 @@ class Patience:
 
 
 async def exhausted(
-    patience: Patience, services: RequestServices, model: str, request_id: str
+    timeouts: RecordTimeouts, services: RequestServices, model: str, request_id: str
 ) -> AntiphonError:
     """What a request is told whose time is up: Overloaded if no worker was given it, and then it is
     taken out of the queue.
     """
-    error = patience.exhausted()
-    if not patience.first or not isinstance(error, SynthesisTimeout):
+    error = timeouts.exhausted()
+    if not timeouts.first or not isinstance(error, SynthesisTimeout):
         return error
     queue = services.bus.queue
     try:

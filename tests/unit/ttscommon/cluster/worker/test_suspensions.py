@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.worker.absences import Absences
+from ttscommon.cluster.worker.suspensions import Suspensions
 from ttscommon.cluster.worker.tuning import AbsenceTuning
 
 NEVER_S = 3600.0
@@ -25,7 +25,7 @@ async def bus(broker: Any) -> AsyncIterator[Bus]:
 
 async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
     tuning = AbsenceTuning(tick_s=0.01, late_s=0.1, audit_s=NEVER_S)
-    with Absences(bus, tuning) as absences:
+    with Suspensions(bus, tuning) as absences:
         waiting = asyncio.create_task(absences.next())
         await asyncio.sleep(0)
         time.sleep(0.3)  # nothing of this process runs
@@ -34,7 +34,7 @@ async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
 
 async def test_a_process_that_was_cut_off_notices_it(bus: Bus, broker: Any) -> None:
     tuning = AbsenceTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
-    with Absences(bus, tuning) as absences:
+    with Suspensions(bus, tuning) as absences:
         waiting = asyncio.create_task(absences.next())
         broker.children["broker"].kill()
         await asyncio.wait_for(waiting, 20)

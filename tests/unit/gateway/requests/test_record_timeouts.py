@@ -7,7 +7,7 @@ import pytest
 from gateway.admission.keys import TextLimits
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.patience import Patience
+from gateway.requests.record_timeouts import RecordTimeouts
 from gateway.settings import GatewaySettings
 
 SETTINGS = GatewaySettings(
@@ -34,7 +34,7 @@ def typed(characters: int, began_s: float, touched_s: float) -> IncrementalText:
 
 
 def left_s(known: IncrementalText | None, last_s: float, first: bool, now_s: float) -> float:
-    return Patience(SETTINGS, LIMITS, known, last_s, first).left_s(now_s)
+    return RecordTimeouts(SETTINGS, LIMITS, known, last_s, first).left_s(now_s)
 
 
 def test_the_first_sound_is_waited_for_less_long_than_the_next() -> None:
@@ -51,7 +51,7 @@ def test_while_text_is_coming_only_its_writer_is_waited_for() -> None:
 def test_a_text_has_so_long_in_all() -> None:
     steady = typed(1000, 0.0, 890.0)
     assert left_s(steady, 890.0, False, 890.0) == 10.0
-    error = Patience(SETTINGS, LIMITS, steady, 890.0, False).exhausted()
+    error = RecordTimeouts(SETTINGS, LIMITS, steady, 890.0, False).exhausted()
     assert isinstance(error, InputTimeout)
     assert "not complete after 900 s" in error.message
     assert "ANTIPHON_MAX_TEXT_S" in error.message
@@ -63,7 +63,7 @@ def test_a_text_has_to_come_at_a_least_rate_after_its_first_minute(
 ) -> None:
     slow = typed(characters, 0.0, 50.0)
     assert left_s(slow, 50.0, False, 55.0) == ends_s - 55.0
-    error = Patience(SETTINGS, LIMITS, slow, 50.0, False).exhausted()
+    error = RecordTimeouts(SETTINGS, LIMITS, slow, 50.0, False).exhausted()
     assert isinstance(error, InputTooSlow)
     assert f"{characters} characters came in {ends_s:g} s" in error.message
     assert "ANTIPHON_LEAST_CHARACTERS_PER_MINUTE" in error.message
@@ -71,7 +71,7 @@ def test_a_text_has_to_come_at_a_least_rate_after_its_first_minute(
 
 def test_without_a_least_rate_only_pauses_and_the_whole_are_bounded() -> None:
     limits = TextLimits(60.0, 900.0, 0.0)
-    assert Patience(SETTINGS, limits, typed(1, 0.0, 50.0), 0.0, False).left_s(55.0) == 55.0
+    assert RecordTimeouts(SETTINGS, limits, typed(1, 0.0, 50.0), 0.0, False).left_s(55.0) == 55.0
 
 
 def test_text_that_came_late_is_given_its_time_to_be_spoken() -> None:
@@ -91,6 +91,6 @@ def test_text_that_came_late_is_given_its_time_to_be_spoken() -> None:
 def test_the_error_says_who_was_waited_for(
     known: IncrementalText | None, first: bool, kind: type[Exception], words: str
 ) -> None:
-    error = Patience(SETTINGS, LIMITS, known, 0.0, first).exhausted()
+    error = RecordTimeouts(SETTINGS, LIMITS, known, 0.0, first).exhausted()
     assert isinstance(error, kind)
     assert error.message == words
