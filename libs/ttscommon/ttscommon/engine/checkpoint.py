@@ -37,8 +37,10 @@ def read_json(path: Path, form: type[T]) -> T:
     config.json of transformers 5 is read in the names of transformers 4.
     """
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=form if path.name != CONFIG else Any)
-        return content if path.name != CONFIG else msgspec.convert(renamed(content), form)
+        content = path.read_bytes()
+        if path.name == CONFIG:
+            return msgspec.convert(renamed(msgspec.json.decode(content)), form)
+        return msgspec.json.decode(content, type=form)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
