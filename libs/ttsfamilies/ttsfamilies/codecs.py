@@ -33,8 +33,9 @@ def load(
     known ones, or DeviceError.
     """
     from ttscommon.engine.device.device import device_of
+    from ttsfamilies.base.codec.kernels.trials import TRIALS
 
-    where = device_of(device)
+    where = device_of(device, trials=TRIALS)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
     return _loader(codec.home)(name, folder, CodecOptions(windows, where, room, memory_bytes))
 

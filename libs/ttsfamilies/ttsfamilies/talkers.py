@@ -41,8 +41,9 @@ def load(
     DeviceError. torch is imported only for families that use it.
     """
     from ttscommon.engine.device.device import device_of
+    from ttsfamilies.base.kernels.trials import TRIALS
 
-    where = device_of(device, _PRIORITY)
+    where = device_of(device, _PRIORITY, TRIALS)
     folder = find_checkpoint(str(path))
     options = ModelOptions(pads, where, lexicon, codec)
     model = _loader(FAMILIES.of(folder).home)(name, folder, options)

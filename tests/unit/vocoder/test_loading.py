@@ -24,7 +24,7 @@ def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
         write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1)
     else:
         voice_folder(tmp_path)
-    monkeypatch.setattr(devices, "device_of", lambda _: Late())
+    monkeypatch.setattr(devices, "device_of", lambda _, **__: Late())
     loaded = load_codec(
         VocoderSettings(
             model="tiny", voice_dir=tmp_path, device="cuda", batch_streams=2, batch_frames=4,

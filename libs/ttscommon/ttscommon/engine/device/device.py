@@ -7,7 +7,7 @@ the CPU, through the same static buffers, so that a runner's books are tested wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ttscommon.engine.device.recording import alone
 from ttscommon.engine.inflight import DeviceError, reason
-from ttscommon.engine.kernels.trial import kernels_or_twins
+from ttscommon.engine.kernels.trial import Trial, kernels_or_twins, plain_from_now_on
 
 Work = Callable[[], object]
 _WARM_UPS: Final = 2
@@ -63,10 +63,17 @@ class Device(ABC):
         """Make work ready to be submitted again and again; runs it, so its inputs must do no harm.
 
         `work` reads and writes tensors that stay where they are, and nothing on the host. Takes
-        too long to be done while listeners wait. Raises NotRecorded or DeviceError.
+        too long to be done while listeners wait. Where a kernel does not compile for what the work
+        asks of it, its twin is recorded. Raises NotRecorded or DeviceError.
         """
         with alone():
-            return self._record(work)
+            try:
+                return self._record(work)
+            except Exception as error:
+                if not _of_triton(error):
+                    raise
+                plain_from_now_on(reason(error))
+                return self._record(work)
 
     @abstractmethod
     def _record(self, work: Callable[[], Tensor]) -> Recorded:
@@ -198,6 +205,13 @@ class Cuda(Device):
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
 
+def _of_triton(error: Exception) -> bool:
+    """Whether a compiler refused a kernel: nothing was launched. What a driver reports is another
+    matter.
+    """
+    return type(error).__module__.startswith("triton.")
+
+
 def exact_products(exact: bool = True) -> None:
     """Whether products and convolutions of float32 keep all of its bits, in this process."""
     torch.backends.cudnn.allow_tf32 = not exact
@@ -235,14 +249,14 @@ def _device_errors() -> Iterator[None]:
         raise
 
 
-def device_of(name: str, priority: int = 0) -> Device | None:
+def device_of(name: str, priority: int = 0, trials: Sequence[Trial] = ()) -> Device | None:
     """The device of a setting ("cuda", "cuda:1"); None for "cpu", which needs none.
 
-    priority: see Cuda. Raises DeviceError.
+    priority: see Cuda. trials: see kernels_or_twins. Raises DeviceError.
     """
     where = torch.device(name)
     if where.type == "cpu":
         return None
     device = Cuda(where.index or 0, priority)
-    kernels_or_twins(device.where)
+    kernels_or_twins(device.where, trials)
     return device

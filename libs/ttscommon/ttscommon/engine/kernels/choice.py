@@ -7,6 +7,7 @@ computes on a GPU no compiler for processors.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,12 @@ from torch import Tensor
 Version = Literal["auto", "torch", "triton", "numba"]
 
 _version: Version = "auto"
+_own = threading.local()
+
+
+def _chosen() -> Version:
+    version: Version = getattr(_own, "version", _version)
+    return version
 
 
 @cache
@@ -31,9 +38,10 @@ def available() -> bool:
 
 def use_triton(like: Tensor) -> bool:
     """Whether a kernel over `like` is to be Triton's."""
-    if _version == "auto":
+    version = _chosen()
+    if version == "auto":
         return like.is_cuda and available()
-    return _version == "triton"
+    return version == "triton"
 
 
 @cache
@@ -51,7 +59,7 @@ def compiles() -> bool:
 
 def use_numba(like: Tensor) -> bool:
     """Whether a kernel over `like` is to be numba's; those compute float32 and no gradients."""
-    if _version not in ("auto", "numba") or torch.is_grad_enabled():
+    if _chosen() not in ("auto", "numba") or torch.is_grad_enabled():
         return False
     return like.is_cpu and like.dtype == torch.float32 and compiles()
 
@@ -64,10 +72,16 @@ def settle(version: Version) -> None:
 
 @contextmanager
 def only(version: Version) -> Iterator[None]:
-    """Run one version in this process, for tests (in Triton's interpreter) and comparisons."""
-    global _version
-    before, _version = _version, version
+    """Run one version in this thread, for trials, tests (in Triton's interpreter) and comparisons.
+
+    Another stage may compute in this process meanwhile.
+    """
+    before = getattr(_own, "version", None)
+    _own.version = version
     try:
         yield
     finally:
-        _version = before
+        if before is None:
+            del _own.version
+        else:
+            _own.version = before

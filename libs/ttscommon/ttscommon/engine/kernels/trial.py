@@ -1,41 +1,103 @@
-"""A trial before anything is served: where no kernel compiles, their twins compute."""
+"""A trial before anything is served: where kernels fail on this device, their twins compute."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 import torch
+from torch import Tensor
 
 from ttscommon.engine.device.needs import compiling
 from ttscommon.engine.inflight import reason
-from ttscommon.engine.kernels.blocks import swiglu
-from ttscommon.engine.kernels.choice import settle
+from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
+from ttscommon.engine.kernels.choice import only, settle
 
-_CLOSE: Final = 1e-5
+Compute = Callable[[torch.device], Sequence[Tensor]]
 
 log_ = structlog.get_logger(__name__)
 
 
-def kernels_or_twins(where: torch.device) -> bool:
+@dataclass(frozen=True)
+class Trial:
+    """A kernel beside its twin.
+
+    compute: the kernel's results of inputs that are the same each time; plain: the twin's, None
+    where `compute` asks which version is chosen. close: largest difference for a number of 1.
+    """
+
+    name: str
+    compute: Compute
+    plain: Compute | None = None
+    close: float = 1e-5
+
+    def problem(self, where: torch.device) -> str | None:
+        """Why this kernel is not to be trusted on a device; None if it is."""
+        try:
+            with only("torch"):
+                plain = (self.plain or self.compute)(where)
+            with only("triton"):
+                fused = self.compute(where)
+            off = max(map(_off, fused, plain))
+        except Exception as error:  # noqa: BLE001 -- whatever a compiler or a driver raises
+            return f"{self.name}: {reason(error)}"
+        # A difference of NaN is no agreement either.
+        return None if off < self.close else f"{self.name}: {off:.2g} off its twin"
+
+
+def _off(fused: Tensor, plain: Tensor) -> float:
+    a, b = fused.double(), plain.double()
+    return float(((a - b).abs() / b.abs().clamp(min=1)).max())
+
+
+def drawn(where: torch.device, *shape: int, seed: int = 0) -> Tensor:
+    """The same numbers on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(where)
+
+
+def narrow(where: torch.device) -> torch.dtype:
+    """What weights and caches are made of there."""
+    return torch.bfloat16 if where.type == "cuda" else torch.float32
+
+
+def _norm(where: torch.device) -> Sequence[Tensor]:
+    x, added = drawn(where, 2, 3, 2048)
+    return add_norm(x, added, drawn(where, 2048, seed=1), 1e-6)
+
+
+def _swiglu(where: torch.device) -> Sequence[Tensor]:
+    return [swiglu(drawn(where, 3, 2 * 1536))]
+
+
+def _rotation(where: torch.device) -> Sequence[Tensor]:
+    angles, weights = drawn(where, 3, 64), drawn(where, 2, 128, seed=1)
+    rotation = HeadRotation((16, 8, 8), angles.cos(), angles.sin(), *weights)
+    return [rotation.queries(drawn(where, 3, 16, 128))]
+
+
+BLOCKS: Final = (Trial("norm", _norm), Trial("swiglu", _swiglu), Trial("rotation", _rotation))
+
+
+def kernels_or_twins(where: torch.device, trials: Sequence[Trial] = ()) -> bool:
     """Whether kernels compute in this process from now on. If not, the log says why: speech is
     slower then, and is spoken.
     """
-    problems = compiling()
-    if not problems:
-        try:
-            problems = _tried(where)
-        except Exception as error:  # noqa: BLE001 -- whatever a compiler or a driver raises
-            problems = [reason(error)]
+    problems = compiling() or problems_of((*BLOCKS, *trials), where)
     if problems:
-        settle("torch")
-        log_.warning("kernels.plain", why=" ".join(problems), effect="steps take longer")
+        plain_from_now_on(" ".join(problems))
     return not problems
 
 
 @torch.inference_mode()
-def _tried(where: torch.device) -> list[str]:
-    x = torch.linspace(-4.0, 4.0, 128, device=where).view(2, 64)
-    gate, up = x.chunk(2, -1)
-    difference = (swiglu(x) - torch.nn.functional.silu(gate) * up).abs().max()
-    return [] if difference < _CLOSE else [f"a kernel is {difference} off its twin"]
+def problems_of(trials: Sequence[Trial], where: torch.device) -> list[str]:
+    """Of all that fail."""
+    return [problem for trial in trials if (problem := trial.problem(where)) is not None]
+
+
+def plain_from_now_on(why: str) -> None:
+    """Have twins compute in this process, and say so."""
+    settle("torch")
+    log_.warning("kernels.plain", why=why, effect="steps take longer")

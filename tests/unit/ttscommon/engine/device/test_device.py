@@ -59,7 +59,7 @@ def test_the_talkers_work_goes_first_where_stages_share_a_gpu(
         return SimpleNamespace(where=f"cuda:{index}")
 
     monkeypatch.setattr(device, "Cuda", cuda)
-    monkeypatch.setattr(device, "kernels_or_twins", tried.append)
+    monkeypatch.setattr(device, "kernels_or_twins", lambda where, _: tried.append(where))
     device_of("cuda:1")
     device_of("cuda", -1)
     assert made == [(1, 0), (0, -1)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from structlog.testing import capture_logs
 from torch import Tensor
 
+from ttscommon.engine.device.device import Host
 from ttscommon.engine.kernels import blocks_triton, choice, trial
-from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.blocks import swiglu
+
+triton = pytest.importorskip("triton")
 
 CPU = torch.device("cpu")
 
@@ -19,8 +23,8 @@ CPU = torch.device("cpu")
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on a device; what is settled here is no other test's."""
     monkeypatch.setattr(trial, "compiling", list)
-    with only("triton"):
-        yield
+    monkeypatch.setattr(choice, "_version", "triton")
+    return
 
 
 def test_kernels_that_agree_with_their_twins_go_on() -> None:
@@ -39,13 +43,14 @@ def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
         assert not trial.kernels_or_twins(CPU)
     assert not choice.use_triton(torch.zeros(1))
     told = [(line["event"], line["why"]) for line in logs]
-    assert told == [("kernels.plain", "AssertionError()")]
+    assert told == [("kernels.plain", "swiglu: AssertionError()")]
 
 
+@pytest.mark.parametrize("wrong", [0.0, float("nan")])
 def test_a_kernel_that_computes_something_else_is_not_trusted(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:
-    monkeypatch.setattr(blocks_triton, "swiglu", lambda x: x[:, :32] * 0)
+    monkeypatch.setattr(blocks_triton, "swiglu", lambda x: x[:, :1536] * wrong)
     with capture_logs() as logs:
         assert not trial.kernels_or_twins(CPU)
     assert "off its twin" in logs[0]["why"]
@@ -56,3 +61,30 @@ def test_without_a_compiler_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) ->
     with capture_logs() as logs:
         assert not trial.kernels_or_twins(CPU)
     assert logs[0]["why"] == "There is no C compiler."
+
+
+def refuse(self: Any, *_: Any, **__: Any) -> None:
+    raise triton.runtime.errors.OutOfResources(300_000, 232_448, "shared memory")
+
+
+def test_a_kernel_that_fails_for_a_shape_that_is_recorded_leaves_its_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trial of one shape says nothing of the next: the process spoke no more."""
+    from triton.runtime.interpreter import InterpretedFunction
+
+    monkeypatch.setattr(InterpretedFunction, "run", refuse)
+    x = trial.drawn(CPU, 2, 64)
+    with capture_logs() as logs:
+        recorded = Host().record(lambda: swiglu(x))
+    assert torch.equal(recorded.out, swiglu(x))
+    assert [line["event"] for line in logs] == ["kernels.plain"]
+    assert "shared memory" in logs[0]["why"]
+
+
+def test_what_is_no_compilers_fault_ends_a_recording() -> None:
+    def broken() -> Tensor:
+        raise ValueError("of the work itself")
+
+    with pytest.raises(ValueError, match="of the work itself"):
+        Host().record(broken)

@@ -1,0 +1,82 @@
+"""Trials of the talker's kernels, with heads as published models have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.kernels.blocks import HeadRotation
+from ttscommon.engine.kernels.trial import Trial, drawn, narrow
+from ttsfamilies.base.kernels.attention import TILE_QUERIES, attend, decode_tiles, prompt_tiles
+from ttsfamilies.base.kernels.cache import rotate_store
+from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+
+_HEADS: Final = (16, 8, 128)  # of queries, of keys, numbers a head
+_STARTS: Final = (0, 37, 250)
+_BLOCKS: Final = 18  # of each row: more than its positions fill
+_VOCABULARY: Final = 3072
+# Of sums in another order, and of what is rounded to bfloat16.
+_CLOSE: Final = 2e-2
+
+
+def _attention(counts: Sequence[int], where: torch.device) -> list[Tensor]:
+    heads, kv_heads, dim = _HEADS
+    kind, rows = narrow(where), len(_STARTS)
+    keys, values = drawn(where, 2, rows * _BLOCKS * BLOCK_POSITIONS, kv_heads, dim).to(kind)
+    tables = torch.arange(rows * _BLOCKS, dtype=torch.int32, device=where).view(rows, -1)
+    queries, tiles = 1, decode_tiles(torch.tensor(_STARTS, device=where))
+    if max(counts) > 1:
+        told = prompt_tiles(list(_STARTS), list(counts))
+        queries, tiles = TILE_QUERIES, torch.tensor(told, dtype=torch.int32, device=where).view(-1, 4)
+    q = drawn(where, sum(counts), heads, dim, seed=1).to(kind)
+    most = _BLOCKS * BLOCK_POSITIONS
+    return [attend(q, keys, values, tables, tiles, queries=queries, most=most)]
+
+
+def _rotation(where: torch.device, rows: int) -> HeadRotation:
+    heads, kv_heads, dim = _HEADS
+    angles, weights = drawn(where, rows, dim // 2, seed=2), drawn(where, 2, dim, seed=3)
+    return HeadRotation((heads, kv_heads, kv_heads), angles.cos(), angles.sin(), *weights)
+
+
+def _stored(where: torch.device) -> list[Tensor]:
+    heads, kv_heads, dim = _HEADS
+    keys, values = torch.zeros(2, 8, kv_heads, dim, dtype=narrow(where), device=where)
+    product = drawn(where, 3, heads + 2 * kv_heads, dim).to(keys.dtype)
+    places = torch.tensor([5, 0, 2], device=where)
+    return [rotate_store(product, _rotation(where, 3), keys, values, places), keys, values]
+
+
+def _frame(filled: int, new: int, where: torch.device) -> list[Tensor]:
+    heads, kv_heads, dim = _HEADS
+    keys, values = drawn(where, 2, 2, 16, kv_heads, dim)
+    q = drawn(where, 2, new, heads, dim, seed=1)
+    k, v = drawn(where, 2, 2, new, kv_heads, dim, seed=4)
+    return [attend_frame(q, k, v, keys, values, filled, _rotation(where, new)), keys, values]
+
+
+def _drawn_ids(where: torch.device) -> list[Tensor]:
+    """Ids are one or they are not."""
+    rows = torch.arange(8, device=where)
+    told = Settings(
+        torch.full((8,), 0.9, device=where),
+        torch.full((8,), 50, device=where),
+        torch.full((8,), 0.8, device=where),
+    )
+    return list(draw_ids(3 * drawn(where, 8, _VOCABULARY), Noise(rows, rows), 3, told))
+
+
+TRIALS: Final = (
+    Trial("attention", partial(_attention, (1, 1, 1)), close=_CLOSE),
+    Trial("attention of prompts", partial(_attention, (40, 3, 16)), close=_CLOSE),
+    Trial("rotation with store", _stored, close=_CLOSE),
+    Trial("attention within a frame", partial(_frame, 3, 1), close=1e-4),
+    Trial("attention that begins a frame", partial(_frame, 0, 2), close=1e-4),
+    Trial("draws", _drawn_ids),
+)

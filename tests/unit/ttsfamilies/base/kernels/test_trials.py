@@ -1,0 +1,50 @@
+"""The trial before a start finds every kernel that is off its twin, and none that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from ttscommon.engine.kernels.trial import BLOCKS, Trial, problems_of
+from ttsfamilies.base.codec.kernels import behind_triton, ring_triton
+from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
+from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton
+from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
+from ttsfamilies.base.sampling import draw_triton
+
+pytest.importorskip("triton")
+
+CPU = torch.device("cpu")
+ALL = (*BLOCKS, *OF_TALKERS, *OF_CODECS)
+
+
+@pytest.mark.parametrize("trial", ALL, ids=lambda trial: trial.name)
+def test_a_kernel_that_agrees_has_no_problem(trial: Trial) -> None:
+    assert problems_of([trial], CPU) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "trials"),
+    [
+        (attention_triton, "attend", OF_TALKERS[:2]),
+        (cache_triton, "rotate_store", OF_TALKERS[2:3]),
+        (frame_triton, "attend_frame", OF_TALKERS[3:5]),
+        (draw_triton, "sample", OF_TALKERS[5:]),
+        (ring_triton, "attend_ring", OF_CODECS[:1]),
+        (behind_triton, "put_behind", OF_CODECS[1:]),
+    ],
+)
+def test_a_kernel_that_is_off_is_named(
+    module: Any, name: str, trials: tuple[Trial, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = getattr(module, name)
+
+    def wrong(*args: Any, **told: Any) -> Any:
+        found = right(*args, **told)
+        return (found[0] + 1, *found[1:]) if isinstance(found, tuple) else found + 1
+
+    monkeypatch.setattr(module, name, wrong)
+    problems = problems_of(trials, CPU)
+    assert [problem.partition(":")[0] for problem in problems] == [one.name for one in trials]
