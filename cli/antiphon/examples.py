@@ -39,6 +39,7 @@ EXAMPLES: Final = {
     ),
     "doctor": (
         "antiphon doctor",
+        "antiphon doctor --gpu",
         "antiphon doctor --url https://speech.example.org --json",
     ),
     "plan": (

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from antiphon import client, doctor
 from antiphon.app import app
-from antiphon.doctor import Grade
+from antiphon.findings import Finding, Grade
 
 
 def test_this_machine_can_speak() -> None:
@@ -48,3 +48,11 @@ def test_what_is_amiss_is_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> No
     result = CliRunner().invoke(app, ["doctor", "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 1
     assert "✗ disk" in result.output
+
+
+def test_findings_are_read_at_80_columns_and_commands_stay_whole() -> None:
+    long = Finding("kernels", Grade.NOTE, f"{'many words ' * 20}\nantiphon up \\\n  --set a=1")
+    lines = str(long.__rich__()).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].startswith("· kernels    many words")
+    assert lines[-2:] == [" " * 13 + "antiphon up \\", " " * 13 + "  --set a=1"]

@@ -33,7 +33,10 @@ def _attention(counts: Sequence[int], where: torch.device) -> list[Tensor]:
     queries, tiles = 1, decode_tiles(torch.tensor(_STARTS, device=where))
     if max(counts) > 1:
         told = prompt_tiles(list(_STARTS), list(counts))
-        queries, tiles = TILE_QUERIES, torch.tensor(told, dtype=torch.int32, device=where).view(-1, 4)
+        queries, tiles = (
+            TILE_QUERIES,
+            torch.tensor(told, dtype=torch.int32, device=where).view(-1, 4),
+        )
     q = drawn(where, sum(counts), heads, dim, seed=1).to(kind)
     most = _BLOCKS * BLOCK_POSITIONS
     return [attend(q, keys, values, tables, tiles, queries=queries, most=most)]

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import torch
 
+from antiphon_bench.gpu.predicted import STEP_LAUNCHES
 from tests.launches import META, Launches, WithoutValues, counted
 from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import fields, zeros
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
@@ -53,6 +54,10 @@ def test_a_step_launches_no_more_kernels_than_this(rows: int) -> None:
     assert launches.count <= MOST, launches.names.most_common(20)
     assert launches.names["attend_frames"] == 15 * 5
     assert launches.names["clone"] <= 5, "nothing is copied to be contiguous"
+
+
+def test_what_is_predicted_of_a_step_has_its_launches() -> None:
+    assert step(64).count == STEP_LAUNCHES
 
 
 def test_every_shape_that_is_recorded_is_computed_by_kernels() -> None:
