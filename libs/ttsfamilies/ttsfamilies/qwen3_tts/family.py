@@ -7,7 +7,6 @@ scratch. Text that is told one token a step lies in the slot, so that a device g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -144,8 +143,7 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         """The speaker's embedding, speaker [dim], and codes [frames, codebooks]."""
         if self._cloning is None:
             return super().derive(recording)
-        with nullcontext() if self.device is None else self.device.aside():
-            return self._cloning.derive(recording)
+        return self._cloning.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         c = self._net.config.talker_config
