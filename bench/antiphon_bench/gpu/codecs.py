@@ -29,6 +29,11 @@ class Codecs:
     def codec(self) -> Qwen3DeviceCodec:
         return self.subject.codec(min(64, self.rows))
 
+    @cached_property
+    def on_tensor_cores(self) -> Qwen3DeviceCodec:
+        """The same weights."""
+        return self.subject.on_tensor_cores(self.codec, min(64, self.rows))
+
     def for_streams(self, streams: int) -> Qwen3DeviceCodec:
         """One for so many streams at once, recorded as a vocoder's."""
         codec = self.subject.codec(streams, BATCH_FRAMES)
@@ -49,6 +54,11 @@ class Codecs:
             "seconds": seconds(device, self._filled(of.recorded(shape), shape).run, runs),
             "eager_seconds": seconds(device, self._filled(of.eager(shape), shape).run, runs),
         }
+        fast = self._filled(self.on_tensor_cores.launches.recorded(shape), shape)
+        found["tensor_core_seconds"] = seconds(device, fast.run, runs)
+        found["tensor_core_steps_off"] = _steps(
+            self._samples(self.on_tensor_cores, shape), self._samples(self.codec, shape)
+        )
         exact_products(False)
         try:
             eager = self._filled(of.eager(shape), shape).run

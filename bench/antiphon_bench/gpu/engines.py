@@ -17,6 +17,7 @@ from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seco
 from talker.engine.sizing import block_bytes
 from ttscommon.engine.device.device import Work
 from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.few_rows import none_are_few
 from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.lm.depth import Picks
 from ttsfamilies.base.runners.device_runner import DeviceRunner
@@ -144,7 +145,9 @@ class Engines:
 
     @torch.inference_mode()
     def predictor(self, point: Point) -> Point:
-        """The residual codebooks of a frame, recorded, by kernels and by their twins."""
+        """The residual codebooks of a frame, recorded: by kernels, by those and a library's
+        products, and by their twins.
+        """
         batch, net, device = point["batch"], self.family._net, self.subject.device
         dim = net.config.talker_config.hidden_size
         hidden = torch.randn(batch, dim, dtype=net.codec.weight.dtype, device=device.where)
@@ -156,10 +159,14 @@ class Engines:
         settings = Settings(warmth, top_k)
         pick = Picks(settings, settings, noise)
         recorded = device.record(lambda: net.residuals(hidden, first, pick))
+        with none_are_few():
+            apart = device.record(lambda: net.residuals(hidden, first, pick))
         with only("torch"):
             plain = device.record(lambda: net.residuals(hidden, first, pick))
             plain_s = seconds(device, plain.run, self.runs)
-        return {"seconds": seconds(device, recorded.run, self.runs), "plain_seconds": plain_s}
+        apart_s = seconds(device, apart.run, self.runs)
+        took_s = seconds(device, recorded.run, self.runs)
+        return {"seconds": took_s, "apart_seconds": apart_s, "plain_seconds": plain_s}
 
     @torch.inference_mode()
     def codec(self, point: Point) -> Point:

@@ -83,6 +83,11 @@ class Subject:
         room = DeviceLimits(2 * rows, streams=rows, frames=frames)
         return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
 
+    def on_tensor_cores(self, codec: Qwen3DeviceCodec, rows: int) -> Qwen3DeviceCodec:
+        """The same weights, convolved on tensor cores, for `rows` streams."""
+        room, rate = DeviceLimits(2 * rows, streams=rows), codec.spec.sample_rate
+        return Qwen3DeviceCodec("codec", codec._net, rate, self.device, room, tensor_cores=True)
+
     def on_cpu(self, codec: Qwen3DeviceCodec) -> Qwen3DeviceCodec:
         """The same weights on the CPU, through the same static buffers."""
         net = deepcopy(codec._net).to("cpu")

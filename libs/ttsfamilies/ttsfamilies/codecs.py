@@ -25,19 +25,21 @@ def load(
     device: str = "cpu",
     room: DeviceLimits = DeviceLimits(),  # noqa: B008
     memory_bytes: int = CodecOptions.memory_bytes,
+    tensor_cores: bool = False,
 ) -> Codec:
     """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
 
-    windows, room, memory_bytes: see CodecOptions. device: "cpu", "cuda" or "cuda:1". Torch is
-    imported only for families that use it. Raises VoiceError, which for an unknown family lists the
-    known ones, or DeviceError.
+    windows, room, memory_bytes, tensor_cores: see CodecOptions. device: "cpu", "cuda" or "cuda:1".
+    Torch is imported only for families that use it. Raises VoiceError, which for an unknown family
+    lists the known ones, or DeviceError.
     """
     from ttscommon.engine.device.device import device_of
-    from ttsfamilies.base.codec.kernels.trials import TRIALS
+    from ttsfamilies.base.codec.kernels.trials import CONVOLUTION, TRIALS
 
-    where = device_of(device, trials=TRIALS)
+    where = device_of(device, trials=(*TRIALS, CONVOLUTION) if tensor_cores else TRIALS)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
-    return _loader(codec.home)(name, folder, CodecOptions(windows, where, room, memory_bytes))
+    options = CodecOptions(windows, where, room, memory_bytes, tensor_cores)
+    return _loader(codec.home)(name, folder, options)
 
 
 def _loader(home: str) -> _Load:

@@ -85,6 +85,7 @@ def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Cod
             device=settings.device,
             room=settings.room,
             memory_bytes=settings.state_mb << 20,
+            tensor_cores=settings.tensor_cores,
         )
     with startup.part("warm_up"):
         codec.warm_up(_shapes(settings.limits(codec.spec.frame_rate_hz)))

@@ -26,7 +26,8 @@ class VocoderSettings(StageSettings):
     """Streams of one engine step; by default 32 on a GPU."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
     """Streams of a step times the longest slice of it, at most; by default no fewer than twice
-    `step_frames`.
+    `step_frames`. On a GPU 32 frames take a codec about 5 ms, and a step cannot be interrupted:
+    more would delay the talker's.
     """
     step_frames: int = Field(default=16, ge=1, le=4096)
     """Frames of one stream in a step, at most; by default 0.4 s of them where those are more."""
@@ -42,6 +43,10 @@ class VocoderSettings(StageSettings):
     """Memory, in MiB, for what streams of a codec carry that grows with each of them; a stream for
     which there is none is computed again with every stretch. On a GPU all of it is taken at the
     start.
+    """
+    tensor_cores: bool = False
+    """On a GPU, convolve on tensor cores, by three products of TF32 parts that keep what float32
+    does. Of Qwen3-TTS's codec. Off, as no GPU has timed it.
     """
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
     """A request whose codes stay away for so long is given up."""

@@ -17,7 +17,7 @@ from antiphon import doctor_gpu
 from antiphon.app import app
 from antiphon.findings import Finding, Grade
 from tests.late import Late
-from ttscommon.engine.device.device import Host, NotRecorded, Recorded
+from ttscommon.engine.device.device import HostDevice, NotRecorded, Recorded
 from ttscommon.engine.kernels import blocks_triton, choice
 
 pytest.importorskip("triton")
@@ -33,7 +33,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> None:
 measured = partial(doctor_gpu.step, size="tiny", batch=2, runs=1)
 
 
-def found(device: Host) -> dict[str, Finding]:
+def found(device: HostDevice) -> dict[str, Finding]:
     return {one.name: one for one in doctor_gpu.speaking(device, measured)}
 
 
@@ -54,14 +54,14 @@ def test_what_fails_is_named_and_the_step_is_measured_without_it(
     def broken(_: Tensor) -> Tensor:
         raise ValueError("ptxas died")
 
-    class Refusing(Host):
+    class Refusing(HostDevice):
         def _record(self, work: Callable[[], Tensor]) -> Recorded:
             raise NotRecorded("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(blocks_triton, "swiglu", broken)
     told = found(Refusing())
     assert told["kernels"].state is Grade.NOTE
-    assert "1 of 11 fail" in told["kernels"].text
+    assert "1 of 12 fail" in told["kernels"].text
     assert "swiglu: ptxas died" in told["kernels"].text
     assert choice._version == "torch", "as engines do"
     assert "not permitted" in told["graphs"].text
@@ -72,7 +72,7 @@ def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(doctor_gpu, "compiling", lambda: ["There is no C compiler."])
     told = doctor_gpu.compiler()
     assert (told.state, "no C compiler" in told.text) == (Grade.NOTE, True)
-    assert doctor_gpu.kernels(Host()).state is Grade.NOTE
+    assert doctor_gpu.kernels(HostDevice()).state is Grade.NOTE
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ from ttscommon.engine.device.needs import compiling
 from ttscommon.engine.inflight import reason
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import only, settle
+from ttscommon.engine.kernels.few_rows import multiply
+
+# Of bfloat16, in another order.
+_ROUNDED: Final = 2e-2
 
 Compute = Callable[[torch.device], Sequence[Tensor]]
 
@@ -78,7 +82,20 @@ def _rotation(where: torch.device) -> Sequence[Tensor]:
     return [rotation.queries(drawn(where, 3, 16, 128))]
 
 
-BLOCKS: Final = (Trial("norm", _norm), Trial("swiglu", _swiglu), Trial("rotation", _rotation))
+def _few_rows(where: torch.device) -> Sequence[Tensor]:
+    x, added = drawn(where, 2, 3, 1024).to(narrow(where))
+    weight = drawn(where, 2 * 1024, 1024, seed=1).to(x.dtype) / 32
+    norm = drawn(where, 1024, seed=2).abs().to(x.dtype)
+    risen = multiply(x, weight, norm=norm, eps=1e-6, gated=True)
+    return risen, multiply(x, weight[:1024], added=added, dtype=torch.float32)
+
+
+BLOCKS: Final = (
+    Trial("norm", _norm),
+    Trial("swiglu", _swiglu),
+    Trial("rotation", _rotation),
+    Trial("products of few rows", _few_rows, close=_ROUNDED),
+)
 
 
 def kernels_or_twins(where: torch.device, trials: Sequence[Trial] = ()) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import use_triton
+from ttscommon.engine.kernels.few_rows import are_few, multiply
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttscommon.engine.nn.wide import WideLinear
@@ -114,6 +115,11 @@ class Attention(nn.Module):
     def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
         return self.product(x).split(self.shares, -2)
 
+    def normed_product(self, x: Tensor, norm: RMSNorm) -> Tensor:
+        """As `product`, of few rows after a norm."""
+        kind = torch.float32 if self.fp32 else None
+        return _few(x, self.qkv, norm=norm, dtype=kind).unflatten(-1, (-1, self.head_dim))
+
     def finish(self, attended: Tensor) -> Tensor:
         """[..., heads, head_dim] -> [..., dim]."""
         return self.out(_fed(attended.flatten(-2), self.out))
@@ -122,6 +128,31 @@ class Attention(nn.Module):
 def _fed(x: Tensor, layer: nn.Module) -> Tensor:
     """In the type of the layer's weights; a HalfLinear is fed float32."""
     return x.to(layer.weight.dtype) if isinstance(layer, nn.Linear) else x
+
+
+def _few(
+    x: Tensor,
+    layer: nn.Module,
+    *,
+    norm: RMSNorm | None = None,
+    added: Tensor | None = None,
+    scale: nn.Module | None = None,
+    gated: bool = False,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """A linear layer of few rows [..., inputs], and what stands around it; see `multiply`."""
+    assert isinstance(layer, nn.Linear)
+    bias: Tensor | None = layer.bias
+    out = multiply(
+        *(x.flatten(0, -2), layer.weight, bias),
+        norm=None if norm is None else norm.weight,
+        eps=0.0 if norm is None else norm.eps,
+        gated=gated,
+        added=None if added is None else added.flatten(0, -2),
+        factors=None if scale is None else _factors(scale),
+        dtype=dtype,
+    )
+    return out.view(*x.shape[:-1], -1)
 
 
 class SwiGLU(nn.Module):
@@ -211,6 +242,23 @@ class DecoderBlock(nn.Module):
         x, normed = _added_and_normed(x, waiting, self.mlp_norm)
         return x, (self.mlp.fused(normed), _factors(self.mlp_scale))
 
+    def few(
+        self,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        attend: Callable[[Tensor, HeadRotation], Tensor],
+    ) -> Tensor:
+        """As `forward`, of few rows: a kernel a product, with what stands before and behind it."""
+        mlp, first, second = self.mlp, self.attention_norm, self.mlp_norm
+        assert isinstance(mlp, SwiGLU)
+        assert isinstance(first, RMSNorm)
+        assert isinstance(second, RMSNorm)
+        product = self.attention.normed_product(x, first)
+        attended = attend(product, self.attention.rotation(angles)).flatten(-2)
+        x = _few(attended, self.attention.out, added=x, scale=self.attention_scale, dtype=x.dtype)
+        risen = _few(x, mlp.gate_up, norm=second, gated=True)
+        return _few(risen, mlp.down, added=x, scale=self.mlp_scale)
+
 
 def _factors(scale: nn.Module) -> Tensor | None:
     return scale.weight if isinstance(scale, Scale) else None
@@ -257,11 +305,20 @@ class Decoder(nn.Module):
             x = block(x, angles, partial(attend, layer))
         return self.norm(x)
 
+    def _hooked(self) -> bool:
+        """Whether adapters add to products, which a kernel with more than a product hides."""
+        return any(isinstance(m, nn.Linear) and m._forward_hooks for m in self.modules())
+
     def _fused(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """A residual is added where the next norm reads it, in the same kernel."""
         cosines, sines = (a.flatten(0, -2) for a in angles)
         waiting: Waiting = (None, None)
         of_product = _of_product(attend)
+        if are_few(x[..., 0].numel()) and not self._hooked():
+            for layer, block in enumerate(self.blocks):
+                assert isinstance(block, DecoderBlock)
+                x = block.few(x, (cosines, sines), partial(of_product, layer))
+            return _added_and_normed(x, waiting, self.norm)[1]
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, DecoderBlock)
             x, waiting = block.fused(x, waiting, (cosines, sines), partial(of_product, layer))

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 class CodecOptions:
     """windows: frames decoded together and left context, for families that can be windowed; None
     carries exact state. device: None is the CPU. room: of a device. memory_bytes: for states that
-    grow with their streams.
+    grow with their streams. tensor_cores: see VocoderSettings, for families that can.
     """
 
     windows: tuple[int, int] | None = None
     device: Device | None = None
     room: DeviceLimits = field(default_factory=DeviceLimits)
     memory_bytes: int = 4 << 30
+    tensor_cores: bool = False
 
     @property
     def where(self) -> str:

@@ -47,8 +47,11 @@ class Qwen3DeviceCodec(DeviceCodec):
         device: Device,
         room: DeviceLimits,
         windows: Windows | None = None,
+        *,
+        tensor_cores: bool = False,
     ) -> None:
-        self._net, self._windows, self._fused = net, windows, FusedDecoder(net)
+        self._net, self._windows = net, windows
+        self._fused = FusedDecoder(net, tensor_cores=tensor_cores)
         blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         spec = spec_of(name, net, sample_rate, windows)
         super().__init__(spec, device, room, blank, extra=windows.context if windows else 0)
@@ -61,11 +64,13 @@ class Qwen3DeviceCodec(DeviceCodec):
         device: Device,
         room: DeviceLimits,
         windows: Windows | None = None,
+        *,
+        tensor_cores: bool = False,
     ) -> Self:
         """Read the codec's own folder; raises CheckpointError."""
         net = load_decoder(folder, str(device.where))
         rate = load_config(folder).output_sample_rate
-        return cls(name, net, rate, device, room, windows)
+        return cls(name, net, rate, device, room, windows, tensor_cores=tensor_cores)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> DeviceStream:
         del request

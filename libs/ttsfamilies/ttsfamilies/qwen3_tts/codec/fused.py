@@ -10,15 +10,16 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import CausalUpsample1d
 from ttsfamilies.base.codec.causal_dac import ConvNeXtBlock, ResidualUnit, UpsampleBlock
 from ttsfamilies.base.codec.kernels.rows import StateRows, UnsettledSum
-from ttsfamilies.base.codec.kernels.way import FusedTails, Wave
+from ttsfamilies.base.codec.kernels.way import FusedTails, Wave, packed_of
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, SnakeBeta
 
 
 class FusedDecoder:
-    """A CodecDecoder whose weights are where they stay."""
+    """A CodecDecoder whose weights are where they stay. tensor_cores: see VocoderSettings."""
 
-    def __init__(self, net: CodecDecoder) -> None:
+    def __init__(self, net: CodecDecoder, *, tensor_cores: bool = False) -> None:
         self._net = net
+        self._packed = packed_of(net) if tensor_cores else {}
         self._waves: dict[nn.Module, Wave] = {
             module: _wave(module) for module in net.modules() if isinstance(module, SnakeBeta)
         }
@@ -30,7 +31,7 @@ class FusedDecoder:
         a ring, position p at p modulo its size. Returns samples [rows, samples].
         """
         position, keys, values, *tails = state
-        net, way = self._net, FusedTails(iter(tails), rows)
+        net, way = self._net, FusedTails(iter(tails), rows, self._packed)
         first = position.index_select(0, rows.slots).masked_fill(rows.fresh, 0)
         x = way.through(net.before, UnsettledSum(net.quantizer(codes))).settled()
         x = self._transformed(x.transpose(1, 2), first, rows, keys, values).transpose(1, 2)
@@ -66,7 +67,7 @@ class FusedDecoder:
             assert isinstance(unit, ResidualUnit)
             found, base = way.beside(unit.wide, waiting, self._waves[unit.snake1])
             waved = way.waved(found, self._waves[unit.snake2])
-            point = nn.functional.conv1d(waved, unit.point.weight)
+            point = way.convolved(unit.point, waved)
             waiting = UnsettledSum(base.x, base.bias, point, unit.point.bias)
         return waiting
 

@@ -16,4 +16,6 @@ def load(name: str, folder: Path, how: CodecOptions) -> Codec:
     cut = Windows(*how.windows) if how.windows else None
     if how.device is None:
         return Qwen3Codec.load(name, folder, cut)
-    return Qwen3DeviceCodec.load(name, folder, how.device, how.room, cut)
+    return Qwen3DeviceCodec.load(
+        name, folder, how.device, how.room, cut, tensor_cores=how.tensor_cores
+    )

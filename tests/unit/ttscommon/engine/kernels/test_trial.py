@@ -10,7 +10,7 @@ import torch
 from structlog.testing import capture_logs
 from torch import Tensor
 
-from ttscommon.engine.device.device import Host
+from ttscommon.engine.device.device import HostDevice
 from ttscommon.engine.kernels import blocks_triton, choice, trial
 from ttscommon.engine.kernels.blocks import swiglu
 
@@ -76,7 +76,7 @@ def test_a_kernel_that_fails_for_a_shape_that_is_recorded_leaves_its_twin(
     monkeypatch.setattr(InterpretedFunction, "run", refuse)
     x = trial.drawn(CPU, 2, 64)
     with capture_logs() as logs:
-        recorded = Host().record(lambda: swiglu(x))
+        recorded = HostDevice().record(lambda: swiglu(x))
     assert torch.equal(recorded.out, swiglu(x))
     assert [line["event"] for line in logs] == ["kernels.plain"]
     assert "shared memory" in logs[0]["why"]
@@ -87,4 +87,4 @@ def test_what_is_no_compilers_fault_ends_a_recording() -> None:
         raise ValueError("of the work itself")
 
     with pytest.raises(ValueError, match="of the work itself"):
-        Host().record(broken)
+        HostDevice().record(broken)

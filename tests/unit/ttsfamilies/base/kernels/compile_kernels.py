@@ -19,8 +19,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ttscommon.engine.kernels import blocks_triton, experts_triton, lora_triton
-from ttsfamilies.base.codec.kernels import behind_triton, ring_triton
+from ttscommon.engine.kernels import (
+    blocks_triton,
+    experts_triton,
+    few_rows_triton,
+    lora_triton,
+)
+from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
 from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton
 from ttsfamilies.base.sampling import draw_triton
 
@@ -108,6 +113,10 @@ _RING: Final = {
     "scale": "fp32",
     **dict.fromkeys(("slot_stride", "k_row", "k_step", "v_row", "v_step"), "i32"),
 }
+_CONVOLVE: Final = {
+    **dict.fromkeys(("x", "weight", "out"), "*fp32"),
+    **dict.fromkeys(("columns", "steps", "length", "dilation"), "i32"),
+}
 _DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
 _UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
 _TILES: Final = dict.fromkeys(("tile_expert", "tile_first", "tile_stop"), "*i32")
@@ -119,10 +128,31 @@ _RISE: Final = {
 _FALL: Final = {**dict.fromkeys(("inner", "down", "out"), "*bf16"), "order": "*i64", **_TILES}
 # Of Qwen3-Omni's talker.
 _OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS": 64}
+_FEW: Final = {
+    **dict.fromkeys(("x", "weight", "bias", "norm", "added", "factors", "out"), "*bf16"),
+    "rows": "i32",
+    "eps": "fp32",
+}
+
+
+def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[str, Any]:
+    switches = ("HAS_BIAS", "HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "GATED")
+    sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "ROWS": rows, "COLUMNS": columns, "BLOCK": 128}
+    return {**sizes, "PRECISION": None, **{name: name in has for name in switches}}
+
+
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
+_CONVOLUTION: Final = {
+    "INPUTS": 768,
+    "OUTPUTS": 768,
+    "TAPS": 7,
+    "INPUTS_BLOCK": 32,
+    "OUTPUTS_BLOCK": 64,
+    "STEPS_BLOCK": 64,
+}
 _CODEC: Final = {"HEADS": 16, "KV_HEADS": 16, "DIM": 64, "DIM_BLOCK": 64, "GROUP": 1}
 _QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
 _FISH: Final = {**_QWEN, "HEADS": 32}
@@ -168,6 +198,7 @@ CASES: Final = (
         *("ring", ring_triton.attend_rings, _RING),
         {**_CODEC, "STEPS": 16, "STEPS_BLOCK": 16, "RING": 71, "RING_BLOCK": 32},
     ),
+    ("convolution", convolve_triton.convolve_steps, _CONVOLVE, _CONVOLUTION),
     ("store", cache_triton.store_rows, _STORE, {"WIDTH": 1024, "BLOCK": 1024}),
     ("move", cache_triton.move_rows, _MOVE, {"WIDTH": 1024, "BLOCK": 1024}),
     (
@@ -193,6 +224,27 @@ CASES: Final = (
         {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
     ),
     *(
+        (
+            *(f"{rows} rows, norm and product", few_rows_triton.multiply_rows),
+            *({**_FEW, "out": "*fp32"}, _few(rows, 1024, 4096, 32, "HAS_NORM")),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
+        (
+            *(f"{rows} rows, product and residual", few_rows_triton.multiply_rows, _FEW),
+            _few(rows, 6144, 2048, 16, "HAS_ADDED", "HAS_FACTORS", "HAS_BIAS"),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
+        (
+            *(f"{rows} rows, norm and gate", few_rows_triton.multiply_rows, _FEW),
+            _few(rows, 2048, 6144, 32, "HAS_NORM", "GATED"),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
         (f"adapters {part}, {kind}", kernel, {**told, **dict.fromkeys(halves, kind)}, sizes)
         for kind in ("*bf16", "*fp32")
         for part, kernel, told, halves, sizes in (
@@ -205,7 +257,7 @@ CASES: Final = (
 
 
 # Of kernels that their callers give other warps or stages than there are by default.
-_OPTIONS: Final = {"sample": {"num_warps": 8}}
+_OPTIONS: Final = {"sample": {"num_warps": 8}, "convolution": {"num_stages": 2}}
 # What a launch finds of pointers, and Triton then knows: memory is handed out so.
 _ALIGNED: Final = [["tt.divisibility", 16]]
 _TOOLS: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -231,7 +283,12 @@ def main(target: int, names: list[str]) -> None:
         pointers = [n for n, kind in enumerate(ordered.values()) if kind[0] == "*"]
         attributes = {(place,): _ALIGNED for place in pointers}
         source = ASTSource(kernel, ordered, constants, attributes)
-        compiled = triton.compile(source, device, _OPTIONS.get(name))
+        few = kernel is few_rows_triton.multiply_rows
+        options = _OPTIONS.get(name)
+        if few:
+            warps = 8 if constants["ROWS"] == 64 else 4
+            options = {"num_warps": warps, "num_stages": 3}
+        compiled = triton.compile(source, device, options)
         own = spilled(compiled.asm["cubin"])
         print(f"{name} {compiled.metadata.shared} {own}", flush=True)
 

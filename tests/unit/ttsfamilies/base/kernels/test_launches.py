@@ -20,7 +20,7 @@ from ttsfamilies.qwen3_tts.synthetic.sizes import PUBLISHED_TEXT_VOCABULARY, mod
 
 pytest.importorskip("triton")
 
-MOST = 1100
+MOST = 800
 
 
 def published() -> Qwen3Tts:

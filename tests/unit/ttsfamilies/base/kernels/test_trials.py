@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from ttscommon.engine.kernels.trial import BLOCKS, Trial, problems_of
-from ttsfamilies.base.codec.kernels import behind_triton, ring_triton
+from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
+from ttsfamilies.base.codec.kernels.trials import CONVOLUTION
 from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
 from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton
 from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
@@ -17,7 +18,7 @@ from ttsfamilies.base.sampling import draw_triton
 pytest.importorskip("triton")
 
 CPU = torch.device("cpu")
-ALL = (*BLOCKS, *OF_TALKERS, *OF_CODECS)
+ALL = (*BLOCKS, *OF_TALKERS, *OF_CODECS, CONVOLUTION)
 
 
 @pytest.mark.parametrize("trial", ALL, ids=lambda trial: trial.name)
@@ -34,6 +35,7 @@ def test_a_kernel_that_agrees_has_no_problem(trial: Trial) -> None:
         (draw_triton, "sample", OF_TALKERS[5:]),
         (ring_triton, "attend_ring", OF_CODECS[:1]),
         (behind_triton, "put_behind", OF_CODECS[1:]),
+        (convolve_triton, "convolve", (CONVOLUTION,)),
     ],
 )
 def test_a_kernel_that_is_off_is_named(

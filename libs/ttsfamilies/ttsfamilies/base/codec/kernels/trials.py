@@ -67,6 +67,20 @@ def _behind_twin(where: torch.device) -> Sequence[Tensor]:
     return out, summed, waved[:, :, -_TAIL:].flip(0)
 
 
+def _convolution(where: torch.device) -> Sequence[Tensor]:
+    from ttsfamilies.base.codec.kernels.convolve_triton import convolve
+
+    x, weight = drawn(where, 2, 96, 60), drawn(where, 96, 96, 7, seed=1) / 26
+    return [convolve(x, weight.permute(2, 0, 1).contiguous(), 9)]
+
+
+def _convolution_twin(where: torch.device) -> Sequence[Tensor]:
+    x, weight = drawn(where, 2, 96, 60), drawn(where, 96, 96, 7, seed=1) / 26
+    return [torch.nn.functional.conv1d(x, weight, dilation=9)]
+
+
+# Of those who ask for it.
+CONVOLUTION: Final = Trial("convolution", _convolution, _convolution_twin, close=1e-4)
 TRIALS: Final = (
     Trial("the codec's attention", _ring, _ring_twin, close=1e-4),
     Trial("the codec's tails and Snakes", _behind, _behind_twin, close=1e-4),

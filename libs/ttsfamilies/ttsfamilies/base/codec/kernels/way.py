@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn
 
@@ -17,11 +17,15 @@ Wave = tuple[Tensor, Tensor]
 class FusedTails:
     """Hands each convolution its input behind its tail; biases are left to what reads on.
 
-    tails: [states + 1, channels, tail] of every convolution in the order of the way.
+    tails: [states + 1, channels, tail] of every convolution in the order of the way. packed: see
+    `packed_of`; what is not in it is the library's.
     """
 
-    def __init__(self, tails: Iterator[Tensor], rows: StateRows) -> None:
+    def __init__(
+        self, tails: Iterator[Tensor], rows: StateRows, packed: Mapping[nn.Module, Tensor]
+    ) -> None:
         self._tails, self._rows, self._rate = tails, rows, 1
+        self._packed = packed
 
     def through(
         self, convolution: Convolution, x: UnsettledSum, wave: Wave | None = None
@@ -42,6 +46,15 @@ class FusedTails:
 
         return put_behind(x, None, self._rows, self._rate, wave)[0]
 
+    def convolved(self, convolution: nn.Conv1d, x: Tensor) -> Tensor:
+        """What a convolution makes of all that it reads, without its bias."""
+        if (weight := self._packed.get(convolution)) is not None:
+            from ttsfamilies.base.codec.kernels.convolve_triton import convolve
+
+            return convolve(x, weight, convolution.dilation[0])
+        told = convolution.dilation, convolution.groups
+        return nn.functional.conv1d(x, convolution.weight, None, 1, 0, *told)
+
     def _passed(
         self, convolution: Convolution, x: UnsettledSum, wave: Wave | None, *, keep: bool
     ) -> tuple[UnsettledSum, Tensor]:
@@ -58,8 +71,14 @@ class FusedTails:
             found = found[..., size * rate : (size + steps) * rate]
             self._rate *= rate
         else:
-            found = nn.functional.conv1d(
-                *(fed, convolution.weight, None, 1, 0),
-                *(convolution.dilation, convolution.groups),
-            )
+            found = self.convolved(convolution, fed)
         return UnsettledSum(found, convolution.bias), summed
+
+
+def packed_of(net: nn.Module) -> dict[nn.Module, Tensor]:
+    """Weights [taps, outputs, inputs] of the convolutions that `convolve_triton` is for."""
+    return {
+        module: module.weight.permute(2, 0, 1).contiguous()
+        for module in net.modules()
+        if isinstance(module, nn.Conv1d) and module.groups == 1 and len(module.weight) > 1
+    }

@@ -40,9 +40,11 @@ def codes(g: torch.Generator, rows: int, steps: int) -> Tensor:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tensor_cores", [False, True])
 @torch.inference_mode()
-def test_streams_go_on_from_states_that_stay_where_they_are() -> None:
-    fused, exact = FusedDecoder(net(torch.float32)), net(torch.float64)
+def test_streams_go_on_from_states_that_stay_where_they_are(tensor_cores: bool) -> None:
+    fused = FusedDecoder(net(torch.float32), tensor_cores=tensor_cores)
+    exact = net(torch.float64)
     exact.quantizer.freeze()
     blank = {name: x[0] for name, x in net(torch.float32).new_state().named().items()}
     resident = Resident(blank, STATES, torch.device("cpu"))
