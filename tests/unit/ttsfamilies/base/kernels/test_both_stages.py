@@ -33,7 +33,7 @@ def started(folder: Path, device: str) -> tuple[Arrays, Samples]:
     engine = loading.build_engine(
         TalkerSettings(
             model="m", voice_dir=folder, device=device, slots=1, batch_streams=1,
-            batch_positions=16, kv_blocks=6,
+            batch_positions=16, kv_blocks=64,
         ),
         Metrics(),
     )  # fmt: skip
