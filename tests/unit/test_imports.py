@@ -177,7 +177,9 @@ def test_torch_enters_ttscommon_only_where_engines_are() -> None:
 
 
 def test_torch_never_enters_the_command_line() -> None:
-    assert not drags_in_torch(modules("antiphon", PACKAGES["antiphon"]))
+    """But for what has a GPU compute, which no other module imports before it is asked to."""
+    names = modules("antiphon", PACKAGES["antiphon"])
+    assert not drags_in_torch([name for name in names if name != "antiphon.doctor_gpu"])
 
 
 @pytest.mark.parametrize(
