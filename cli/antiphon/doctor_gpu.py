@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -81,11 +81,10 @@ def software() -> Finding:
 
 
 def _triton() -> str | None:
-    if find_spec("triton") is None:
+    try:
+        return version("triton")
+    except PackageNotFoundError:
         return None
-    import triton
-
-    return str(triton.__version__)
 
 
 def _title() -> str:
