@@ -39,7 +39,7 @@ def read_json(path: Path, form: type[T]) -> T:
     try:
         content = path.read_bytes()
         if path.name == CONFIG:
-            return msgspec.convert(renamed(msgspec.json.decode(content)), form)
+            return msgspec.convert(renamed(msgspec.json.decode(content)), form, str_keys=True)
         return msgspec.json.decode(content, type=form)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
@@ -54,13 +54,11 @@ def renamed(config: Any) -> Any:
     found = {name: renamed(part) for name, part in config.items()}
     rope = found.get("rope_parameters")
     if isinstance(rope, dict) and "rope_theta" in rope:
-        old = {"rope_theta": rope["rope_theta"]}
-        if rope.keys() - {"rope_theta", "rope_type"} or rope.get("rope_type", "") != "default":
-            old["rope_scaling"] = {n: v for n, v in rope.items() if n != "rope_theta"}
-        found = {
-            **old,
-            **{name: v for name, v in found.items() if v is not None or name not in old},
-        }
+        scaling = {name: value for name, value in rope.items() if name != "rope_theta"}
+        old = {"rope_theta": rope["rope_theta"], "rope_scaling": scaling}
+        if scaling == {"rope_type": "default"}:
+            del old["rope_scaling"]
+        found |= {name: value for name, value in old.items() if found.get(name) is None}
     if "num_local_experts" in found:
         found.setdefault("num_experts", found["num_local_experts"])
     return found
