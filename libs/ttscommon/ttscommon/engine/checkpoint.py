@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ttscommon.engine.foreign import foreign
 from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, download, refusal
 from ttscommon.engine.voice import sha256_of
 
@@ -78,9 +79,10 @@ def tensor_files(folder: Path, stem: str = "") -> list[Path]:
     if whole.exists():
         return [whole]
     pickles = sorted(path.name for path in folder.glob("*") if path.suffix in PICKLES)
-    if pickles:
+    said = foreign(folder)
+    if pickles and not said.startswith(str(folder / pickles[0])):
         raise CheckpointError(refusal(str(folder / pickles[0]), str(folder)))
-    raise CheckpointError(f"{folder} has neither {whole.name} nor {index.name}")
+    raise CheckpointError(said or f"{folder} has neither {whole.name} nor {index.name}")
 
 
 def _stem(config: Path) -> str:
@@ -129,7 +131,8 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     hub = HubName.parse(name)
     if hub is None:
         raise CheckpointError(
-            f"{name} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
+            foreign(folder)
+            or f"{name} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
         )
     return download(hub, pickles=pickles)
 
@@ -184,6 +187,14 @@ def _codec_files(folder: Path) -> list[Path]:
     return [voice, voice.with_name(f"{voice.name}.json")]
 
 
+def missing(error: ImportError) -> CheckpointError:
+    """What to say of a package that a checkpoint needs and that is not installed."""
+    return CheckpointError(
+        f"{error.name} is not installed: `pip install 'antiphon[families]'` brings all that"
+        " published checkpoints need"
+    )
+
+
 def dump_json(path: Path, content: object) -> None:
     """Write JSON as checkpoints have it."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -201,6 +212,7 @@ __all__ = [
     "dump_json",
     "find_checkpoint",
     "holds_voice",
+    "missing",
     "named_file",
     "onnx_files",
     "read_json",

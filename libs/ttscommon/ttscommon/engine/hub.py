@@ -96,7 +96,8 @@ def _failures(hub: HubName) -> Iterator[Any]:
         import huggingface_hub
     except ImportError as error:
         raise CheckpointError(
-            f"{hub} is no folder, and hub names need the extra antiphon-talker[checkpoints]"
+            f"{hub} is no folder, and names on the hub need `pip install 'antiphon[families]'`:"
+            f" {error.name} is not installed"
         ) from error
     try:
         yield huggingface_hub

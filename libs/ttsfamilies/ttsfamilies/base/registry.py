@@ -15,6 +15,7 @@ from ttscommon.engine.checkpoint import (
     tensor_files,
     voice_file,
 )
+from ttscommon.engine.foreign import foreign, pointer
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 
 _CONFIG: Final = "config.json"
@@ -43,8 +44,21 @@ class Registry:
         for family in self._families:
             if family.fits(signs):
                 return family
+        if said := self._codec_alone(signs, folder) or foreign(folder):
+            raise CheckpointError(said)
         known = ", ".join(family.title for family in self._families)
         raise CheckpointError(f"{folder} is of no known family ({_said(signs)}); known: {known}")
+
+    def _codec_alone(self, signs: Signs, folder: Path) -> str:
+        """What to say of a codec that was given for a talker; empty for what is none."""
+        for codec in self.codecs.values():
+            if codec.fits(signs):
+                whose = [family.title for family in self._families if family.codec == codec]
+                return (
+                    f"{folder} is {codec.title}, a codec, which speaks no text: give the folder of"
+                    f" {' or '.join(whose)}, and this one with codec="
+                )
+        return ""
 
     def codec_of(self, folder: Path) -> tuple[CodecFacts, Path]:
         """The codec that a folder is or holds, and the folder of its own files.
@@ -85,6 +99,8 @@ def read_header(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(_LENGTH), "little")
+            if pointer(path):
+                raise CheckpointError(f"{path} is a pointer of git-lfs: run `git lfs pull` there")
             if length > _MOST_HEADER_BYTES:
                 raise CheckpointError(f"{path} is damaged: its header claims {length} bytes")
             header = json.loads(file.read(length))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -65,9 +65,7 @@ class Graphemes:
         try:
             found = cls._read(path, spaced=not gpt) if path.exists() else cls._of_merges(folder)
         except ImportError as error:
-            raise CheckpointError(
-                "published checkpoints need the extra antiphon-talker[checkpoints]"
-            ) from error
+            raise missing(error) from error
         if (most := max((*found._marks.values(), found._tokenizer.get_vocab_size() - 1))) >= ids:
             raise CheckpointError(f"{path} has an id {most}, its network knows {ids}")
         return found

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttsfamilies.base.lm.sentencepiece import EXTRA, load_processor
+from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
+from ttsfamilies.base.lm.sentencepiece import load_processor
 from ttsfamilies.pocket_tts.sizes import Table
 
 
@@ -40,7 +40,7 @@ class JsonTokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
             self._unread = {int(token["id"]) for token in added if token.get("special")}
         except ImportError as error:
-            raise CheckpointError(EXTRA) from error
+            raise missing(error) from error
         except Exception as error:
             raise CheckpointError(f"{path} is not as expected: {error}") from error
         _check_size(path, self._tokenizer.get_vocab_size(), ids)

@@ -85,6 +85,7 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_without_weights_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no weights")
     with pytest.raises(CheckpointError, match=r"neither model\.safetensors nor"):
         tensor_files(tmp_path)
 

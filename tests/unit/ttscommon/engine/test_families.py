@@ -61,7 +61,7 @@ def test_a_codec_is_found_within_its_talkers_checkpoint_or_by_itself(tmp_path: P
 
 
 def test_an_empty_or_damaged_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"neither model\.safetensors"):
+    with pytest.raises(CheckpointError, match="is empty: download a checkpoint"):
         FAMILIES.of(folder_of(tmp_path / "empty"))
     damaged = folder_of(tmp_path / "damaged")
     (damaged / "model.safetensors").write_bytes(b"\xff" * 64)

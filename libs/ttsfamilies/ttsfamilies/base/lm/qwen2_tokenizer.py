@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -210,9 +210,7 @@ def _build(vocab: dict[str, int], merges: list[tuple[str, str]], checkpoint: Pat
     try:
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
     except ImportError as error:
-        raise CheckpointError(
-            "published checkpoints need the extra antiphon-talker[checkpoints]"
-        ) from error
+        raise missing(error) from error
     try:
         tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     except Exception as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -87,9 +87,7 @@ def _built(ranks: Mapping[bytes, int], pre_token: str, path: Path) -> Tokenizer:
     try:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     except ImportError as error:
-        raise CheckpointError(
-            "published checkpoints need the extra antiphon-talker[checkpoints]"
-        ) from error
+        raise missing(error) from error
     spelling = _characters()
     vocab = {token.decode("latin-1").translate(spelling): rank for token, rank in ranks.items()}
     try:

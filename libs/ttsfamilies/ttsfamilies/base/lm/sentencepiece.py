@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.checkpoint import CheckpointError, missing
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
-
-EXTRA: Final = "published checkpoints need the extra antiphon-talker[checkpoints]"
 
 
 def load_processor(path: Path) -> SentencePieceProcessor:
@@ -20,7 +18,7 @@ def load_processor(path: Path) -> SentencePieceProcessor:
 
         return SentencePieceProcessor(model_proto=path.read_bytes())
     except ImportError as error:
-        raise CheckpointError(EXTRA) from error
+        raise missing(error) from error
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except RuntimeError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,9 +32,7 @@ class TextTokenizer:
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise CheckpointError(
-                "published checkpoints need the extra antiphon-talker[checkpoints]"
-            ) from error
+            raise missing(error) from error
         try:
             return cls(Tokenizer.from_str(json.dumps(plain)), added)
         except Exception as error:
