@@ -1,4 +1,4 @@
-"""Which models of a stack speak: those that have a process ready for each stage."""
+"""The models of a stack that speak: those that have a process ready for each stage."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_wrong_folder_is_told_by_what_it_holds(kind: str, tmp_path: Path) -> N
 
 def test_a_config_without_its_weights_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama", "vocab_size": 9}')
-    with pytest.raises(CheckpointError, match=r"has a config\.json and no weights: download"):
+    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor its index"):
         FAMILIES.of(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What a folder without a checkpoint holds instead, and what to do about it."""
+"""Sentences for folders that hold something else than a checkpoint: what, and what to do."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ def _weights(folder: Path) -> Iterator[Path]:
 def _config_alone(folder: Path, names: Sequence[str]) -> str:
     if "config.json" not in names:
         return ""
-    return f"{folder} has a config.json and no weights: download the checkpoint again"
+    return (
+        f"{folder} has neither model.safetensors nor its index beside config.json: download the"
+        " checkpoint again"
+    )
 
 
 def _sounds(folder: Path, names: Sequence[str]) -> str:
