@@ -32,8 +32,8 @@ class TalkerModel(Family, Computation):
         self.depth, self.exact = int(device is not None), device is None
         if device is not None:
             # Other threads read recordings: steps must not wait for theirs, nor they for steps.
-            self.derive = _aside(device, self.derive)  # type: ignore[method-assign]
-            self.hear = _aside(device, self.hear)  # type: ignore[method-assign]
+            self.derive = _aside(device, self.derive)  # type: ignore[assignment,method-assign]
+            self.hear = _aside(device, self.hear)  # type: ignore[assignment,method-assign]
         if device is not None and self.cache_dtype is not None:
             self.cache_itemsize = self.cache_dtype.itemsize
 

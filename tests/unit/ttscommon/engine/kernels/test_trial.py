@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,11 +19,10 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device; what is settled here is no other test's."""
     monkeypatch.setattr(trial, "compiling", list)
     monkeypatch.setattr(choice, "_version", "triton")
-    return
 
 
 def test_kernels_that_agree_with_their_twins_go_on() -> None:

@@ -21,7 +21,7 @@ class Beside(HostDevice):
     @contextmanager
     def aside(self) -> Iterator[object]:
         self.inside = True
-        yield
+        yield self
         self.inside = False
 
 

@@ -22,8 +22,9 @@ def _rows(where: torch.device, steps: int) -> StateRows:
     return StateRows(slots, torch.ones_like(slots).bool(), torch.full_like(slots, steps))
 
 
-def _queries(where: torch.device) -> Tensor:
-    return drawn(where, 3, *_SHAPE)
+def _queries(where: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = drawn(where, 3, *_SHAPE)
+    return q, k, v
 
 
 def _ring(where: torch.device) -> Sequence[Tensor]:
@@ -32,13 +33,15 @@ def _ring(where: torch.device) -> Sequence[Tensor]:
     rows, steps, heads, dim = _SHAPE
     keys, values = drawn(where, 2, rows + 1, _RING, heads, dim, seed=1)
     begin = torch.zeros(rows, dtype=torch.int64, device=where)
-    return [attend_ring(*_queries(where), keys, values, _rows(where, steps), begin)]
+    q, k, v = _queries(where)
+    return [attend_ring(q, k, v, keys, values, _rows(where, steps), begin)]
 
 
 def _ring_twin(where: torch.device) -> Sequence[Tensor]:
     steps = _SHAPE[1]
     visible = torch.ones(steps, steps, dtype=torch.bool, device=where).tril()
-    return [dense_attention(*_queries(where), visible)]
+    q, k, v = _queries(where)
+    return [dense_attention(q, k, v, visible)]
 
 
 def _waves(where: torch.device) -> tuple[UnsettledSum, tuple[Tensor, Tensor]]:
