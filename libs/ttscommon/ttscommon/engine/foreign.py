@@ -36,7 +36,6 @@ _KINDS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
         "holds weights for TensorFlow or JAX: " + _ORIGINAL,
     ),
     ((".mlmodel", ".mlpackage", ".engine", ".plan"), "is compiled for one device: " + _ORIGINAL),
-    ((".onnx",), "is an export to ONNX, and no voice of Piper's: " + _ORIGINAL),
 )
 
 
@@ -102,7 +101,11 @@ def _vocoder(folder: Path, names: Sequence[str]) -> str:
 
 
 def _within(folder: Path, names: Sequence[str]) -> str:
-    """A repository of several, or an archive that unpacked into a folder of its own."""
+    """A repository of several, or an archive that unpacked into a folder of its own: a checkpoint
+    whose own weights are missing has other files of its own.
+    """
+    if any((folder / name).is_file() and not name.endswith((".md", ".txt")) for name in names):
+        return ""
     found = [
         folder / name for name in names if (folder / name).is_dir() and any(_weights(folder / name))
     ]
@@ -124,6 +127,14 @@ def _config_alone(folder: Path, names: Sequence[str]) -> str:
     )
 
 
+def _exported(folder: Path, names: Sequence[str]) -> str:
+    """CosyVoice has what hears recordings as ONNX, beside its weights."""
+    found = [name for name in names if name.endswith(".onnx")]
+    if not found or any(name.startswith(("campplus", "speech_tokenizer")) for name in found):
+        return ""
+    return f"{folder / found[0]} is an export to ONNX, and no voice of Piper's: {_ORIGINAL}"
+
+
 def _sounds(folder: Path, names: Sequence[str]) -> str:
     if not any(name.endswith((".wav", ".flac", ".mp3", ".ogg")) for name in names):
         return ""
@@ -134,5 +145,5 @@ def _sounds(folder: Path, names: Sequence[str]) -> str:
 
 
 _TELLS: Final[tuple[Callable[[Path, Sequence[str]], str], ...]] = (
-    *(_adapter, _vocoder, _known_kind, _within, _config_alone, _sounds),
+    *(_adapter, _vocoder, _known_kind, _config_alone, _exported, _within, _sounds),
 )
