@@ -36,12 +36,14 @@ class Closed(Frozen):
     """Closed loop: `concurrency` users, each starts anew when done.
 
     With `listen` a user is done when the last sample has been played, as a person would be;
-    without, when the last byte has arrived.
+    without, when the last byte has arrived. One who is refused comes back when the server says,
+    as SDKs do; one who is `rude`, after half a second whatever it says.
     """
 
     kind: Literal["closed"] = "closed"
     concurrency: PositiveInt
     listen: bool = True
+    rude: bool = False
 
 
 Arrivals = Annotated[Poisson | Gamma | Closed, Field(discriminator="kind")]

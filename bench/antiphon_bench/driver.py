@@ -17,7 +17,7 @@ from antiphon_bench.results import Outcome, RequestResult
 from antiphon_bench.stats import listening_span
 from antiphon_bench.wav import write_wav
 
-# A user who was turned away asks again, but not in a busy loop.
+# A user who was turned away and not told when to come asks again, but not in a busy loop.
 _RETRY_S = 0.5
 
 
@@ -84,7 +84,8 @@ class Driver:
                 heard = listening_span(result) if arrivals.listen else None
                 due_s = max(self.now_s(), heard[1] if heard else 0.0)
                 if result.outcome != "ok":
-                    due_s += _RETRY_S
+                    told_s = None if arrivals.rude else result.retry_after_s
+                    due_s += _RETRY_S if told_s is None else told_s
 
         for number in users:
             self._spawn(user(number * spread_s))
@@ -148,6 +149,7 @@ class Driver:
             outcome=outcome,
             error=failure.kind if failure else None,
             message=failure.message if failure else None,
+            retry_after_s=failure.retry_after_s if failure else None,
             request_id=seen.request_id,
             sample_rate=account.sample_rate if account else None,
             connect_s=seen.connect_s,

@@ -47,6 +47,9 @@ class Options:
     texts: Annotated[TextSet, typer.Option(help="short, medium, long or mixed.")] = "mixed"
     cv: Annotated[float, typer.Option(help="Burstiness: 1 is Poisson, 3 comes in bursts.")] = 1.0
     listen: Annotated[bool, typer.Option(help="Closed loop: users listen to the end.")] = True
+    rude: Annotated[
+        bool, typer.Option(help="Closed loop: refused users ask again after 0.5 s.")
+    ] = False
     warmup: Annotated[float, typer.Option(help="Not measured at the start (s).")] = 5.0
     duration: Annotated[float, typer.Option(help="Measured (s).")] = 30.0
     drain: Annotated[float, typer.Option(help="Longest wait for the last ones (s).")] = 60.0
@@ -61,7 +64,7 @@ class Options:
         if rate is not None and concurrency is not None:
             raise typer.BadParameter("choose --rate or --concurrency")
         if concurrency is not None:
-            return Closed(concurrency=concurrency, listen=self.listen)
+            return Closed(concurrency=concurrency, listen=self.listen, rude=self.rude)
         rate = 1.0 if rate is None else rate
         return Poisson(rate=rate) if self.cv == 1.0 else Gamma(rate=rate, cv=self.cv)
 

@@ -28,6 +28,7 @@ class RequestResult(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     error: str | None = None
     message: str | None = None
+    retry_after_s: float | None = None
     request_id: str | None = None
     sample_rate: int | None = None
     connect_s: float | None = None

@@ -34,7 +34,6 @@ FIGURES: Final = {
     "gaps": "streams with a gap (%)",
 }
 _CORES: Final = 2
-_RETRY_S: Final = 0.5
 # By then all listeners of the fleet have heard what they asked for.
 _PATIENCE_S: Final = 300.0
 # What a share may differ by from five runs of some fifty requests each.
@@ -76,7 +75,7 @@ def _load(config: RunConfig, until_s: float) -> Load:
     assert isinstance(config.arrivals, Closed)
     characters = (len(job.text) for job in closed_loop(config))
     users = config.arrivals.concurrency
-    return ClosedLoop(users, characters, until_s, config.warmup_s, _RETRY_S)
+    return ClosedLoop(users, characters, until_s, config.warmup_s)
 
 
 def _fleet(key: Point, curves: Curves, real: Sequence[Point]) -> Answer:

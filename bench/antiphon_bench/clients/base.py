@@ -22,13 +22,18 @@ _TOTALS = frozenset({"duration_s", "played_s", "underrun_s"})
 
 
 class Failure(Exception):
-    """A request that ended otherwise than well. `kind` is short and countable."""
+    """A request that ended otherwise than well. `kind` is short and countable. `retry_after_s`:
+    when the server said to come again.
+    """
 
-    def __init__(self, kind: str, message: str, *, refused: bool = False) -> None:
+    def __init__(
+        self, kind: str, message: str, *, refused: bool = False, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.refused = refused
+        self.retry_after_s = retry_after_s
 
 
 class Observation:
@@ -187,10 +192,19 @@ class SpeechClient(ABC):
         return {k: v for k, v in (fields | self.target.body).items() if v is not None}
 
 
-def failure_of_status(status: int, message: str, code: str | None = None) -> Failure:
+def failure_of_status(
+    status: int, message: str, code: str | None = None, retry_after_s: float | None = None
+) -> Failure:
     """The failure an HTTP status means; 429 is a refusal, not an error."""
     kind = f"http_{status}" + (f"_{code}" if code else "")
-    return Failure(kind, message, refused=status == 429 or code == "overloaded")
+    refused = status == 429 or code == "overloaded"
+    return Failure(kind, message, refused=refused, retry_after_s=retry_after_s)
+
+
+def seconds(value: object) -> float | None:
+    """A wait that a server names; None if it names none, or a date."""
+    text = str(value)
+    return float(text) if text.replace(".", "", 1).isdigit() else None
 
 
 def _connect_trace() -> aiohttp.TraceConfig:

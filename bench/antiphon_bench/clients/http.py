@@ -10,7 +10,13 @@ from typing import Any
 import aiohttp
 
 from antiphon_bench.arrivals import ScheduledRequest
-from antiphon_bench.clients.base import Failure, Observation, SpeechClient, failure_of_status
+from antiphon_bench.clients.base import (
+    Failure,
+    Observation,
+    SpeechClient,
+    failure_of_status,
+    seconds,
+)
 from antiphon_bench.mp3 import BadMp3, Mp3Stream
 from antiphon_bench.wav import BadWav, WavStream
 
@@ -113,4 +119,5 @@ async def _failure(response: aiohttp.ClientResponse) -> Failure:
         code = str(error["code"]) if error.get("code") is not None else None
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # not OpenAI's schema: the raw text says more than nothing
-    return failure_of_status(response.status, message, code)
+    wait_s = seconds(response.headers.get("retry-after"))
+    return failure_of_status(response.status, message, code, wait_s)

@@ -9,28 +9,50 @@ from typing import Any
 import aiohttp
 
 from antiphon_bench.arrivals import ScheduledRequest
-from antiphon_bench.clients.base import Failure, Observation, SpeechClient
+from antiphon_bench.clients.base import Failure, Observation, SpeechClient, seconds
+from antiphon_bench.config import Target
 
 _TRY_AGAIN_LATER = 1013
 _CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=1.0)
 
 
 class WebSocketClient(SpeechClient):
-    """One socket, one utterance; every binary message counts as a chunk."""
+    """One socket, one utterance; every binary message counts as a chunk.
+
+    A socket on which one was refused is kept for another.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._refused: list[aiohttp.ClientWebSocketResponse] = []
 
     async def _speak(self, job: ScheduledRequest, seen: Observation) -> None:
+        socket = await self._socket()
+        seen.connect_s = seen.now_s()
+        sender = asyncio.create_task(self._send(socket, job))
+        keep = False
+        try:
+            await _receive(socket, seen)
+        except Failure as failure:
+            keep = failure.refused and sender.done() and not socket.closed
+            raise
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+            if keep:
+                self._refused.append(socket)
+            else:
+                await socket.close()
+
+    async def _socket(self) -> aiohttp.ClientWebSocketResponse:
+        while self._refused:
+            if not (socket := self._refused.pop()).closed:
+                return socket
         url = self.target.url.rstrip("/") + "/v1/audio/speech/stream"
         # Compressed audio frames would measure zlib.
-        async with self.session.ws_connect(
+        return await self.session.ws_connect(
             url, compress=0, max_msg_size=0, timeout=_CLOSE_TIMEOUT
-        ) as socket:
-            seen.connect_s = seen.now_s()
-            sender = asyncio.create_task(self._send(socket, job))
-            try:
-                await _receive(socket, seen)
-            finally:
-                sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)
+        )
 
     async def _send(self, socket: aiohttp.ClientWebSocketResponse, job: ScheduledRequest) -> None:
         config = {"type": "session.config", "model": self.target.model, "voice": job.voice}
@@ -101,7 +123,12 @@ def _check_total(samples: object, seen: Observation) -> None:
 def _refusal(error: object) -> Failure:
     fields = error if isinstance(error, dict) else {"message": str(error)}
     code = fields.get("code") or fields.get("type") or "unknown"
-    return Failure(f"ws_{code}", str(fields.get("message")), refused=code == "overloaded")
+    return Failure(
+        f"ws_{code}",
+        str(fields.get("message")),
+        refused=code == "overloaded",
+        retry_after_s=seconds(fields.get("retry_after_s")),
+    )
 
 
 def _closed(code: int | None) -> Failure:

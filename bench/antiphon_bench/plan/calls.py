@@ -117,10 +117,15 @@ class ClosedLoop:
     """Users who each ask anew when they have heard the last text to its end."""
 
     def __init__(
-        self, users: int, characters: Iterator[int], until_s: float, spread_s: float, retry_s: float
+        self,
+        users: int,
+        characters: Iterator[int],
+        until_s: float,
+        spread_s: float,
+        retry_s: float | None = None,
     ) -> None:
-        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again,
-        whatever the gateway said.
+        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again; None:
+        as its gateway says.
         """
         self._users, self._characters = users, characters
         self._until_s, self._spread_s, self._retry_s = until_s, spread_s, retry_s
@@ -132,8 +137,9 @@ class ClosedLoop:
     def next(
         self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
     ) -> Wanted | None:
-        del user, characters, retry_s
-        at_s = heard_s + (0.0 if outcome == "ok" else self._retry_s)
+        del user, characters
+        wait_s = retry_s if self._retry_s is None else self._retry_s
+        at_s = heard_s + (0.0 if outcome == "ok" else wait_s)
         return Wanted(at_s, next(self._characters)) if at_s < self._until_s else None
 
 

@@ -20,8 +20,6 @@ from antiphon_bench.plan.shapes import Setup, Shape
 ENGINES: Final = ("talker", "vocoder")
 # Cores that other programs take, from which on a measurement says little of engines.
 MOST_OTHERS: Final = 0.25
-# Half a second is what a refused user of the bench waits.
-_RETRY_S: Final = 0.5
 _SPREAD_S: Final = 2.0
 _DRAIN_S: Final = 60.0
 # Batches follow from how fast steps are, and how fast they are from the batches.
@@ -87,7 +85,7 @@ def _simulated(curves: Curves, load: Engines, cores: int) -> dict[str, float]:
     """The same for simulated engines."""
     fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores, beside=load.others)))
     lengths: Iterator[int] = cycle(load.lengths)
-    users = ClosedLoop(load.users, lengths, load.for_s, _SPREAD_S, _RETRY_S)
+    users = ClosedLoop(load.users, lengths, load.for_s, _SPREAD_S)
     sound_s = sum(fleet.run(users, load.for_s + _DRAIN_S).sound_s)
     stages = {"talker": fleet.talkers.workers, "vocoder": fleet.vocoders.workers}
     return {stage: sum(one.busy_s for one in found) / sound_s for stage, found in stages.items()}

@@ -311,7 +311,9 @@ async def test_a_text_in_which_nothing_can_be_said_does_not_keep_a_session(
 
 
 @pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
-async def test_a_full_gateway_closes_with_try_again_later(stand: Any, talk: Any) -> None:
+async def test_a_refused_request_is_spoken_when_it_comes_again_on_the_same_socket(
+    stand: Any, talk: Any
+) -> None:
     stand.stage.script = hold
     async with stand.session() as holder:
         await talk.send(holder, "input.text", text=TEXT)
@@ -321,9 +323,11 @@ async def test_a_full_gateway_closes_with_try_again_later(stand: Any, talk: Any)
             refusal = (await talk.receive(socket))["error"]
             assert refusal["code"] == "overloaded"
             assert refusal["retry_after_s"] >= 1
-            with pytest.raises(ConnectionClosed):
-                await socket.recv()
-            assert socket.close_code == 1013
+            await talk.send(socket, "input.done")
+            await talk.send(holder, "cancel")
+            await talk.until(holder, "audio.done")
+            await talk.send(socket, "input.text", text=TEXT)
+            await talk.until(socket, "pcm")
 
 
 async def test_draining_finishes_the_sentence_and_sends_the_client_on(

@@ -37,6 +37,12 @@ class Refusal:
     status: int
     code: str
     close: int | None = None
+    retry_after_s: int | None = None
+
+    @property
+    def error(self) -> dict[str, object]:
+        told = {"message": "no", "type": "server_error", "param": None, "code": self.code}
+        return told | ({} if self.retry_after_s is None else {"retry_after_s": self.retry_after_s})
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Loopback:
     def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(self.slots) if self.slots else None
         self.texts: list[str] = []
+        self.sockets = 0
         # A cosine: loud from its first sample on. 440 Hz fits any second exactly.
         phase = 2.0 * np.pi * 440.0 * np.arange(self.sample_rate) / self.sample_rate
         self._second = (8000.0 * np.cos(phase)).astype("<i2")
@@ -126,8 +133,11 @@ class Loopback:
     async def _post(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if (refusal := self.refuse(body["input"])) is not None:
-            error = {"message": "no", "type": "server_error", "param": None, "code": refusal.code}
-            return web.json_response({"error": error}, status=refusal.status)
+            wait_s = refusal.retry_after_s
+            headers = {} if wait_s is None else {"retry-after": str(wait_s)}
+            return web.json_response(
+                {"error": refusal.error}, status=refusal.status, headers=headers
+            )
         response = web.StreamResponse(
             headers={
                 "x-request-id": "loopback",
@@ -149,6 +159,7 @@ class Loopback:
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(compress=False)
+        self.sockets += 1
         await socket.prepare(request)
         text = ""
         async for message in socket:
@@ -166,8 +177,7 @@ class Loopback:
 
     async def _speak(self, socket: web.WebSocketResponse, text: str) -> None:
         if (refusal := self.refuse(text)) is not None:
-            error = {"message": "no", "type": "server_error", "param": None, "code": refusal.code}
-            await socket.send_json({"type": "error", "error": error})
+            await socket.send_json({"type": "error", "error": refusal.error})
             if refusal.close is not None:
                 await socket.close(code=refusal.close)
             return

@@ -74,6 +74,22 @@ async def test_a_user_who_is_refused_does_not_ask_in_a_busy_loop(tmp_path: Path)
     assert [r.outcome for r in part.results] == ["refused"] * 2
 
 
+@pytest.mark.parametrize(("rude", "asked"), [(False, 1), (True, 2)])
+async def test_a_user_who_is_refused_comes_back_when_told_unless_it_is_rude(
+    tmp_path: Path, rude: bool, asked: int
+) -> None:
+    server = Loopback(refuse=lambda _text: Refusal(429, "overloaded", retry_after_s=1))
+    part = await driven(server, config(tmp_path, arrivals=Closed(concurrency=1, rude=rude)))
+    assert len(part.results) == asked
+
+
+async def test_a_user_who_is_refused_keeps_its_socket(tmp_path: Path) -> None:
+    server = Loopback(refuse=lambda _text: Refusal(429, "overloaded"))
+    plan = config(tmp_path, arrivals=Closed(concurrency=1), target=Target(protocol="ws"))
+    part = await driven(server, plan)
+    assert (len(part.results), server.sockets) == (2, 1)
+
+
 async def test_what_still_runs_after_the_drain_counts_as_unfinished(tmp_path: Path) -> None:
     server = Loopback(plan=lambda _text: [Step(30.0, 160)])
     plan = config(tmp_path, arrivals=Poisson(rate=10.0), drain_s=0.1)

@@ -27,6 +27,10 @@ class LoopTuning:
     """The part of itself that it rises by in a second."""
     search: float = 0.3
     """The same before its first fall."""
+    search_most: float = 1.2
+    """The same where the one who has least has three times `high_s` or more; in between it is in
+    proportion.
+    """
     first: float = 0.5
     """The part of what workers believe that they keep up with at which it begins."""
     floor_s: float = 0.15

@@ -57,9 +57,16 @@ class Loop:
         if slack_s is not None and slack_s < tuning.low_s:
             self._fall(streams, now)
         elif slack_s is not None and slack_s > tuning.high_s and streams.open >= self.limit - 1.0:
-            rate = tuning.search if self._searching else tuning.rise
-            self.limit += max(1.0, rate * self.limit) * passed_s
+            self.limit += max(1.0, self._rise(slack_s) * self.limit) * passed_s
         self.limit = float(max(min(self.limit, streams.most), streams.least))
+
+    def _rise(self, slack_s: float) -> float:
+        """The part of the limit by which it rises in a second."""
+        tuning = self._tuning
+        if not self._searching:
+            return tuning.rise
+        ample = (slack_s / tuning.high_s - 1.0) / 2.0
+        return tuning.search + (tuning.search_most - tuning.search) * min(1.0, ample)
 
     def _workers(self, least: int) -> None:
         """One that is gone takes its part of the limit with it; of a new one nothing is known."""

@@ -17,12 +17,19 @@ from gateway.protocols.shared.words import timed
 from gateway.protocols.utterance import Rest
 from gateway.requests import IncrementalText, Speech
 from gateway.requests.dropped import dropped
-from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError, Overloaded
 from ttscommon.wire.messages import WordTime
 
 FORMAT: Final = "pcm_s16le"
 _BYTES_PER_SAMPLE: Final = 2
 _MAX_FRAME_BYTES: Final = 32 << 10
+
+
+def ends_session(error: AntiphonError) -> bool:
+    """Whether a request's error ends its session too. A refusal for want of room does not: another
+    connection would cost more than the next try.
+    """
+    return errors.edge(error).close is not None and not isinstance(error, Overloaded)
 
 
 class NativeFraming(Framing):
@@ -129,8 +136,7 @@ class OwnFraming(NativeFraming):
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         """What ends the session is told by the session."""
-        fatal = errors.edge(error).close is not None
-        return "" if fatal else super().failed(speech, error)
+        return "" if ends_session(error) else super().failed(speech, error)
 
     def report(self, speech: Speech) -> dict[str, Any]:
         delivery = speech.delivery

@@ -12,13 +12,13 @@ from weakref import WeakMethod
 
 from starlette.websockets import WebSocket
 
-from gateway import errors
 from gateway.errors import Draining, WrongOrder
 from gateway.protocols.native.framing import (
     FORMAT,
     ContextFraming,
     NativeFraming,
     OwnFraming,
+    ends_session,
 )
 from gateway.protocols.native.messages import (
     CancelSpeech,
@@ -317,7 +317,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         if utterance.name is None and error is not None:
             if utterance is self._typed:
                 self._ignore_rest()
-            if errors.edge(error).close is not None:
+            if ends_session(error):
                 self._own.clear()
                 self.fail(error)
         super().over(utterance, error)
