@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import TracebackType
 from typing import Any
 
 import aiohttp
@@ -43,6 +44,15 @@ class WebSocketClient(SpeechClient):
                 self._refused.append(socket)
             else:
                 await socket.close()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.gather(*(socket.close() for socket in self._refused))
+        await super().__aexit__(exc_type, exc, traceback)
 
     async def _socket(self) -> aiohttp.ClientWebSocketResponse:
         while self._refused:
