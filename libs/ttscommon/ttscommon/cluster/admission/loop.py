@@ -89,9 +89,9 @@ class Loop:
 
     @property
     def starts(self) -> int:
-        """Streams that may be silent at once; before the first sound all that the limit lets in."""
+        """Streams that may be silent at once; a few before it is known what a first sound takes."""
         if not self.first_s:
-            return max(self._least, int(self.limit), 1)
+            return self._tuning.first_starts * max(self._least, 1)
         least = max(self._least, int(self._tuning.start_share * self.limit), 1)
         return max(least, int(self._target_s / self.first_s))
 

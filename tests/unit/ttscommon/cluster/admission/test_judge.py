@@ -64,13 +64,14 @@ def test_so_many_wait_for_a_first_sound_at_once() -> None:
     assert check(made) is Standing.WITHIN
 
 
-def test_a_burst_starts_whole_before_the_first_sound() -> None:
+def test_of_a_burst_a_few_start_before_the_first_sound_and_the_rest_is_held_for_it() -> None:
     made = judge()
-    for _ in range(20):
+    for _ in range(4):
         check(made)
         made.take("")
-    with pytest.raises(Overloaded, match="room"):
+    with pytest.raises(Overloaded, match="other first sounds"):
         check(made)
+    assert made.hold_s("m", SEEN, 4, 0.0) == 0.5
 
 
 def test_what_only_first_sounds_are_in_the_way_of_is_held_for_as_long_as_one_takes() -> None:

@@ -78,7 +78,7 @@ def test_a_new_worker_makes_it_search_again() -> None:
 def test_first_sounds_say_how_many_may_wait_for_theirs() -> None:
     timed = loop()
     timed.look(SEEN, 0.0)
-    assert timed.starts == int(timed.limit)  # nothing says so far that they would be late
+    assert timed.starts == 4  # nothing is known so far
     for _ in range(40):
         timed.sounded(0.2, 2)
     assert timed.starts == 5
