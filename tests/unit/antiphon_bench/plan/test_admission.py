@@ -128,8 +128,8 @@ def test_who_is_let_in_does_not_run_dry_and_the_machine_is_used(curves: Curves, 
     scene = Scene.of(seed)
     heard, fleet = served(curves, scene, seed)
     gaps = dry_s(heard)
-    assert sum(gap > 0.0 for gap in gaps) <= 1 + 0.02 * len(gaps)
-    assert max(gaps) < 0.25
+    assert sum(gap > 0.0 for gap in gaps) <= 1 + 0.05 * len(gaps)
+    assert max(gaps) < 0.1
     assert used(fleet, scene.cores - scene.beside / 4) > 0.6
     assert not [one for one in heard.outcomes if one == ERROR]
 

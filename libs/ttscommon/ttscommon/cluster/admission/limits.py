@@ -56,8 +56,8 @@ class AdmissionLimits:
     A stream beyond its tenant's share gets `borrowed_priority`. A key with limits waits for at most
     `acquaintance_s` where a gateway does not know the others yet. A stream that got neither text
     nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. Gateways look
-    at their streams every `look_s`, and tell each other what they saw every `tell_s`. A refused caller is
-    told to come again within `retry_s`: the limit may be another one by then.
+    at their streams every `look_s`, and tell each other what they saw every `tell_s`. A refused
+    caller is told to come again within `retry_s`: the limit may be another one by then.
     """
 
     borrowed_priority: int = 3
