@@ -21,6 +21,7 @@ from antiphon_bench.plan.faults import Event, Faults
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import GatewaySetup
 from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.workers import Worker
 
 LENGTH_S: Final = 20.0
 KEYS: Final = ("alice", "bob")
@@ -117,10 +118,11 @@ def dry_s(heard: Heard) -> list[float]:
 
 def used(fleet: Fleet, cores: float) -> float:
     """The share of its time that the busiest part worked: an engine, or all cores together."""
-    stages = [*fleet.talkers.workers, *fleet.vocoders.workers]
+    stages: list[Worker] = [*fleet.talkers.workers, *fleet.vocoders.workers]
     engines = [one.busy_s for one in stages]
-    edges = [one.edge.worked_s for one in [*stages, *fleet.gateways]]
-    return max(max(engines), (sum(engines) + sum(edges) + fleet.bus.worked_s) / cores) / LENGTH_S
+    edges = [one.edge.worked_s for one in stages] + [one.edge.worked_s for one in fleet.gateways]
+    worked_s = sum(engines) + sum(edges) + fleet.bus.worked_s
+    return max(max(engines), worked_s / cores) / LENGTH_S
 
 
 @pytest.mark.parametrize("seed", range(8))
