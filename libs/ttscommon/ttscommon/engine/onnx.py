@@ -21,13 +21,16 @@ from ttscommon.engine.hub import CheckpointError
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _VARINT_BYTES: Final = 10
 # onnx.proto's TensorProto.DataType, of those that weights and shapes come in.
-_DTYPES: Final[Mapping[int, str]] = {1: "<f4", 6: "<i4", 7: "<i8", 10: "<f2", 11: "<f8"}
+_DTYPES: Final[Mapping[int, str]] = {
+    1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8", 10: "<f2", 11: "<f8",
+}  # fmt: skip
 _MODEL_GRAPH: Final = 7
 _GRAPH_NODE, _GRAPH_TENSOR = 1, 5
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
 _ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT = 1, 2, 3
 _ATTRIBUTE_TENSOR, _ATTRIBUTE_INTS = 5, 8
-_DIMS, _DATA_TYPE, _FLOATS, _NAME, _RAW, _EXTERNAL = 1, 2, 4, 8, 9, 13
+_DIMS, _DATA_TYPE, _FLOATS, _INTEGERS, _NAME, _RAW, _EXTERNAL = 1, 2, 4, 5, 8, 9, 13
+_BYTES_EACH: Final = (2, 3)
 _MOST_DIMS: Final = 8
 Array = npt.NDArray[Any]
 
@@ -156,6 +159,9 @@ def _tensor(data: memoryview) -> OnnxTensor | None:
             raw = _bytes(value)
         elif number == _FLOATS:
             floats = _bytes(value)
+        elif number == _INTEGERS and kind in _BYTES_EACH:  # each by itself, as zero points are
+            given = np.array(_ints(value), np.int64).astype(_DTYPES[kind])
+            raw = memoryview(raw.tobytes() + given.tobytes())
         elif number == _EXTERNAL:
             raise _Malformed(f"{name or 'a tensor'} is kept in another file")
     if kind not in _DTYPES:
