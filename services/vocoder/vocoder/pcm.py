@@ -1,11 +1,39 @@
-"""Float samples to 16-bit ones, by the one rounding that all parts use."""
+"""Float samples to 16-bit ones: a voice's gain, and the one rounding that all parts use."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ttscommon.wire.replicas import Voice
+
 FULL_SCALE = 32768.0
+# Above the knee (-3 dB of full scale) peaks are bent, so that none is above the ceiling (-1 dB).
+_KNEE: Final = 10 ** (-3 / 20)
+_CEILING: Final = 10 ** (-1 / 20)
+
+
+def gain_of(voices: Iterable[Voice], name: str) -> float:
+    """How many times as loud as its codec makes it a voice is heard; 1 for others' voices."""
+    gains = (voice.gain_db for voice in voices if voice.id == name)
+    return float(10 ** (next(gains, 0.0) / 20))
+
+
+def levelled(samples: npt.NDArray[np.float32], gain: float) -> npt.NDArray[np.float32]:
+    """[samples] so many times as loud. Each is a function of itself alone, wherever it is cut."""
+    if gain == 1.0:
+        return samples
+    louder = samples * np.float32(gain)
+    size = np.abs(louder)
+    over = size > _KNEE
+    if over.any():
+        room = _CEILING - _KNEE
+        bent = _KNEE + room * np.tanh((size[over] - _KNEE) / room)
+        louder[over] = np.copysign(bent, louder[over])
+    return louder
 
 
 def to_pcm(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vocoder.pcm import FULL_SCALE, to_pcm
+from ttscommon.wire.replicas import Voice
+from vocoder.pcm import FULL_SCALE, gain_of, levelled, to_pcm
 
 
 def test_halves_are_rounded_away_from_zero() -> None:
@@ -19,3 +20,27 @@ def test_what_is_too_loud_is_clipped() -> None:
 def test_what_is_no_number_is_refused(bad: float) -> None:
     with pytest.raises(FloatingPointError):
         to_pcm(np.array([0.0, bad], np.float32))
+
+
+def test_a_voice_is_as_much_louder_as_it_says_and_others_as_they_are_made() -> None:
+    voices = (Voice("low", "Low", "en", gain_db=20 * np.log10(2.0)), Voice("plain", "Plain", "en"))
+    samples = np.array([0.1, -0.3], np.float32)
+    found = levelled(samples, gain_of(voices, "low"))
+    np.testing.assert_allclose(found, [0.2, -0.6], rtol=1e-6)
+    for name in ("plain", "somebody"):
+        assert levelled(samples, gain_of(voices, name)) is samples
+
+
+def test_peaks_are_bent_below_one_decibel_and_quieter_ones_stay_as_they_are() -> None:
+    samples = np.linspace(-1.0, 1.0, 4001, dtype=np.float32)
+    found = levelled(samples, 2.0)
+    assert np.abs(found).max() <= np.float32(10 ** (-1 / 20))
+    assert (np.diff(found) >= 0).all()
+    below = np.abs(samples) * 2 <= 10 ** (-3 / 20)
+    np.testing.assert_array_equal(found[below], 2 * samples[below])
+
+
+def test_a_level_does_not_depend_on_cuts() -> None:
+    samples = np.random.default_rng(3).normal(0, 0.4, 1000).astype(np.float32)
+    parts = [levelled(part, 2.0) for part in np.split(samples, [1, 7, 500])]
+    np.testing.assert_array_equal(np.concatenate(parts), levelled(samples, 2.0))

@@ -18,6 +18,9 @@ _TAG: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 Gender: TypeAlias = Literal["female", "male", "neutral"]
 MANY: Final = "mul"
 """The language of a voice that speaks many, each text in its own."""
+LOUDNESS_LUFS: Final = -20.0
+"""Of a voice's speech, integrated as ITU-R BS.1770 (EBU R 128) has it, on one channel."""
+_MOST_GAIN_DB: Final = 20.0
 
 
 class Voice(msgspec.Struct, frozen=True):
@@ -26,7 +29,7 @@ class Voice(msgspec.Struct, frozen=True):
     language: what it speaks unless a request says otherwise, as a BCP 47 tag ("en-US"), or MANY.
     gender: as listeners hear it; None is unknown. languages: tags of all that it speaks, its native
     language first; empty where `language` is the only one. adapter: the one that it is spoken with
-    by itself. Raises ValueError.
+    by itself. gain_db: what brings it to LOUDNESS_LUFS. Raises ValueError.
     """
 
     id: str
@@ -35,8 +38,11 @@ class Voice(msgspec.Struct, frozen=True):
     gender: Gender | None = None
     languages: tuple[str, ...] = ()
     adapter: str = ""
+    gain_db: float = 0.0
 
     def __post_init__(self) -> None:
+        if not -_MOST_GAIN_DB <= self.gain_db <= _MOST_GAIN_DB:
+            raise ValueError(f"voice {self.id!r}: a gain has {_MOST_GAIN_DB} dB at the most")
         for tag in (self.language, *self.languages):
             if not _TAG.fullmatch(tag):
                 raise ValueError(f"voice {self.id!r}: {tag!r} is no BCP 47 tag")

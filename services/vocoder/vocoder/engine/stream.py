@@ -23,7 +23,7 @@ from ttscommon.wire.silence import silent
 from ttsfamilies.base.codec.base import CodecSpec, CodecState, Decoded, Due, Work
 from vocoder.engine.lead import Lead
 from vocoder.engine.scheduler import Ready
-from vocoder.pcm import to_pcm
+from vocoder.pcm import gain_of, levelled, to_pcm
 
 # A listener that has so much in hand loses nothing by a longer piece, and a piece costs every
 # process on its way the same whatever its length. Longer than a starved stream waits for its turn.
@@ -130,6 +130,7 @@ class Stream:
         self._mark = self.resume.mark if begin else b""
         self._frames_taken = self._frames_decoded = begin
         self._lead = Lead(self.spec, self.resume.lead)
+        self._gain = gain_of(self.spec.voices, self.request.voice)
         # Behind a passage's end nothing is held back.
         self._position = self._samples(begin, final=self.spec.solves)
         if self.prefix is not None and begin < self._before:
@@ -270,9 +271,8 @@ class Stream:
             raise FloatingPointError("the codec computed samples that are not finite")
         self._position = end
         self._note(decoded)
-        whole = to_pcm(samples)
-        self._lead.hear(whole)
-        pcm = whole[max(0, self.resume.skip - start) :]
+        self._lead.hear(to_pcm(samples))
+        pcm = to_pcm(levelled(samples, self._gain))[max(0, self.resume.skip - start) :]
         if len(pcm) and not self.sent:
             self.sent = True
             if self._playback_start_s is None:
