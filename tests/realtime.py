@@ -63,8 +63,10 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, query: str = "", **options: Any) -> AsyncIterator[Client]:
-    address = url.replace("http", "ws") + f"/v1/realtime?model=gpt-realtime{query}"
+async def opened(
+    url: str, query: str = "", model: str = "gpt-realtime", **options: Any
+) -> AsyncIterator[Client]:
+    address = url.replace("http", "ws") + f"/v1/realtime?model={model}{query}"
     async with connect(address, **options) as socket:
         client = Client(socket)
         assert (await client.event())["type"] == "session.created"

@@ -28,7 +28,10 @@ AGENTS: Final = (
 )  # fmt: skip
 REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
 # With a model that hears; the driver is of the same client.
-SPOKEN: Final = tuple(("spoken", name.replace("realtime", "spoken")) for name in REALTIME)
+SPOKEN: Final = (
+    *(("spoken", name.replace("realtime", "spoken")) for name in REALTIME),
+    ("openai_agents", "spoken_agents"),
+)
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),

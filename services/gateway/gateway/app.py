@@ -35,6 +35,7 @@ from ttscommon.wire.errors import BusUnavailable
 
 _EXPOSED: Final = (
     "x-request-id",
+    "request-id",
     "x-resume-token",
     "x-sample-rate",
     "x-model",
@@ -141,7 +142,7 @@ def _allow_origins(app: FastAPI, settings: GatewaySettings) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=[*_EXPOSED],
         )

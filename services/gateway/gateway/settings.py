@@ -101,7 +101,9 @@ class GatewaySettings(ServiceSettings):
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses or networks whose `X-Forwarded-For` is believed, separated by commas."""
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port for Home Assistant's Wyoming protocol; nothing listens there unless it is set."""
+    """Port for Home Assistant's Wyoming protocol; nothing listens there unless it is set, and
+    then once a model can speak.
+    """
     wyoming_tenant: str | None = None
     """The name in the keys file that Wyoming's clients, which bring no keys, speak as; needed where
     keys are.

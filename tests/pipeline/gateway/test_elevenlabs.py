@@ -256,7 +256,10 @@ async def test_a_dialogue_is_spoken_by_its_voices_in_turn(stand: Any, talk: Any)
     path = "/v1/text-to-dialogue/stream?output_format=pcm_16000"
     response = await stand.http.post(path, json=body)
     parts = ["Are you there?", "I am here. Good."]
-    assert len(response.content) == sum(2 * 160 * len(text) for text in parts)
+    gap = 0.3 * 16_000
+    assert len(response.content) == 2 * (160 * sum(map(len, parts)) + gap)
+    assert not any(response.content[2 * 160 * len(parts[0]) :][: int(2 * gap)])
+    assert response.headers["request-id"] == response.headers["x-trace-id"]
     requests = [job.request for job in stand.stage.jobs]
     assert [(r.voice, r.text) for r in requests] == [("slt", parts[0]), ("awb", parts[1])]
     # A model of turns hears what was said.
@@ -264,6 +267,35 @@ async def test_a_dialogue_is_spoken_by_its_voices_in_turn(stand: Any, talk: Any)
     assert [r.speaker for r in requests] == [0, 1]
     empty = await stand.http.post(path, json={"inputs": []})
     assert empty.json()["detail"]["status"] == "bad_request"
+
+
+@pytest.mark.parametrize("path", ["with-timestamps", "stream/with-timestamps"])
+async def test_a_dialogue_tells_times_and_who_speaks(stand: Any, path: str) -> None:
+    said = [("Are you there?", "slt"), ("I am here.", "awb"), ("Good.", "slt")]
+    inputs = [{"text": text, "voice_id": voice} for text, voice in said]
+    route = f"/v1/text-to-dialogue/{path}?output_format=pcm_16000"
+    response = await stand.http.post(route, json={"inputs": inputs})
+    parts = [json.loads(line) for line in response.text.splitlines()]
+    assert (len(parts) == 1) is (path == "with-timestamps")
+    told = [part for part in parts if part["alignment"] is not None]
+    chars = [c for part in told for c in part["alignment"]["characters"]]
+    ends = [t for part in told for t in part["alignment"]["character_end_times_seconds"]]
+    seconds = sum(len(base64.b64decode(part["audio_base64"])) for part in parts) / 32_000
+    assert "".join(chars) == " ".join(text for text, _ in said)
+    assert ends[-1] == pytest.approx(seconds) == pytest.approx(0.29 + 0.6)
+    segments = [one for part in told for one in part["voice_segments"]]
+    by_input = {one["dialogue_input_index"]: one["voice_id"] for one in segments}
+    assert by_input == {0: "slt", 1: "awb", 2: "slt"}
+    starts = {one["dialogue_input_index"]: one["start_time_seconds"] for one in reversed(segments)}
+    assert starts == pytest.approx({0: 0.0, 1: 0.44, 2: 0.84})
+
+
+async def test_two_who_are_not_known_here_are_two_voices(stand: Any) -> None:
+    names = [f"21m00Tcm4TlvDq8ikWA{index}" for index in range(4)]
+    inputs = [{"text": "Good.", "voice_id": name} for name in names]
+    response = await stand.http.post("/v1/text-to-dialogue", json={"inputs": inputs})
+    assert response.status_code == 200
+    assert len({job.request.voice for job in stand.stage.jobs}) == 4
 
 
 async def test_a_dialogue_over_a_socket_has_names_of_its_own(stand: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import soundfile
 
 from gateway.audio import Provenance
 from gateway.audio.provenance import claims
@@ -265,6 +266,29 @@ async def test_a_bad_query_or_path_has_the_shape_of_an_error(
     response = await stand.http.get(path)
     assert response.status_code == status
     assert response.json()["error"]["message"]
+
+
+async def test_flac_that_is_sent_whole_tells_its_length(stand: Any) -> None:
+    async def script(performance: Any) -> None:
+        for _ in range(10):
+            await performance.say(TEXT)
+        await performance.end()
+
+    stand.stage.script = script
+    body = {"input": TEXT, "response_format": "flac", "stream": False}
+    response = await stand.http.post("/v1/audio/speech", json=body)
+    told = int.from_bytes(response.content[21:26], "big") & (1 << 36) - 1
+    assert told == soundfile.info(io.BytesIO(response.content)).frames == 10 * len(TEXT) * 240
+
+
+@pytest.mark.parametrize("settings", [{"cors_origins": "https://a.example"}], indirect=True)
+async def test_web_pages_may_delete_what_they_made(stand: Any) -> None:
+    asked = {"origin": "https://a.example", "access-control-request-method": "DELETE"}
+    response = await stand.http.options("/v1/audio/voices/mine", headers=asked)
+    assert (response.status_code, response.headers["access-control-allow-origin"]) == (
+        200,
+        "https://a.example",
+    )
 
 
 @pytest.mark.parametrize("settings", [{"cors_origins": "https://a.example"}], indirect=True)

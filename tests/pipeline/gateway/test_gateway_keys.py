@@ -68,6 +68,25 @@ async def test_keys_and_their_limits_hold_at_both_doors(keyed: LocalStack) -> No
     assert await socket_errors(keyed, "bob") == ["rate_limit_exceeded"] * 2
 
 
+async def test_a_token_of_cartesias_stands_for_the_key_that_made_it(keyed: LocalStack) -> None:
+    wish = {"transcript": "Good morning.", "context_id": "a"}
+    async with httpx.AsyncClient(base_url=keyed.url) as client:
+        asked = {"grants": {"tts": True}, "expires_in": 60}
+        refused = await client.post("/access-token", json=asked)
+        made = await client.post("/access-token", json=asked, headers={"x-api-key": "carol"})
+        token = made.json()["token"]
+        bearer = {"authorization": f"Bearer {token}"}
+        spoken = await client.post("/tts/bytes", json=wish, headers=bearer)
+        another = await client.post("/access-token", json=asked, headers=bearer)
+    assert [one.status_code for one in (refused, spoken, another)] == [401, 200, 401]
+    address = keyed.url.replace("http", "ws") + "/tts/websocket?access_token="
+    async with connect(address + token) as socket:
+        await socket.send(json.dumps(wish))
+        assert json.loads(await socket.recv())["type"] == "chunk"
+    with pytest.raises(InvalidStatus):
+        await connect(address + token[:-1] + ("A" if token[-1] != "A" else "B"))
+
+
 async def test_the_playground_learns_whether_its_key_is_taken_and_speaks_with_it(
     keyed: LocalStack,
 ) -> None:

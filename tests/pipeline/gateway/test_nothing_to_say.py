@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from typing import Any
 
+import pytest
+import soundfile
 from websockets.asyncio.client import connect
 
 NOTHING = "🎉 ..."
@@ -47,6 +50,26 @@ async def test_deepgram_clients_hear_a_short_silence(stand: Any) -> None:
         await socket.send(json.dumps({"type": "Flush"}))
         found = await messages(socket, lambda message: message.get("type") == "Flushed")
     assert b"".join(m.get("pcm", b"") for m in found) == bytes(2 * int(SILENCE * 8000))
+
+
+@pytest.mark.parametrize(("form", "streamed"), [("pcm", True), ("wav", False), ("mp3", True)])
+async def test_openais_clients_hear_a_short_silence_for_emoji_alone(
+    stand: Any, form: str, streamed: bool
+) -> None:
+    """Open WebUI sends an answer sentence by sentence."""
+    body = {"input": "🎉 🎉", "response_format": form, "stream": streamed}
+    answer = await stand.http.post("/v1/audio/speech", json=body)
+    assert answer.status_code == 200, answer.text
+    samples = int(SILENCE * 24_000)
+    if form == "mp3":
+        assert soundfile.info(io.BytesIO(answer.content)).samplerate == 24_000
+    elif form == "pcm":
+        assert answer.content == bytes(2 * samples)
+    else:
+        assert soundfile.info(io.BytesIO(answer.content)).frames == samples
+    assert stand.stage.jobs == []
+    refused = await stand.http.post("/v1/audio/speech", json={"input": "..."})
+    assert refused.json()["error"]["code"] == "nothing_to_say"
 
 
 async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:

@@ -74,6 +74,15 @@ async def test_a_model_without_word_times_tells_its_text_once(stand: Any) -> Non
     assert kinds[told:].count("response.output_audio.delta") > 5
 
 
+async def test_a_served_name_in_the_address_wins_over_an_alias_in_an_update(stand: Any) -> None:
+    """OpenAI's Agents SDK sends a model of OpenAI's with every update."""
+    async with opened(stand.url, model="vesper") as client:
+        assert (await client.configure(model="gpt-realtime-2.1"))["model"] == "vesper"
+    async with opened(stand.url) as client:
+        assert (await client.configure(model="gpt-realtime-2.1"))["model"] == "gpt-realtime-2.1"
+        assert (await client.configure(model="vesper"))["model"] == "vesper"
+
+
 async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
     stand: Any,
 ) -> None:

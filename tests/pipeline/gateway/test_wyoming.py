@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.admission import KeyRing, KeysError
+from gateway.errors import Unavailable
 from gateway.protocols.wyoming import WyomingServer, event
 from gateway.service import wyoming
 from gateway.settings import GatewaySettings
@@ -104,6 +105,86 @@ async def test_a_streamed_text_is_not_spoken_twice(client: Client, stand: Any) -
     assert [kind for kind, _, _ in events].count("audio-stop") == 1
     assert len(stand.stage.jobs) == 1
     assert seconds(events) == pytest.approx(len(TEXT) * 0.01, abs=0.011)
+
+
+async def test_it_listens_once_a_model_can_speak(stand: Any) -> None:
+    """Home Assistant asks for voices when it connects, and tries again after a refusal alone."""
+    catalogue = stand.gateway.context.catalogue
+    catalogue.can_speak.clear()
+    async with WyomingServer(stand.gateway.context, "127.0.0.1", 0) as server:
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", server.port)
+        await catalogue.refresh()
+        async with asyncio.timeout(10):
+            client = await connected(server.port)
+        client.say("describe")
+        _, data, _ = await client.hear()
+        client.close()
+    assert [program["name"] for program in data["tts"]] == ["vesper"]
+
+
+async def connected(port: int) -> Client:
+    while True:
+        try:
+            return Client(*await asyncio.open_connection("127.0.0.1", port))
+        except ConnectionRefusedError:
+            await asyncio.sleep(0)
+
+
+async def test_describe_is_no_empty_list_when_the_last_model_is_gone(
+    client: Client, stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none() -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr(stand.gateway.context.catalogue, "models", none)
+    client.say("describe")
+    assert await client.at_end()
+
+
+LONG = "a" * 20_000
+
+
+async def test_a_refused_text_ends_as_one_that_failed(client: Client) -> None:
+    for text in (7, LONG):
+        client.say("synthesize", text=text)
+        events = await client.until("audio-stop")
+        assert [kind for kind, _, _ in events] == ["error", "audio-start", "audio-stop"], text
+    client.say("synthesize", text=TEXT)
+    assert seconds(await client.until("audio-stop")) == pytest.approx(len(TEXT) * 0.01)
+
+
+async def test_a_refused_stream_ends_and_its_text_is_not_spoken(
+    client: Client, stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(*_: Any, **__: Any) -> Any:
+        raise Unavailable("no talker is running: nothing can be spoken yet")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stand.gateway.context.catalogue, "resolve", none)
+        client.say("synthesize-start")
+        events = await client.until("synthesize-stopped")
+    client.say("synthesize-chunk", text=TEXT)
+    client.say("synthesize", text=TEXT)
+    client.say("synthesize-stop")
+    client.say("ping", text="over")
+    assert [kind for kind, _, _ in events] == [
+        "error", "audio-start", "audio-stop", "synthesize-stopped",
+    ]  # fmt: skip
+    assert (await client.hear())[0] == "pong"
+    assert stand.stage.jobs == []
+
+
+@pytest.mark.parametrize("settings", [{"max_queued_requests": 1}], indirect=True)
+async def test_a_text_that_finds_no_room_ends_behind_those_before_it(
+    client: Client, stand: Any
+) -> None:
+    client.say("synthesize", text=TEXT)
+    client.say("synthesize", text="Two.")
+    first, second = await client.until("audio-stop"), await client.until("audio-stop")
+    assert seconds(first) == pytest.approx(len(TEXT) * 0.01)
+    assert "error" in [kind for kind, _, _ in first]
+    assert [kind for kind, _, _ in second] == ["audio-start", "audio-stop"]
 
 
 async def test_nothing_to_say_is_a_start_and_a_stop(client: Client) -> None:

@@ -101,6 +101,15 @@ class StreamedText(Generic[F]):
         if speech.runaway is not None and not self.framing.tells:
             raise speech.runaway
 
+    async def sound(self) -> None:
+        """Deliver it; what says nothing is silence where the framing has that for a good end."""
+        try:
+            await self.deliver()
+        except NothingToSay:
+            if self.framing.blames:
+                raise
+            await self._be_silent()
+
     def start(self, over: Callable[[StreamedText[F], AntiphonError | None], None]) -> None:
         """Deliver it in the background; `over` is called at its end, but not if it is stopped.
 
@@ -123,10 +132,7 @@ class StreamedText(Generic[F]):
     async def _run(self, over: Callable[[StreamedText[F], AntiphonError | None], None]) -> None:
         failed: AntiphonError | None = None
         try:
-            await self.deliver()
-        except NothingToSay as error:
-            failed = error if self.framing.blames else None
-            await self._be_silent()
+            await self.sound()
         except AntiphonError as error:
             failed = error
         except Exception as error:
@@ -136,7 +142,7 @@ class StreamedText(Generic[F]):
 
     async def _be_silent(self) -> None:
         """For a text that was sent, and holds nothing that has a sound."""
-        if self.framing.blames or not self.framing.silence_s:
+        if not self.framing.silence_s:
             return
         if not self.text.characters or self.speech.delivery.samples:
             return
@@ -177,6 +183,11 @@ class Playlist(Generic[F]):
     def spoken(self) -> StreamedText[F] | None:
         """The one whose turn it is."""
         return self._utterances[0] if self._utterances else None
+
+    @property
+    def last(self) -> StreamedText[F] | None:
+        """The one that is spoken when the others have been."""
+        return self._utterances[-1] if self._utterances else None
 
     def add(self, utterance: StreamedText[F]) -> bool:
         """Append it; returns whether it is its turn."""

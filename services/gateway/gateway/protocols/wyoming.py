@@ -6,6 +6,7 @@ Its clients speak as one tenant, which the settings name where keys are needed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
@@ -18,18 +19,20 @@ from gateway.admission import ANONYMOUS
 from gateway.audio import PcmBlock
 from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
 from gateway.protocols.framing import Framing
-from gateway.protocols.session import Session
+from gateway.protocols.session import Leave, Session
 from gateway.protocols.transport import Gone
 from gateway.protocols.utterance import CLEAN_UP_S, Playlist, StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
-from ttscommon.wire.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
 from ttscommon.wire.replicas import Model, Voice
 
 VERSION: Final = "1.10.2"
 _ATTRIBUTION: Final = {"name": "Antiphon", "url": ""}
 _LISTS: Final = ("asr", "handle", "intent", "wake", "mic", "snd")
 _WIDTH: Final = 2
+# Of a text that has no sound.
+_SILENT_HZ: Final = 24_000
 
 Event: TypeAlias = tuple[str, Mapping[str, Any]]
 
@@ -37,13 +40,18 @@ log_ = structlog.get_logger(__name__)
 
 
 class WyomingServer:
-    """Listens while it is entered; `port` is where."""
+    """Has its `port` while it is entered, and listens there once something can be spoken.
+
+    Home Assistant asks what there is when it connects, and never again: an answer without voices
+    would leave it without any. It tries again after a refused connection.
+    """
 
     def __init__(self, context: GatewayContext, host: str, port: int) -> None:
         self._context = context
         self._host = host
         self._wanted_port = port
         self._server: asyncio.Server | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._clients: set[asyncio.Task[Any]] = set()
 
     @property
@@ -55,14 +63,25 @@ class WyomingServer:
     async def __aenter__(self) -> WyomingServer:
         limit = self._context.settings.max_message_bytes
         self._server = await asyncio.start_server(
-            self._serve, self._host, self._wanted_port, limit=limit
+            self._serve, self._host, self._wanted_port, limit=limit, start_serving=False
         )
+        if self._context.catalogue.can_speak.is_set():
+            await self._server.start_serving()
+        else:
+            self._opening = asyncio.create_task(self._open(self._server), name="wyoming")
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
+        if self._opening is not None:
+            await stop(self._opening)
         self._server.close()
         await stop(*self._clients, again_s=CLEAN_UP_S)
+
+    async def _open(self, server: asyncio.Server) -> None:
+        await self._context.catalogue.can_speak.wait()
+        await server.start_serving()
+        log_.info("wyoming.open", port=self.port)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -144,19 +163,26 @@ class AudioEvents(Framing):
 
     def end(self, speech: Speech) -> str:
         self._start()
-        stopped = [event("audio-stop", {})]
-        if self._streamed:
-            stopped.append(event("synthesize-stopped", {}))
-        return b"".join(stopped).decode()
+        return self._stop()
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         self._tell(_error(error))
         return self.end(speech)
 
+    def nothing(self) -> str:
+        """Of a text that was refused: its client waits for the same events."""
+        return event("audio-start", self._format).decode() + self._stop()
+
     def _start(self) -> None:
         if not self._started:
             self._started = True
             self._tell(event("audio-start", self._format).decode())
+
+    def _stop(self) -> str:
+        stopped = event("audio-stop", {})
+        if self._streamed:
+            stopped += event("synthesize-stopped", {})
+        return stopped.decode()
 
 
 class WyomingSession(Session[Event, AudioEvents]):
@@ -165,7 +191,9 @@ class WyomingSession(Session[Event, AudioEvents]):
     def __init__(self, context: GatewayContext, transport: WyomingTransport) -> None:
         super().__init__(transport, context)
         self._streamed: StreamedText[AudioEvents] | None = None
+        self._ignoring = False
         self._texts: Playlist[AudioEvents] = Playlist()
+        self._refusals: dict[StreamedText[AudioEvents], list[str]] = {}
 
     async def parse(self, frame: Event) -> Event:
         return frame
@@ -178,22 +206,37 @@ class WyomingSession(Session[Event, AudioEvents]):
         kind, data = message
         match kind:
             case "describe":
-                self._tell("info", await info(self.context))
+                await self._describe()
             case "ping":
                 self._tell("pong", {"text": data.get("text")})
-            case "synthesize" if self._streamed is None:
-                utterance = await self._begin(data)
-                utterance.text.add(_text(data))
-                utterance.text.finish()
             case "synthesize-start":
-                await self._end_stream()
+                self._end_stream()
+                self._ignoring = True
                 self._streamed = await self._begin(data, streamed=True)
-            case "synthesize-chunk" if self._streamed is not None:
-                self._streamed.text.add(_text(data))
+                self._ignoring = False
             case "synthesize-stop":
-                await self._end_stream()
+                self._end_stream()
+            case "synthesize-chunk" if self._streamed is not None:
+                self._add(self._streamed, _text(data))
+            case "synthesize" if self._streamed is None and not self._ignoring:
+                text = _text(data)
+                utterance = await self._begin(data)
+                self._add(utterance, text)
+                utterance.text.finish()
 
-    async def _end_stream(self) -> None:
+    async def _describe(self) -> None:
+        """Hang up where the last model is gone: it is asked again, and an empty list is kept."""
+        told = await info(self.context)
+        if not told["tts"]:
+            raise Leave
+        self._tell("info", told)
+
+    def _add(self, utterance: StreamedText[AudioEvents], text: str) -> None:
+        with contextlib.suppress(TextTooLong):  # which the utterance itself ends with
+            utterance.text.add(text)
+
+    def _end_stream(self) -> None:
+        self._ignoring = False
         if self._streamed is not None:
             self._streamed.text.finish()
             self._streamed = None
@@ -221,11 +264,26 @@ class WyomingSession(Session[Event, AudioEvents]):
 
     def over(self, utterance: StreamedText[AudioEvents], error: AntiphonError | None) -> None:
         super().over(utterance, error)
+        for told in self._refusals.pop(utterance, ()):
+            self.put(told)
         if (following := self._texts.over(utterance)) is not None:
             self.start(following)
 
     def refused(self, error: AntiphonError, message: Event | None) -> None:
+        """An error at once; a text that was refused ends when those before it have."""
         self.put(_error(error))
+        kind = None if message is None else message[0]
+        if kind not in ("synthesize", "synthesize-start"):
+            return
+        told = AudioEvents(self.put, _SILENT_HZ, streamed=kind != "synthesize").nothing()
+        if (last := self._texts.last) is None:
+            self.put(told)
+        elif (
+            len(waiting := self._refusals.setdefault(last, [])) < self.settings.max_queued_requests
+        ):
+            waiting.append(told)
+        else:
+            self.fail(error)
 
     def failed(self, error: AntiphonError) -> None:
         """Its clients expect no word when nothing has been said for long."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -38,11 +40,21 @@ _PUBLISHED: Final = (
     ("sesame/csm*", "csm"),
     ("hexgrad/kokoro*", "kokoro"),
     ("kokoro", "kokoro"),
+    ("speaches-ai/kokoro*", "kokoro"),
     ("rhasspy/piper*", "piper"),
+    ("speaches-ai/piper*", "piper"),
     ("kyutai/pocket-tts*", "pocket_tts"),
     ("kyutai/tts-1.6b*", "kyutai_tts"),
     ("openbmb/voxcpm2*", "voxcpm2"),
 )
+# What clients of Kokoro-FastAPI and Speaches ask for where no such checkpoint is served.
+_PEERS: Final = ("kokoro", "hexgrad/kokoro*", "speaches-ai/*")
+# Kokoro's voices, whose letters say their language and who they sound like, and blends of them.
+_KOKORO: Final = re.compile(r"[0-9.*\s]*(?P<language>[abefhijpz])(?P<gender>[fm])_[a-z]+")
+_KOKORO_LANGUAGES: Final = MappingProxyType(
+    dict(zip("abefhijpz", ("en", "en", "es", "fr", "hi", "it", "ja", "pt", "zh"), strict=True))
+)
+_GENDERS: Final = MappingProxyType({"f": "female", "m": "male"})
 
 
 class AliasesError(Exception):
@@ -93,7 +105,8 @@ class Aliases:
         if name in known or name == DEFAULT:
             return name
         found = _match(name, self.models) or _published(name, known)
-        return found or (DEFAULT if lenient else name)
+        peer = any(fnmatchcase(name.lower(), pattern) for pattern in _PEERS)
+        return found or (DEFAULT if lenient or peer else name)
 
     def voice(
         self,
@@ -105,7 +118,8 @@ class Aliases:
     ) -> str:
         """The id of the voice that `name` means; itself where nothing stands for it.
 
-        `lenient`: a name that means nothing here means the first voice of the `language`.
+        `lenient`: a name that means nothing here means one of the voices of the `language`, always
+        the same: people tell two apart.
         """
         if name == DEFAULT and lenient:
             return _speaking(language, voices)
@@ -115,7 +129,29 @@ class Aliases:
             return found
         if name in OPENAI_VOICES and voices:
             return voices[OPENAI_VOICES.index(name) % len(voices)].id
-        return _speaking(language, voices) if lenient else name
+        if kokoro := _kokoro(name, voices):
+            return kokoro
+        return _spread(name, language, voices) if lenient else name
+
+
+def _kokoro(name: str, voices: Sequence[Voice]) -> str | None:
+    """What a voice or a blend of Kokoro's means to a model that has none of them."""
+    found = _KOKORO.match(name)
+    if found is None or any(_KOKORO.match(voice.id) for voice in voices):
+        return None
+    alike = [voice for voice in voices if voice.gender == _GENDERS[found["gender"]]]
+    tag = _KOKORO_LANGUAGES[found["language"]]
+    for some in (alike, voices):
+        if (voice := _spread(name, tag, some)) != DEFAULT:
+            return voice
+    return DEFAULT
+
+
+def _spread(name: str, language: str | None, voices: Sequence[Voice]) -> str:
+    """One of the voices that speak a language, else that of the first; the default without any."""
+    tag = language or (voices[0].native if voices else "")
+    speaking = [voice.id for voice in voices if voice.speaks(tag)]
+    return speaking[zlib.crc32(name.encode()) % len(speaking)] if speaking else DEFAULT
 
 
 def _speaking(language: str | None, voices: Sequence[Voice]) -> str:

@@ -109,6 +109,10 @@ class ReplicaSnapshot:
     def _served(self) -> set[tuple[StageName, str]]:
         return {(s, model.name) for s in STAGES for r in self._serving(s) for model in r.models}
 
+    def named(self, stage: StageName) -> set[str]:
+        """Models that `stage` serves, or will in a moment."""
+        return {m.name for r in self._serving(stage) for m in r.models} | self.loading(stage)
+
     def loading(self, stage: StageName) -> set[str]:
         """Models that replicas of `stage` have not finished loading."""
         return {r.loading for r in self.replicas if r.stage == stage and r.loading}
@@ -177,6 +181,8 @@ class Catalogue:
         self.offline: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
         self._served_s: dict[str, float] = {}
+        # Set once a model has had workers of both stages.
+        self.can_speak = asyncio.Event()
         # Called after each refresh.
         self.refreshed: Callable[[], None] = lambda: None
 
@@ -319,6 +325,8 @@ class Catalogue:
             known = self.own[model] + self._peers.streams(model)
             known += self.offline[model] + self._peers.offline(model)
             reports.append(max(0, self.snapshot.busy(model) - known))
+            if self.snapshot.live("vocoder", model):
+                self.can_speak.set()
         self.refreshed()
 
     def _living(self, entries: Iterable[BucketEntry]) -> Iterable[Replica]:

@@ -61,6 +61,11 @@ def speakable(text: str) -> bool:
     return any(_has_sound(char) for char in text)
 
 
+def only_pictures(text: str) -> bool:
+    """Whether emoji and the like are all that is in it."""
+    return any(unicodedata.category(char) == "So" for char in text) and not speakable(text)
+
+
 def unread_scripts(text: str) -> list[str]:
     """Writing in `text` that an English voice leaves out, by name, in order of appearance."""
     if text.isascii():

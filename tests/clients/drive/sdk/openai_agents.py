@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK: its realtime runner, and an interruption.
+"""OpenAI's Agents SDK: its realtime runner, an interruption, and spoken turns.
 
 In a folder of its own, because the package is called `agents`, as are the drivers of LiveKit and
 Pipecat.
@@ -6,6 +6,7 @@ Pipecat.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,23 @@ from agents.realtime import RealtimeAgent, RealtimeRunner
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import CUT_AFTER_S, KEY, LONG, SENTENCES, Enough, Heard, main
+from sounds import TURN, blocks
 
 _HZ = 24_000
+# With a model that hears; without one, a name of OpenAI's.
+MODEL = os.environ.get("CLIENT_MODEL") or "gpt-realtime"
+VOICE = os.environ.get("CLIENT_VOICE", "")
 
 
 class Failed(Exception):
     """The session told an error."""
 
 
-async def _session(url: str) -> Any:
+async def _session(url: str, **settings: Any) -> Any:
+    """The model is told in the address alone: the SDK's updates name one of OpenAI's."""
     runner = RealtimeRunner(RealtimeAgent(name="Someone", instructions="Be brief."))
-    address = f"{url.replace('http', 'ws')}/v1/realtime?model=gpt-realtime"
-    config: Any = {"url": address, "api_key": KEY}
+    address = f"{url.replace('http', 'ws')}/v1/realtime?model={MODEL}"
+    config: Any = {"url": address, "api_key": KEY, "initial_model_settings": settings}
     return await runner.run(model_config=config)
 
 
@@ -70,5 +76,53 @@ async def agents_openai_interrupted(url: str, heard: Heard) -> None:
         await _hear(session, heard)
 
 
+_SPOKEN = {
+    "voice": VOICE,
+    "turn_detection": {"type": "server_vad", "silence_duration_ms": 300},
+    "max_output_tokens": 150,
+}
+
+
+async def _say(session: Any, *parts: tuple[int, float]) -> None:
+    for block in blocks(*parts):
+        await session.send_audio(block)
+
+
+async def _answer(session: Any, heard: Heard) -> None:
+    """The response's words and length, as drivers of spoken turns note them."""
+    answer = Heard()
+    await _hear(session, answer)
+    heard.seconds += answer.seconds
+    heard.words.append((answer.spelled, answer.seconds))
+
+
+async def spoken_agents(url: str, heard: Heard, text: str) -> None:
+    """The server finds the turns: the runner has no other way to have one answered."""
+    del text
+    async with await _session(url, **_SPOKEN) as session:
+        for _ in range(2):
+            await _say(session, *TURN)
+            await _answer(session, heard)
+
+
+async def spoken_agents_interrupted(url: str, heard: Heard) -> None:
+    cut = Heard(until_s=CUT_AFTER_S)
+    async with await _session(url, **_SPOKEN) as session:
+        await _say(session, *TURN)
+        try:
+            await _hear(session, cut)
+        except Enough:
+            heard.cut_s, cut.until_s = cut.seconds, None
+            await _say(session, *TURN[1:])
+        await _hear(session, cut)
+        await _answer(session, heard)
+
+
 if __name__ == "__main__":
-    main({"agents_openai": agents_openai}, {"agents_openai": agents_openai_interrupted})
+    main(
+        {"agents_openai": agents_openai, "spoken_agents": spoken_agents},
+        {
+            "agents_openai": agents_openai_interrupted,
+            "spoken_agents": spoken_agents_interrupted,
+        },
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.protocols.elevenlabs.alignment import Alignment
+from gateway.protocols.elevenlabs.alignment import Alignment, VoiceSegments
 from ttscommon.wire.messages import WordTime
 
 DATE = WordTime("3/3,", 0.5, 1.5, "march third", 0, 4)
@@ -69,7 +69,7 @@ def test_the_spoken_form_has_characters_of_its_own() -> None:
     alignment.add([DATE])
     alignment.end(2.0)
     written, spoken = alignment.seconds()
-    assert (spelled([written]), spelled([spoken])) == ("3/3,", "march third,")
+    assert (spelled([written]), spelled([spoken])) == ("3/3,", "March third,")
     for one in (written, spoken):
         assert one is not None
         assert one["character_end_times_seconds"][-1] == 2.0
@@ -102,6 +102,39 @@ def test_words_that_are_spoken_as_they_are_written_keep_their_case_and_marks() -
     alignment.add([WordTime("Tide.", 0.6, 0.7, "tide")])
     alignment.end(0.8)
     assert spelled([alignment.milliseconds()[1]], "chars") == "The tide, it's in. Tide. "
+
+
+def test_the_spoken_form_keeps_the_case_that_captions_need() -> None:
+    alignment = Alignment()
+    for word, spoken in (
+        ("“Dr.", "doctor"), ("Smith", "smith"), ("paid", "paid"), ("$5", "five dollars"),
+        ("to", "to"), ("IBM", "i b m"), ("(NASA)", "nasa"), ("on", "on"), ("3/3.”", "march third"),
+        ("3", "three"), ("came.", "came"),
+    ):  # fmt: skip
+        alignment.add([WordTime(word, 0.0, 0.0, spoken)])
+    alignment.end(0.1)
+    assert spelled([alignment.milliseconds()[1]], "chars").strip() == (
+        "“Doctor Smith paid five dollars to I B M (NASA) on March third.” Three came."
+    )
+
+
+def test_segments_of_a_dialogue_are_the_characters_of_its_inputs() -> None:
+    segments = VoiceSegments([("a", "Hi <b>you</b>."), ("b", "Yes.")])
+    written = "Hi you. Yes."
+    times = [float(index) for index in range(len(written) + 1)]
+
+    def part(first: int, last: int) -> list[dict[str, Any]]:
+        starts, ends = times[first:last], times[first + 1 : last + 1]
+        names = ("character_start_times_seconds", "character_end_times_seconds")
+        return segments.of(dict(zip(names, (starts, ends), strict=True)))
+
+    told = [part(0, 5), segments.of(None), part(5, 12)]
+    found = [
+        (one["voice_id"], one["dialogue_input_index"], one["character_start_index"],
+         one["character_end_index"], one["start_time_seconds"], one["end_time_seconds"])
+        for each in told for one in each
+    ]  # fmt: skip
+    assert found == [("a", 0, 0, 5, 0.0, 5.0), ("a", 0, 0, 2, 5.0, 7.0), ("b", 1, 3, 7, 8.0, 12.0)]
 
 
 def test_without_words_there_is_nothing_to_align() -> None:

@@ -53,7 +53,7 @@ def test_a_name_that_means_nothing_stays_itself_unless_lenient() -> None:
     aliases = Aliases()
     assert (aliases.model("hal", {}), aliases.voice("hal", VOICES)) == ("hal", "hal")
     assert aliases.model("hal", {}, lenient=True) == "default"
-    assert aliases.voice("hal", VOICES, lenient=True) == "default"
+    assert aliases.voice("hal", [], lenient=True) == "default"
 
 
 def test_a_file_adds_and_overrides(tmp_path: Path) -> None:
@@ -72,3 +72,34 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(AliasesError, match=r"aliases\.toml"):
         Aliases.load(file)
+
+
+def test_names_that_mean_nothing_are_spread_over_the_voices_of_the_language() -> None:
+    voices = (*VOICES, Voice("kerstin", "Kerstin", "de-DE"))
+    names = [f"21m00Tcm4TlvDq8ikWA{index}" for index in range(40)]
+    found = [Aliases().voice(name, voices, lenient=True) for name in names]
+    assert set(found) == {voice.id for voice in VOICES}
+    assert found == [Aliases().voice(name, voices, lenient=True) for name in names]
+    german = {Aliases().voice(name, voices, lenient=True, language="de") for name in names}
+    assert german == {"kerstin"}
+
+
+@pytest.mark.parametrize(
+    "name", ["kokoro", "hexgrad/Kokoro-82M", "speaches-ai/Kokoro-82M-v1.0-ONNX"]
+)
+def test_names_of_kokoros_servers_mean_its_family_else_the_default(name: str) -> None:
+    served = {"mine": "vesper", "k": "kokoro"}
+    assert Aliases().model(name, served) == "k"
+    assert Aliases().model(name, {"mine": "vesper"}) == "default"
+
+
+def test_kokoros_voices_mean_ones_like_them_where_a_model_has_none_of_them() -> None:
+    voices = (
+        Voice("amy", "Amy", "en-US", "female"), Voice("bob", "Bob", "en-GB", "male"),
+        Voice("kerstin", "Kerstin", "de-DE", "female"),
+    )  # fmt: skip
+    meant = {name: Aliases().voice(name, voices) for name in ("af_heart", "am_adam", "bm_lewis")}
+    assert meant == {"af_heart": "amy", "am_adam": "bob", "bm_lewis": "bob"}
+    assert Aliases().voice("af_bella(2)+af_sky(1)", voices) == "amy"
+    assert Aliases().voice("af_bella+af_sky", (Voice("af_sky", "Sky", "en"),)) == "af_bella+af_sky"
+    assert Aliases().voice("of_course", voices) == "of_course"

@@ -11,6 +11,8 @@ import soundfile
 from gateway.audio.resample import Pcm
 from gateway.audio.tags import flac_with
 
+# In STREAMINFO, whose 36 bits for the length begin in the middle of a byte.
+_LENGTH_AT: Final = 21
 # libFLAC's level 0: blocks of 1152 samples instead of 4096, so that the first leaves early.
 _COMPRESSION: Final = 0.0
 
@@ -92,3 +94,11 @@ class Flac:
         data, comments = self._file.take(), self._comments
         self._head, self._comments = 0, ()
         return flac_with(comments, data) if comments else data
+
+
+def with_length(data: bytes, samples: int) -> bytes:
+    """The beginning of a stream whose length is known by now, in its header."""
+    told = bytearray(data)
+    first = told[_LENGTH_AT] & 0xF0 | samples >> 32
+    told[_LENGTH_AT : _LENGTH_AT + 5] = bytes((first,)) + (samples & 0xFFFFFFFF).to_bytes(4, "big")
+    return bytes(told)

@@ -19,7 +19,7 @@ from gateway.protocols.cartesia.fields import (
 )
 from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.credentials import caller_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import Speech
@@ -63,7 +63,7 @@ def event(content: Mapping[str, Any]) -> bytes:
 @router.post("/tts/bytes", response_class=Response)
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
-    tenant = tenant_of(context, request)
+    tenant = await caller_of(context, request)
     wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish, max_wait_s(request))
@@ -75,7 +75,7 @@ async def speak(request: Request, context: Context) -> Response:
 @router.post("/tts/sse", response_class=Response)
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
-    tenant = tenant_of(context, request)
+    tenant = await caller_of(context, request)
     wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish, max_wait_s(request))

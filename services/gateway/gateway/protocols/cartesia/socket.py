@@ -19,7 +19,7 @@ from gateway.protocols.cartesia.fields import (
 )
 from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import max_wait_s
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.credentials import caller_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
@@ -69,7 +69,7 @@ class CartesiaSession(JsonSession[CartesiaFraming]):
         self._tenant = ""
 
     async def open(self) -> None:
-        self._tenant = tenant_of(self.context, self.socket)
+        self._tenant = await caller_of(self.context, self.socket)
 
     async def take(self, message: JsonObject) -> None:
         wish = parse(message)

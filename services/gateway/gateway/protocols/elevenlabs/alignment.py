@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import calendar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.protocols.shared.words import WrittenText
+from gateway.protocols.shared.words import WrittenText, without_markup
 from ttscommon.wire.messages import WordTime
 
 _MARKS: Final = ".,;:!?…–—-\"'()[]“”‘’"
+_CLOSING: Final = "\"')]”’"
+_ENDS: Final = (".", "!", "?", "…")
+# A name follows them: their full stop ends no sentence.
+_ABBREVIATED: Final = frozenset(("Dr", "Mr", "Mrs", "Ms", "Prof", "Rev", "Sgt", "St", "vs"))
+# Of what numbers are read as.
+_CAPITALISED: Final = frozenset(
+    name.lower() for name in (*calendar.month_name[1:], *calendar.day_name)
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +34,28 @@ def _spread(text: str, start_s: float, end_s: float) -> Iterator[_Character]:
         yield _Character(char, start_s + index * step_s, start_s + (index + 1) * step_s)
 
 
-def _as_spoken(word: WordTime) -> str:
-    """What a word is read as, with its marks; as it is written where that says the same."""
+def _as_spoken(word: WordTime, *, begins: bool) -> str:
+    """What a word is read as, with its marks and its case; as it is written where that says the
+    same. `begins`: a sentence begins with it.
+    """
     bare = word.word.strip(_MARKS)
     if not word.spoken or word.spoken.casefold() == bare.casefold():
         return word.word
-    return word.spoken + word.word[len(word.word.rstrip(_MARKS)) :]
+    ahead = word.word[: len(word.word) - len(word.word.lstrip(_MARKS))]
+    behind = word.word[len(word.word.rstrip(_MARKS)) :]
+    if bare in _ABBREVIATED:
+        behind = behind.removeprefix(".")
+    return ahead + _cased(word.spoken, bare, begins=begins) + behind
+
+
+def _cased(spoken: str, bare: str, *, begins: bool) -> str:
+    """Captions are made of it: names, abbreviations and sentences begin with capitals."""
+    words = [one.capitalize() if one in _CAPITALISED else one for one in spoken.split(" ")]
+    if bare.isupper():
+        words = [one.upper() if len(one) == 1 else one for one in words]
+    found = " ".join(words)
+    first = bare[:1]
+    return found[:1].upper() + found[1:] if first.isupper() or begins else found
 
 
 @dataclass
@@ -90,15 +115,16 @@ class Alignment:
         self._whole, self._relative = text is not None, relative
         tail = "" if self._whole else " "
         self._written, self._spoken = _Reading(tail), _Reading(tail)
-        self._begun = False
+        self._begun, self._sentence = False, True
 
     def add(self, words: Sequence[WordTime]) -> None:
         """Words that follow those before."""
         for word in words:
             times = word.start_s, word.end_s
             self._written.word(word.word, self._text.before(word), *times)
-            self._spoken.word(_as_spoken(word), " " if self._begun else "", *times)
-            self._begun = True
+            spoken = _as_spoken(word, begins=self._sentence)
+            self._spoken.word(spoken, " " if self._begun else "", *times)
+            self._begun, self._sentence = True, spoken.rstrip(_CLOSING).endswith(_ENDS)
 
     def end(self, total_s: float) -> None:
         """There is so much audio, and no word more."""
@@ -138,3 +164,41 @@ def _seconds(found: list[_Character]) -> dict[str, Any] | None:
         "character_start_times_seconds": [round(one.start_s, 4) for one in found],
         "character_end_times_seconds": [round(one.end_s, 4) for one in found],
     }
+
+
+class VoiceSegments:
+    """Which characters of an alignment each input of a dialogue is, as it is told in parts.
+
+    inputs: voices and texts, which make the dialogue's text with a space between two.
+    """
+
+    def __init__(self, inputs: Iterable[tuple[str, str]]) -> None:
+        self._inputs: list[tuple[str, int, int]] = []
+        self._told = at = 0
+        for voice, text in inputs:
+            length = len(without_markup(text))
+            self._inputs.append((voice, at, at + length))
+            at += length + 1
+
+    def of(self, alignment: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """The segments of the next characters."""
+        if alignment is None:
+            return []
+        starts = alignment["character_start_times_seconds"]
+        ends = alignment["character_end_times_seconds"]
+        base, self._told = self._told, self._told + len(starts)
+        found = []
+        for index, (voice, first, last) in enumerate(self._inputs):
+            first, last = max(first - base, 0), min(last - base, len(starts))
+            if first < last:
+                found.append(
+                    {
+                        "voice_id": voice,
+                        "start_time_seconds": starts[first],
+                        "end_time_seconds": ends[last - 1],
+                        "character_start_index": first,
+                        "character_end_index": last,
+                        "dialogue_input_index": index,
+                    }
+                )
+        return found

@@ -11,14 +11,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from gateway.audio import PcmBlock
-from gateway.protocols.elevenlabs.alignment import Alignment
+from gateway.protocols.elevenlabs.alignment import Alignment, VoiceSegments
 from gateway.protocols.elevenlabs.fields import error_shape, parse_body, parse_format
 from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
-from gateway.requests import GatewayContext, Speech
+from gateway.protocols.shared.wholejson import WholeJson
+from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
 from ttscommon.wire.errors import AntiphonError
 
 router = APIRouter(dependencies=[shaped(error_shape)])
@@ -32,8 +33,8 @@ class TimedLines(Framing):
     media_type = "application/json"
     blames = "input"
 
-    def __init__(self, text: str) -> None:
-        self._alignment = Alignment(text)
+    def __init__(self, text: str, segments: VoiceSegments | None = None) -> None:
+        self._alignment, self._segments = Alignment(text), segments
 
     def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self._alignment.add(piece.words)
@@ -44,7 +45,7 @@ class TimedLines(Framing):
         return self._line("")
 
     def _line(self, audio: str) -> bytes:
-        times = _times(self._alignment)
+        times = _times(self._alignment, self._segments)
         if not audio and times["alignment"] is None:
             return b""
         return msgspec.json.encode({"audio_base64": audio, **times}) + b"\n"
@@ -53,38 +54,37 @@ class TimedLines(Framing):
         return msgspec.json.encode(error_shape(error, "")) + b"\n"
 
 
-class TimedWhole(Framing):
-    """One JSON object with everything; only the times wait for its end."""
+class TimedWhole(WholeJson):
+    """One JSON object with everything."""
 
-    media_type = "application/json"
-    blames = "input"
+    field = "audio_base64"
 
-    def __init__(self, text: str) -> None:
-        self._head = b'{"audio_base64":"'
-        self._rest = b""
-        self._alignment = Alignment(text)
+    def __init__(self, text: str, segments: VoiceSegments | None = None) -> None:
+        super().__init__()
+        self._alignment, self._segments = Alignment(text), segments
 
     def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self._alignment.add(piece.words)
-        data = self._rest + piece.data
-        whole = len(data) - len(data) % 3  # three bytes are four characters
-        self._rest = data[whole:]
-        return self._encoded(data[:whole])
+        return super().audio(speech, piece)
 
     def last(self, speech: Speech, samples: int) -> bytes:
         self._alignment.end(samples / speech.sample_rate)
         return b""
 
-    def end(self, speech: Speech) -> bytes:
-        return self._encoded(self._rest) + b'",' + msgspec.json.encode(_times(self._alignment))[1:]
-
-    def _encoded(self, data: bytes) -> bytes:
-        head, self._head = self._head, b""
-        return head + base64.b64encode(data)
+    def beside(self) -> dict[str, Any]:
+        return _times(self._alignment, self._segments)
 
 
-def _times(alignment: Alignment) -> dict[str, Any]:
-    return dict(zip(("alignment", "normalized_alignment"), alignment.seconds(), strict=True))
+def _times(alignment: Alignment, segments: VoiceSegments | None) -> dict[str, Any]:
+    written, spoken = alignment.seconds()
+    told: dict[str, Any] = {"alignment": written, "normalized_alignment": spoken}
+    return told if segments is None else {**told, "voice_segments": segments.of(written)}
+
+
+def headers_of(request: Request, spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
+    """What was chosen, and the request's id under the names that clients read."""
+    name = request.state.request_id
+    return {**chosen_headers(spec, text), "request-id": name, "x-trace-id": name}
 
 
 @router.post("/v1/text-to-speech/{voice_id}", response_class=Response)
@@ -145,7 +145,7 @@ async def _speak(
         max_wait_s=max_wait_s(request),
     )
     spoken = context.speak(spec, text, request.state.request_id)
-    headers = {**chosen_headers(spec, text), "x-trace-id": request.state.request_id}
+    headers = headers_of(request, spec, text)
     framed = None if framing is None else framing(body.text)
     return SpeechResponse(
         context.settings, spoken, audio, framed, streamed=streamed, headers=headers

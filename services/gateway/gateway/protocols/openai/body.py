@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from pydantic import ValidationError, field_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator
 
 from gateway import errors
 from gateway.audio import AudioFormat
@@ -39,9 +39,12 @@ FORMATS: Final = MappingProxyType(
 
 
 class SpeechBody(LenientMessage, WishFields):
-    """OpenAI's fields, and ours at the end. Unknown fields are ignored."""
+    """OpenAI's fields, and ours at the end. Unknown fields are ignored.
 
-    input: str
+    Hugging Face's clients call the text `inputs`.
+    """
+
+    input: str = Field(validation_alias=AliasChoices("input", "inputs"))
     model: Name = DEFAULT
     voice: Name = DEFAULT
     response_format: str = "mp3"

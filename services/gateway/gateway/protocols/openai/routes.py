@@ -11,14 +11,17 @@ from fastapi.responses import JSONResponse, Response
 from gateway.errors import NotFound
 from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
+from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.openai import adapters, jobs, lexicons, lists, usage, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
+from gateway.protocols.openai.captioned import CaptionedWhole, CaptionLines
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import default_first, model_card
 from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
+from gateway.requests.text import only_pictures
 
 router = APIRouter()
 router.include_router(lists.router)
@@ -28,6 +31,9 @@ router.include_router(adapters.router)
 router.include_router(jobs.router)
 router.include_router(usage.router)
 
+# Of a text of pictures alone: applications send an answer's sentences one by one, and give up the
+# rest of it at an error.
+_SILENCE_S: Final = 0.2
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 
@@ -49,20 +55,45 @@ async def speech(request: Request, context: Context) -> Response:
     """Speak a text; see docs/protocol.md."""
     tenant = tenant_of(context, request)
     body = parse_body(await read_json(request, context.settings))
+    sse = body.stream_format == "sse"
+    framing = SpeechEvents(len(body.input)) if sse else None
+    return await _speak(request, context, tenant, body, framing, streamed=body.stream or sse)
+
+
+@router.post("/dev/captioned_speech", response_class=Response)
+async def captioned(request: Request, context: Context) -> Response:
+    """Speak a text and tell the times of its words, as Kokoro-FastAPI does."""
+    tenant = tenant_of(context, request)
+    body = parse_body(await read_json(request, context.settings))
+    framing = (CaptionLines if body.stream else CaptionedWhole)(body.audio.media_type)
+    return await _speak(request, context, tenant, body, framing, streamed=body.stream)
+
+
+async def _speak(
+    request: Request,
+    context: GatewayContext,
+    tenant: str,
+    body: SpeechBody,
+    framing: Framing | None,
+    *,
+    streamed: bool,
+) -> Response:
     audio = body.audio
-    text = context.whole(body.input, optional=body.speech is not None)
+    silent = framing is None and only_pictures(body.input)
+    text = context.whole(body.input, optional=silent or body.speech is not None)
+    if silent:
+        framing = Plain(silence_s=_SILENCE_S)
     waits_s = max_wait_s(request) if body.max_wait_s is None else body.max_wait_s
     spec = await _spec(context, tenant, body, waits_s)
     spoken = context.speak(spec, text, request.state.request_id)
-    events = SpeechEvents(len(body.input)) if body.stream_format == "sse" else None
-    streamed = body.stream or events is not None
     return SpeechResponse(
         context.settings,
         spoken,
         audio,
-        events,
+        framing,
         streamed=streamed,
         headers=chosen_headers(spec, text),
+        text=text,
     )
 
 

@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 from gateway import errors
 from gateway.audio import Pcm, wav
 from gateway.errors import Draining, SessionExpired, Unsupported
-from gateway.protocols.realtime.configuration import defaults, merged
+from gateway.protocols.realtime.configuration import Settings, defaults, merged
 from gateway.protocols.realtime.items import ConversationItem, parsed_item
 from gateway.protocols.realtime.listening import UserSound, UserTurn
 from gateway.protocols.realtime.quiet import QuietTimer
@@ -70,7 +70,7 @@ class RealtimeSession(SpeakingSession):
         else:
             self.config = defaults(query.get("model", DEFAULT))
             if secret is not None:
-                self.config = merged(self.config, secret.settings)
+                self.config = self._updated(secret.settings)
             self.config["id"] = new_session_id()
         self.config["expires_at"] = int(time.time() + self.longest_s)
         writer = self.tenant, self.config["id"], self.request_id
@@ -169,6 +169,18 @@ class RealtimeSession(SpeakingSession):
             log_.debug("session.model_unseen", why=error.message)
         self._sound.configure(self.config, hears=self.hears)
 
+    def _updated(self, update: Any) -> Settings:
+        """The settings after an update; raises BadRequest.
+
+        Clients that know OpenAI's models alone send one with every update. It stands for nothing
+        but the default, and does not replace a model of this deployment.
+        """
+        served = self.context.catalogue.snapshot.named("talker")
+        chosen = self.config["model"]
+        if isinstance(update, Mapping) and chosen in served and update.get("model") not in served:
+            update = {**update, "model": chosen}
+        return merged(self.config, update)
+
     # What events do
 
     async def take(self, message: JsonObject) -> None:
@@ -180,7 +192,7 @@ class RealtimeSession(SpeakingSession):
     async def _take(self, message: JsonObject) -> None:
         match message.get("type"):
             case "session.update":
-                self.config = merged(self.config, message.get("session"))
+                self.config = self._updated(message.get("session"))
                 await self._configure()
                 self.tell({"type": "session.updated", "session": self.config})
             case "input_audio_buffer.append":

@@ -27,6 +27,12 @@ def tenant_of(context: GatewayContext, connection: HTTPConnection) -> str:
     return context.keys.tenant(key_of(connection))
 
 
+async def caller_of(context: GatewayContext, connection: HTTPConnection) -> str:
+    """The same, also for a token of a while; raises InvalidApiKey, BusUnavailable."""
+    token = await context.sessions.secret(key_of(connection))
+    return tenant_of(context, connection) if token is None else token.tenant
+
+
 def subprotocol_of(connection: HTTPConnection) -> str | None:
     """What a server must choose where a browser hid its key among subprotocols."""
     offered = _subprotocols(connection)

@@ -11,12 +11,13 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.audio import AudioFormat, tags, wav
+from gateway.audio.encoders.flac import with_length
 from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.shared.connected import ClientGone, while_connected
 from gateway.protocols.shared.spool import Spool
 from gateway.protocols.utterance import StreamedText
-from gateway.requests import Speech
+from gateway.requests import IncrementalText, Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
@@ -42,6 +43,7 @@ class SpeechResponse(Response):
         *,
         streamed: bool = True,
         headers: Mapping[str, str] | None = None,
+        text: IncrementalText | None = None,
     ) -> None:
         self._framing = framing or Plain(blames="input")
         kind = self._framing.media_type or media_type(audio, speech.sample_rate)
@@ -54,7 +56,7 @@ class SpeechResponse(Response):
         self._exact_wav = audio.container == "wav" and not streamed
         made = AudioFormat(audio.codec) if self._exact_wav else audio
         self._audio = audio
-        self._utterance = StreamedText(speech, made, self._framing, self)
+        self._utterance = StreamedText(speech, made, self._framing, self, text)
         self._deliver = self._stream if streamed else self._whole
         self._spool: Spool | None = None
         self._started = False
@@ -95,27 +97,29 @@ class SpeechResponse(Response):
         """Nothing waits here."""
 
     async def _stream(self) -> None:
-        await self._utterance.deliver()
+        await self._utterance.sound()
         # Behind it: a client that has all of it looks gone, and its end would be cut.
         await self._start()
         await self._send(self._framing.end(self._speech), more=False)
 
     async def _whole(self) -> None:
         with Spool() as self._spool:
-            await self._utterance.deliver()
+            await self._utterance.sound()
             await self._spool.add(_bytes(self._framing.end(self._speech)))
             await self._send_whole(self._spool)
 
     async def _send_whole(self, body: Spool) -> None:
-        head = b""
+        head, samples = b"", self._speech.delivery.samples
         if self._exact_wav:
-            samples = self._speech.delivery.samples
+            samples = len(body) // self._audio.sample_bytes
             info = tags.riff_info(self._speech.provenance)
             head = wav.header(self._speech.sample_rate, samples, self._audio.codec, info)
         await self._start(length=len(head) + len(body))
         await self._send(head, more=True)
+        unpatched = self._audio.codec == "flac" and not self._framing.media_type
         async for part in body.parts():
-            await self._send(part, more=True)
+            await self._send(with_length(part, samples) if unpatched else part, more=True)
+            unpatched = False
         await self._send(b"", more=False)
 
     async def _start(self, length: int | None = None) -> None:

@@ -34,11 +34,16 @@ class WrittenText:
             return plain
         self._said = word.last
         between = text[said : word.first]
-        return _MARKUP.sub("", between) or (plain if between else "")
+        return without_markup(between) or (plain if between else "")
 
     def rest(self) -> str:
         """What is written behind the last word; nothing where the text is not known."""
-        return _MARKUP.sub("", (self._text or "")[self._said :])
+        return without_markup((self._text or "")[self._said :])
+
+
+def without_markup(text: str) -> str:
+    """What of a text is read."""
+    return _MARKUP.sub("", text)
 
 
 def timed(word: WordTime) -> dict[str, Any]:
