@@ -56,7 +56,7 @@ def measured_s(streams: int) -> float:
     family.compute_on(device)
     runner = DeviceRunner(family, 2 * streams, _BLOCKS * streams, device)
     runner.record(streams, 64)
-    with patch.object(turns.time, "perf_counter", time.thread_time):
+    with patch.object(time, "perf_counter", time.thread_time):
         found = turns.measured(family, runner, streams, _TURNS)
     return float(found["host_seconds"])
 
