@@ -24,15 +24,15 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY, PassageStream
+from ttsfamilies.base.talker.lmstream import DRAWN, REPLAY, LmStream
 from ttsfamilies.base.talker.prefixes import keys, of_lanes
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter
 
 CODES: Final = 64
 WEIGHT: Final = 1.5
 # One block of the cache, which both lanes begin with.
 VOICE: Final = np.arange(200, 216)
-_NO_TEXT, _DRAWN, _MOST_FRAMES = 0, -1, 14
+_NO_TEXT, _MOST_FRAMES = 0, 14
 _NUMBER: Final = Field((), "i8")
 _CONFIG: Final = DecoderConfig(dim=32, layers=2, heads=2, kv_heads=1, head_dim=16, hidden=48)
 
@@ -66,7 +66,7 @@ class GuidedPrepared(Prepared):
             yield GuidedPrompt(np.concatenate([VOICE, characters]))
 
 
-class GuidedStream(PassageStream):
+class GuidedStream(LmStream):
     """See TalkerStream."""
 
     frame = MappingProxyType({"code": Field((), "i2", CODES)})
@@ -82,26 +82,19 @@ class GuidedStream(PassageStream):
     def prefix(self) -> Sequence[bytes]:
         return of_lanes(*[keys([VOICE], len(VOICE))] * self.lanes)
 
-    def inputs(self, plan: Plan) -> Arrays:
-        return self._ids(self.passage.ids, plan)
-
-    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         said = self.passage.ids
-        return self._ids(np.where(said >= VOICE[0], said, _NO_TEXT) if lane else said, plan)
+        told = np.where(said >= VOICE[0], said, _NO_TEXT) if lane else said
+        return {"id": np.concatenate([told, self.spoken["code"]])}
 
-    def _ids(self, prompt: Array, plan: Plan) -> Arrays:
-        if plan.decode:
-            return {"id": np.full(1, _DRAWN)}
-        ids = np.concatenate([prompt, self.spoken["code"]])
-        return {"id": ids[plan.start : plan.end]}
+    def drawn(self) -> Arrays:
+        return {"id": np.full(1, DRAWN)}
 
-    def stage(self, write: SlotWriter) -> None:
-        if not self._staged:
-            self._staged = True
-            for name, value in (("frame", self.frames), ("seed", self._seed)):
-                write(name, value)
-            for name in ("drawn", "over"):
-                write(name, 0)
+    def begin(self, write: SlotWriter) -> None:
+        for name, value in (("frame", self.frames), ("seed", self._seed)):
+            write(name, value)
+        for name in ("drawn", "over"):
+            write(name, 0)
 
 
 class Guided(TalkerModel):

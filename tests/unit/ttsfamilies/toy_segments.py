@@ -76,10 +76,7 @@ class ToyStream(SegmentStream):
     def work(self, frames: int) -> int:
         return frames * self._work
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged or self._at >= len(self._passages):
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         segment: Letterwise = self.passage
         write("ids", segment.ids)
         write(LENGTH, segment.length)

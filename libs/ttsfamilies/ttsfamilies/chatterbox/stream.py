@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import WordTime
-from ttsfamilies.base.talker.passages import PASSAGE, PassageStream
-from ttsfamilies.base.talker.passages import REPLAY as PASSAGE_REPLAY
+from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
+from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.prefixes import keys, of_lanes
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.chatterbox.config import CODES, IDS, SILENCE
 from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, begun
@@ -29,11 +29,10 @@ DRAWN: Final = -2
 UNKNOWN: Final = -1
 
 
-class ChatterboxStream(PassageStream):
+class ChatterboxStream(LmStream):
     """See TalkerStream."""
 
     frame = MappingProxyType({"token": Field((), "i2", CODES)})
-    replay = REPLAY
 
     def __init__(self, prepared: ChatterboxPrepared, *, whole: bool) -> None:
         """whole: sentences are given out at once."""
@@ -52,10 +51,6 @@ class ChatterboxStream(PassageStream):
     @property
     def frames(self) -> int:
         return self._given
-
-    @property
-    def pending(self) -> int:
-        return self._given - self._taken
 
     @property
     def _limit(self) -> int:
@@ -81,14 +76,14 @@ class ChatterboxStream(PassageStream):
         """So many tokens of silence, and the sentence is over."""
         if silence:
             of, tokens = np.full(silence, self._at, np.int32), np.full(silence, SILENCE, np.int16)
-            self._pending.append({"token": tokens, PASSAGE: of})
+            self._books.append({"token": tokens, PASSAGE: of})
             self._frames += silence
         self._ends.append(self._frames)
         self._given, self._promised = self._frames, 0
         super()._next()
 
     def _settle(self) -> None:
-        if self._frames - self._begun >= (self._promised or _ENDLESS):
+        if self._frames - self._begun >= (self._promised or ENDLESS):
             self._next()
         super()._settle()
 
@@ -102,25 +97,19 @@ class ChatterboxStream(PassageStream):
     def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
         at = np.arange(self._taken, self._taken + count)
         taken, words = super().take(count)
-        ends = np.array([*self._ends, _ENDLESS])
+        ends = np.array([*self._ends, ENDLESS])
         left = ends[np.searchsorted(ends, at, side="right")] - 1 - at
-        known = left < (_ENDLESS if self._whole else self._tail)
+        known = left < (ENDLESS if self._whole else self._tail)
         return {**taken, LEFT: np.where(known, left, UNKNOWN).astype(np.int32)}, words
 
-    def inputs(self, plan: Plan) -> Arrays:
-        return self._told(plan, np.array(self.passage.ids, np.int64) if not plan.decode else None)
+    def drawn(self) -> Arrays:
+        row = np.zeros((1, self._prepared.conditions.row.shape[1]), np.float32)
+        told = {"kind": SPEECH, "id": DRAWN, "at": self._done}
+        return {**{name: np.full(1, value) for name, value in told.items()}, "row": row}
 
-    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
-        if lane == 0 or plan.decode:
-            return self.inputs(plan)
-        return self._told(plan, np.full(len(self.passage.ids), UNTOLD))
-
-    def _told(self, plan: Plan, text: Array | None) -> Arrays:
-        voice = self._prepared.conditions
-        if text is None:
-            row = np.zeros((1, voice.row.shape[1]), np.float32)
-            told = {"kind": SPEECH, "id": DRAWN, "at": self._done}
-            return {**{name: np.full(1, value) for name, value in told.items()}, "row": row}
+    def positions(self, lane: int) -> Arrays:
+        voice, ids = self._prepared.conditions, self.passage.ids
+        text = np.full(len(ids), UNTOLD) if lane else np.array(ids, np.int64)
         begins = begun(self._prepared.sizes.begins)
         said = np.concatenate([begins, self.spoken["token"]]).astype(np.int64)
         at = np.maximum(np.arange(len(said)) - len(begins) + 1, 0)
@@ -131,12 +120,9 @@ class ChatterboxStream(PassageStream):
             "at": (voice.at, np.arange(len(text)), at),
             "row": (voice.row, np.zeros((behind, voice.row.shape[1]), np.float32)),
         }
-        return {name: np.concatenate(part)[plan.start : plan.end] for name, part in parts.items()}
+        return {name: np.concatenate(part) for name, part in parts.items()}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         said = self._frames - self._begun
         seen = np.zeros(IDS, np.uint8)
         seen[self.spoken["token"]] = 1
@@ -150,6 +136,3 @@ class ChatterboxStream(PassageStream):
         drawing = self._prepared.drawing
         for name in ("temperature", "top_k", "top_p", "penalty", "min_p", "weight"):
             write(name, getattr(drawing, name))
-
-
-_ENDLESS: Final = 1 << 40

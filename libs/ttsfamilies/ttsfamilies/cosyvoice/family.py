@@ -17,7 +17,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.sampling import Noise, Settings, draw_unrepeated
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.signs import Signs
 from ttsfamilies.base.talker.streams import TalkerStream
 from ttsfamilies.cosyvoice.config import TOKENS

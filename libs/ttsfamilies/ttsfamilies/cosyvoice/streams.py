@@ -15,7 +15,7 @@ import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import WordTime
-from ttsfamilies.base.talker.passages import PASSAGE, PassageStream
+from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
 from ttsfamilies.cosyvoice.config import TOKENS
@@ -47,7 +47,7 @@ def tell(
         write(name, value)
 
 
-class PassagesStream(PassageStream):
+class PassagesStream(LmStream):
     """A text whose passages are known before their speech."""
 
     frame = TOKEN
@@ -61,15 +61,12 @@ class PassagesStream(PassageStream):
         ids = np.array(self.passage.ids, np.int64)
         return keys((ids,), self.passage.common)
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
+        del lane
         said = self.spoken["token"].astype(np.int64) + self._speech
-        ids = np.concatenate([np.array(self.passage.ids, np.int64), said])
-        return {"id": ids[plan.start : plan.end]}
+        return {"id": np.concatenate([np.array(self.passage.ids, np.int64), said])}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         said = self.spoken["token"].tolist()
         # The end of each passage was a draw as well.
         draw, early = self.frames + self._at, max(0, self.passage.least - len(said))

@@ -95,7 +95,7 @@ class Csm(TalkerModel):
 
     def open(self, prepared: Prepared) -> CsmStream:
         assert isinstance(prepared, CsmPrepared)
-        return CsmStream(prepared, self._net.config.num_codebooks)
+        return CsmStream(prepared, self.spec.frame)
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
-import numpy as np
-
+from ttscommon.wire.fields import Field
 from ttsfamilies.base.lm.turns import TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.csm.request import CsmPrepared
@@ -14,13 +14,12 @@ from ttsfamilies.csm.request import CsmPrepared
 class CsmStream(TurnsStream):
     """See TalkerStream."""
 
-    def __init__(self, prepared: CsmPrepared, codebooks: int) -> None:
-        super().__init__(codebooks)
+    def __init__(self, prepared: CsmPrepared, frame: Mapping[str, Field]) -> None:
+        super().__init__(frame)
         self._prepared = prepared
 
     def begin(self, write: SlotWriter) -> None:
-        last = self.codes[-1] if self.frames else np.zeros(self._codebooks, np.int64)
-        write("codes", last)
+        write("codes", self.codes[-1] if self.frames else 0 * self.passage.codes[-1])
         write("frame", self.frames)
         write("over", 0)
         write("seed", self._prepared.request.seed)

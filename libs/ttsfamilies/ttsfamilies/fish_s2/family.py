@@ -33,7 +33,7 @@ from ttsfamilies.base.runners.computation import (
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 from ttsfamilies.fish_s2.net import FishNet, load_net
 from ttsfamilies.fish_s2.request import PARAMETERS, FishPrepared

@@ -11,8 +11,8 @@ import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.lm.turns import FRAME
-from ttsfamilies.base.talker.passages import PASSAGE, PassageStream
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.fish_s2.config import WINDOW
 from ttsfamilies.fish_s2.request import Batch, FishPrepared
 
@@ -20,7 +20,7 @@ from ttsfamilies.fish_s2.request import Batch, FishPrepared
 NO_CODE: Final = -1
 
 
-class FishStream(PassageStream):
+class FishStream(LmStream):
     """See TalkerStream. A passage is a batch, and stands behind all before it and their frames."""
 
     def __init__(self, prepared: FishPrepared) -> None:
@@ -28,8 +28,6 @@ class FishStream(PassageStream):
         self.frame = MappingProxyType({"codes": Field((c.codebooks,), "i2", c.codes)})
         super().__init__(prepared.positions)
         self._prepared = prepared
-        self._codes: list[Array] = []
-        self._firsts = [0]  # of each batch so far, its first frame
         self._filled = 0  # positions in the cache
 
     @property
@@ -47,49 +45,32 @@ class FishStream(PassageStream):
         first: Batch = self._passages[0]
         return first.keys()
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._codes = list(arrays["codes"].astype(np.int64))
-        self._firsts = np.searchsorted(arrays[PASSAGE], range(self._at + 1)).tolist()
-
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         self._filled = cached
-        self._codes.extend(frames["codes"].astype(np.int64))
         super().accept(cached, frames, ended)
 
     def _next(self) -> None:
         filled = self._filled if self._cached else 0
         super()._next()
-        self._firsts.append(self._begun)
         self.held = filled
 
     def evict(self) -> None:
         super().evict()
         self.held = 0
 
-    def inputs(self, plan: Plan) -> Arrays:
-        if plan.decode:
-            return {"text": np.full(1, FRAME), "codes": self._codes[-1][None]}
-        text, codes = zip(*self._positions(), strict=True)
-        at = slice(plan.start, plan.end)
-        return {"text": np.concatenate(text)[at], "codes": np.concatenate(codes)[at]}
-
-    def _positions(self) -> list[tuple[Array, Array]]:
+    def positions(self, lane: int) -> Arrays:
         """Of each batch so far, its own and its frames'."""
-        found = []
-        ends = [*self._firsts[1:], len(self._codes)]
-        for batch, first, end in zip(self._passages, self._firsts, ends, strict=False):
-            found.append((batch.text, batch.codes))
-            if end > first:
-                found.append((np.full(end - first, FRAME), np.stack(self._codes[first:end])))
-        return found
+        del lane
+        text, codes, spoken = [], [], self.books["codes"].astype(np.int64)
+        for at, batch in enumerate(self._passages[: self._at + 1]):
+            frames = spoken[self.books[PASSAGE] == at]
+            text += [batch.text, np.full(len(frames), FRAME)]
+            codes += [batch.codes, frames]
+        return {"text": np.concatenate(text), "codes": np.concatenate(codes)}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
-        spoken = self._codes[self._begun :]
-        write("codes", spoken[-1] if spoken else np.zeros(self._prepared.config.codebooks))
+    def begin(self, write: SlotWriter) -> None:
+        spoken = self.spoken["codes"]
+        write("codes", spoken[-1] if len(spoken) else np.zeros(self._prepared.config.codebooks))
         write("recent", self._recent(spoken))
         write("made", len(spoken))
         write("frame", self.frames)
@@ -99,7 +80,7 @@ class FishStream(PassageStream):
             write(name, value)
 
     @staticmethod
-    def _recent(spoken: Sequence[Array]) -> Array:
+    def _recent(spoken: Array) -> Array:
         """Semantic codes of the batch's last frames, the very first one never."""
-        known = [int(codes[0]) for codes in spoken[1:]][-WINDOW:]
-        return np.array([NO_CODE] * (WINDOW - len(known)) + known, np.int64)
+        none = np.full(WINDOW, NO_CODE, np.int64)
+        return np.concatenate([none, spoken[1:, 0]])[-WINDOW:]

@@ -15,34 +15,37 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
-from ttsfamilies.base.lm.answers import DRAWN, REPLAY, AnswerIds, AnswerStream, frame_of
+from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.lm.ranked_tokenizer import RankedTokenizer
 from ttsfamilies.base.runners.computation import Attend, Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.lmstream import DRAWN
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.glm_voice.config import RATE_HZ, SAMPLE_RATE, GlmConfig
 from ttsfamilies.glm_voice.hearing import SpokenTurns
 from ttsfamilies.glm_voice.net import GlmNet, load_net
-from ttsfamilies.glm_voice.request import PRE_TOKEN, VOICE, Dialogue, DialogueIds, GlmPrepared
+from ttsfamilies.glm_voice.request import PRE_TOKEN, VOICE, DialogueIds, GlmPrepared
 
 _EXAMPLES: Final = ("What does the sea sound like on a quiet morning in autumn?", "Hello.")
 _LANGUAGES: Final = ("zh", "en")
 
 
-class GlmStream(AnswerStream[Dialogue]):
+class GlmStream(AnswerStream):
     """See AnswerStream."""
 
     def __init__(self, prepared: GlmPrepared, ids: DialogueIds) -> None:
         super().__init__(ids.answers, ids.tokenizer.spelled, RATE_HZ)
         self._prepared = prepared
 
-    def inputs(self, plan: Plan) -> Arrays:
-        if plan.decode:
-            return {"id": np.full(1, DRAWN, np.int64)}
-        ids = np.concatenate([self.prompt.ids, np.array(self.drawn, np.int64)])
-        return {"id": ids[plan.start : plan.end]}
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        return {"id": np.concatenate([self.passage.ids, self.answered])}
+
+    def drawn(self) -> Arrays:
+        return {"id": np.full(1, DRAWN, np.int64)}
 
     def begin(self, write: SlotWriter) -> None:
+        super().begin(write)
         drawing = self._prepared.drawing
         write("seed", self._prepared.request.seed)
         for name in ("temperature", "top_k", "top_p"):

@@ -120,7 +120,7 @@ class HiggsAudio(TalkerModel):
 
     def open(self, prepared: Prepared) -> HiggsStream:
         assert isinstance(prepared, HiggsPrepared)
-        return HiggsStream(prepared)
+        return HiggsStream(prepared, self.spec.frame)
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import numpy as np
 
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Field
 from ttsfamilies.base.lm.staggered import counts, is_over
 from ttsfamilies.base.lm.turns import FRAME, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -16,8 +17,8 @@ from ttsfamilies.higgs_audio.request import MOST_REMEMBERED, HiggsPrepared
 class HiggsStream(TurnsStream):
     """See TalkerStream. A frame of the log is a row."""
 
-    def __init__(self, prepared: HiggsPrepared) -> None:
-        super().__init__(prepared.config.codebooks)
+    def __init__(self, prepared: HiggsPrepared, frame: Mapping[str, Field]) -> None:
+        super().__init__(frame)
         self._prepared, self._config = prepared, prepared.config
 
     @property
@@ -26,9 +27,10 @@ class HiggsStream(TurnsStream):
         ends: Array = self.codes == self._config.end
         return ends
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._ended = is_over(self._ends, self._config.stagger)
+    def _resume(self) -> None:
+        super()._resume()
+        if is_over(self._ends, self._config.stagger):
+            self._next()
 
     def begin(self, write: SlotWriter) -> None:
         recent = self._recent()
@@ -43,6 +45,6 @@ class HiggsStream(TurnsStream):
 
     def _recent(self) -> Array:
         """The last rows [MOST_REMEMBERED, codebooks], those of recordings too."""
-        heard = self.prompt.codes[self.prompt.text == FRAME]
-        none = np.full((MOST_REMEMBERED, self._codebooks), self._config.begin, np.int64)
+        heard = self.passage.codes[self.passage.text == FRAME]
+        none = np.full((MOST_REMEMBERED, self._config.codebooks), self._config.begin, np.int64)
         return np.concatenate([none, heard, self.codes])[-MOST_REMEMBERED:]

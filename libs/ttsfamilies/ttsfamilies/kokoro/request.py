@@ -13,7 +13,7 @@ from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.segments import ENDLESS
+from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.breaths import Breaths, Spoken
 from ttsfamilies.base.text.frontend import Word
 from ttsfamilies.base.text.misaki import TOKENS

@@ -17,10 +17,7 @@ class KokoroStream(SegmentStream):
         super().__init__(rate_hz, passes)
         self.frame = frame
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged or self._at >= len(self._passages):
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         segment: Segment = self.passage
         write("ids", segment.ids)
         write("pace", segment.pace)

@@ -22,7 +22,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.orpheus.config import (
     CODES,
     END_SPEECH,

@@ -12,13 +12,11 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.talker.passages import PassageStream
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.lmstream import DRAWN, LmStream
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.orpheus.config import CODES, END_SPEECH, FIRST_AUDIO, SLOTS
 from ttsfamilies.orpheus.request import OrpheusPrepared
 
-# Instead of an id: the one that the slot's last step drew.
-DRAWN: Final = -1
 # Ids that may be drawn, from the end of speech to the last audio id.
 CHOICES: Final = FIRST_AUDIO - END_SPEECH + SLOTS * CODES
 _OFFSETS: Final = FIRST_AUDIO + CODES * np.arange(SLOTS, dtype=np.int64)
@@ -29,7 +27,7 @@ def ids_of(frames: Array) -> Array:
     return (frames.astype(np.int64) + _OFFSETS).reshape(-1)
 
 
-class OrpheusStream(PassageStream):
+class OrpheusStream(LmStream):
     """See TalkerStream."""
 
     frame = MappingProxyType({"codes": Field((SLOTS,), "i2", CODES)})
@@ -39,16 +37,15 @@ class OrpheusStream(PassageStream):
         super().__init__(prepared.most_frames)
         self._prepared = prepared
 
-    def inputs(self, plan: Plan) -> Arrays:
-        if plan.decode:
-            return {"id": np.full(1, DRAWN, np.int64)}
-        ids = np.concatenate([np.array(self.passage.ids, np.int64), ids_of(self.spoken["codes"])])
-        return {"id": ids[plan.start : plan.end]}
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        told = np.array(self.passage.ids, np.int64)
+        return {"id": np.concatenate([told, ids_of(self.spoken["codes"])])}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def drawn(self) -> Arrays:
+        return {"id": np.full(1, DRAWN, np.int64)}
+
+    def begin(self, write: SlotWriter) -> None:
         seen = np.zeros(CHOICES, np.uint8)
         seen[ids_of(self.spoken["codes"]) - END_SPEECH] = 1
         write("seen", seen)

@@ -41,10 +41,7 @@ class PiperStream(SegmentStream):
     def work(self, frames: int) -> int:
         return _WORK * (frames + 2 * self._reach)
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged or self._at >= len(self._passages):
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         said: Said = self.passage
         write("ids", said.ids)
         write("stretch", (self._prepared.length / np.array(said.rates)).astype(np.float32))

@@ -25,7 +25,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.pocket_tts.blocks import PocketEncoder
 from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.recordings import ended_on_a_pause, resampled

@@ -75,7 +75,7 @@ class Prompt:
     """What is prefilled of one chunk of the text.
 
     length: positions, with the voice before the tokens and the first latent behind them. frames:
-    the most that may follow. after: those behind the end of speech. longest_s: see PassageStream.
+    the most that may follow. after: those behind the end of speech. longest_s: see LmStream.
     """
 
     tokens: tuple[int, ...]

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.talker.passages import PassageStream
+from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.pocket_tts.request import LATENT, TEXT, PocketPrepared
 
 # Frames that follow a frame once the end was seen; before that, none is known.
@@ -19,7 +19,7 @@ LEFT: Final = MappingProxyType({"left": Field((), "i2")})
 UNKNOWN: Final = -1
 
 
-class PocketStream(PassageStream):
+class PocketStream(LmStream):
     """See TalkerStream."""
 
     def __init__(self, prepared: PocketPrepared, first: Array) -> None:
@@ -36,12 +36,13 @@ class PocketStream(PassageStream):
     def prefix(self) -> Sequence[bytes]:
         return self._keys
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        if not arrays["left"][-1]:
+    def _resume(self) -> None:
+        super()._resume()
+        if not self.books["left"][-1]:
             self._next()
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
+        del lane
         voice, tokens = self._prepared.voice, np.array(self.passage.tokens, np.int64)
         spoken = np.concatenate([self._first[None], self.spoken["latent"]])
         width = max(spoken.shape[1], voice.row.shape[1])
@@ -54,12 +55,9 @@ class PocketStream(PassageStream):
                 _widened(spoken, width),
             ),
         }
-        return {name: np.concatenate(parts)[plan.start : plan.end] for name, parts in told.items()}
+        return {name: np.concatenate(parts) for name, parts in told.items()}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         spoken, drawing = self.spoken, self._prepared.drawing
         said = len(spoken["left"])
         write("latent", spoken["latent"][-1] if said else self._first)

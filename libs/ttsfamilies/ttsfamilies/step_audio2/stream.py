@@ -9,15 +9,16 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays
-from ttsfamilies.base.lm.answers import DRAWN, AnswerIds, AnswerStream
+from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.lmstream import DRAWN
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.step_audio2.request import StepPrepared, StepPrompt
 
 TOKEN_RATE_HZ: Final = 25.0
 
 
-class StepStream(AnswerStream[StepPrompt]):
+class StepStream(AnswerStream):
     """See AnswerStream."""
 
     def __init__(
@@ -30,23 +31,28 @@ class StepStream(AnswerStream[StepPrompt]):
         super().__init__(ids, spelled, TOKEN_RATE_HZ)
         self._prepared, self._vocabulary = prepared, vocabulary
 
-    def inputs(self, plan: Plan) -> Arrays:
-        width, told = self.prompt.rows.shape[1], self.prompt.ids
-        if plan.decode:
-            return _inputs(np.full(1, DRAWN), np.zeros(1), np.zeros((1, width)))
-        ids = np.concatenate([told, np.array(self.drawn, np.int64)])
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        prompt: StepPrompt = self.passage
+        width, told = prompt.rows.shape[1], prompt.ids
+        ids = np.concatenate([told, self.answered])
         heard = np.zeros(len(ids))
         heard[np.flatnonzero(told == self._prepared.control.audio_patch)] = 1
         rows = np.zeros((len(ids), width))
-        rows[heard > 0] = self.prompt.rows
-        part = slice(plan.start, plan.end)
-        return _inputs(ids[part], heard[part], rows[part])
+        rows[heard > 0] = prompt.rows
+        return _inputs(ids, heard, rows)
+
+    def drawn(self) -> Arrays:
+        width = self.passage.rows.shape[1]
+        return _inputs(np.full(1, DRAWN), np.zeros(1), np.zeros((1, width)))
 
     def begin(self, write: SlotWriter) -> None:
+        super().begin(write)
+        ids = np.concatenate([self.passage.ids, self.answered])
         seen = np.zeros(self._vocabulary, np.uint8)
-        seen[self.prompt.ids] = seen[self.drawn] = 1
+        seen[ids] = 1
         write("seen", seen)
-        write("drawn", self.drawn[-1] if self.drawn else int(self.prompt.ids[-1]))
+        write("drawn", ids[-1])
         write("seed", self._prepared.request.seed)
         for name, value in asdict(self._prepared.drawing).items():
             write(name, value)

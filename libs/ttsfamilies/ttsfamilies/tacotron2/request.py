@@ -10,7 +10,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.segments import ENDLESS
+from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.frontend import Word
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.piper.phones import Sentence, Sentences, ids_of
@@ -54,7 +54,7 @@ class Spelling(NamedTuple):
 
     @property
     def longest_s(self) -> float:
-        """See PassageStream."""
+        """See LmStream."""
         return _BEYOND_S + len(self.ids) * _LETTER_S
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.talker.passages import REPLAY as PASSAGE_REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
 from ttsfamilies.base.talker.streams import Plan, SlotWriter
 from ttsfamilies.base.talker.wordtimes import TimedStream
@@ -55,10 +55,10 @@ class TacotronStream(TimedStream):
         said: Spelling = self.passage
         return next((w.text for w in reversed(said.words) if w.start <= place and w.text), "")
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._times.begin(np.maximum.accumulate(arrays[PLACE][self._begun :]).tolist())
-        if arrays[ENDS][-1]:
+    def _resume(self) -> None:
+        super()._resume()
+        self._times.begin(np.maximum.accumulate(self.spoken[PLACE]).tolist())
+        if self.books[ENDS][-1]:
             self._next()
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
@@ -67,16 +67,13 @@ class TacotronStream(TimedStream):
             return plan
         return Plan(plan.start, plan.count, work=_WORK * plan.count)
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         """Of each step the frame before it."""
+        del lane
         spoken = self.spoken["mel"]
-        whole = np.concatenate([np.zeros_like(spoken, shape=(1, *spoken.shape[1:])), spoken])
-        return {"mel": whole[plan.start : plan.end]}
+        return {"mel": np.concatenate([np.zeros((1, spoken.shape[1]), np.float32), spoken])}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged or self._at >= len(self._passages):
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         said, spoken = self.passage, self.spoken["mel"]
         write("ids", said.ids)
         write(LENGTH, len(said.ids))

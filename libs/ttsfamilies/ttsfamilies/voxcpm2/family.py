@@ -30,7 +30,7 @@ from ttsfamilies.base.runners.computation import (
 )
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
 from ttsfamilies.voxcpm2.recordings import derived

@@ -38,7 +38,7 @@ PARAMETERS: Final = (
 
 class VoxcpmPassage(NamedTuple):
     """Text that is spoken at once. frames: the most that it may take. longest_s: see
-    PassageStream.
+    LmStream.
     """
 
     text: str

@@ -12,22 +12,21 @@ from typing import Any, Final
 import numpy as np
 
 from ttscommon.wire.adapters import ADAPTER
-from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.talker.passages import PASSAGE, PassageStream
+from ttscommon.wire.fields import Arrays, Field
+from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.voxcpm2.request import Layout, VoxcpmPrepared
 
 LAST: Final = MappingProxyType({"last": Field((), "u1", 2)})
 
 
-class VoxcpmStream(PassageStream):
+class VoxcpmStream(LmStream):
     """See TalkerStream."""
 
     def __init__(self, prepared: VoxcpmPrepared, patch: Field) -> None:
         super().__init__(prepared.most_frames)
         self._prepared, self._patch = prepared, patch
-        self._first: list[Array] = []  # patches of the first passage
         self._laid: tuple[int, Layout] | None = None
 
     @property
@@ -45,7 +44,7 @@ class VoxcpmStream(PassageStream):
         told = self._passages[self._at]
         if not self._at:
             return self._prepared.laid_out(told)
-        said = np.concatenate([*self._first, self._patch.zeros(0)])
+        said = self.books["patch"][self.books[PASSAGE] == 0]
         return self._prepared.laid_out(told, self._passages[0], said if len(said) else None)
 
     def prefix(self) -> Sequence[bytes]:
@@ -53,33 +52,25 @@ class VoxcpmStream(PassageStream):
         whole = b"" if adapter is None else bytes.fromhex(adapter.digest)
         return keys((laid.id, laid.audio, laid.patch), laid.common, whole)
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._first = [arrays["patch"][arrays[PASSAGE] == 0]]
-        if arrays["last"][-1]:
+    def _resume(self) -> None:
+        super()._resume()
+        if self.books["last"][-1]:
             self._next()
 
-    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
-        if not self._at:
-            self._first.append(frames["patch"])
-        super().accept(cached, frames, ended)
-
-    def inputs(self, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
+        del lane
         laid, spoken = self.passage, self.spoken["patch"]
         told = {
             "id": (laid.id, np.zeros(len(spoken), np.int64)),
             "patch": (laid.patch, spoken),
             "audio": (laid.audio, np.ones(len(spoken), np.int64)),
         }
-        found = {name: np.concatenate(parts)[plan.start : plan.end] for name, parts in told.items()}
+        found = {name: np.concatenate(parts) for name, parts in told.items()}
         if self._prepared.adapter is not None:
-            found[ADAPTER] = np.full(plan.count, self._prepared.adapter, np.int64)
+            found[ADAPTER] = np.full(len(found["id"]), self._prepared.adapter, np.int64)
         return found
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         spoken, prepared = self.spoken["patch"], self._prepared
         write("patch", spoken[-1] if len(spoken) else self.passage.patch[-1])
         write("frame", self.frames)

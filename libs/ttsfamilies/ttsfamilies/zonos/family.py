@@ -24,7 +24,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.sampling.min_p import OUT, unlikely
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.passages import REPLAY
+from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
 from ttsfamilies.zonos.net import ZonosNet, load_net

@@ -9,9 +9,8 @@ import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.lm.staggered import counts
-from ttsfamilies.base.talker.passages import PassageStream
-from ttsfamilies.base.talker.segments import ENDLESS
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.zonos.config import CODEBOOKS, END, IDS
 from ttsfamilies.zonos.net import COLUMN
 from ttsfamilies.zonos.request import STAGGER, ZonosPrepared, ZonosPrompt
@@ -26,42 +25,34 @@ def ends(rows: Array) -> Array:
     return found
 
 
-class ZonosStream(PassageStream):
+class ZonosStream(LmStream):
     """See TalkerStream. With guidance it has a second lane, which is told of the phones alone."""
 
     frame = MappingProxyType({"codes": Field((CODEBOOKS,), "i2", IDS)})
 
     def __init__(self, prepared: ZonosPrepared) -> None:
-        super().__init__(ENDLESS)
+        super().__init__()
         self._prepared = prepared
 
     @property
     def lanes(self) -> int:
         return 1 if self._prepared.asked.guidance == 1.0 else 2
 
-    def inputs(self, plan: Plan) -> Arrays:
-        return self.inputs_of(0, plan)
-
-    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         prompt: ZonosPrompt = self.passage
         before, rows = prompt.ids.shape[1], self.spoken["codes"]
-        if plan.decode:
-            return {"id": np.full(1, COLUMN), "codes": self._last(1).astype(np.int64)}
         none = np.zeros((before, CODEBOOKS), np.int64)
         codes = np.concatenate([none, prompt.columns, rows])
         ids = np.full(len(codes), COLUMN)
         ids[:before] = prompt.ids[lane]
-        return {"id": ids[plan.start : plan.end], "codes": codes[plan.start : plan.end]}
+        return {"id": ids, "codes": codes}
 
     def _last(self, count: int) -> Array:
         """Columns before the next row; the first of a passage stands twice there."""
         first = self.passage.columns
         return np.concatenate([first[:1], first, self.spoken["codes"]])[-count:]
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
+    def begin(self, write: SlotWriter) -> None:
         before, last = self._last(2)
         write("before", before)
         write("last", last)

@@ -26,14 +26,14 @@ def request(text: str = "Hello.", **changes: Any) -> SpeechRequest:
     return SpeechRequest("r", "m", changes.pop("voice", "slt"), text, seed=7, **changes)
 
 
-class Spelling(AnswerStream[Any]):
+class Spelling(AnswerStream):
     """Ids between frames are bytes."""
 
     def __init__(self) -> None:
         super().__init__(IDS, bytes, 12.5)
 
     def begin(self, write: Any) -> None: ...
-    def inputs(self, plan: Any) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         return {}
 
 
@@ -55,7 +55,7 @@ def test_characters_come_once_and_whole_wherever_a_successor_begins() -> None:
         stream = Spelling()
         if known:
             stream.restore(cut(logged, 0, known))
-        stream._take_in(cut(logged, known, 7))
+        stream._gain(cut(logged, known, 7))
         said: list[SaidText] = []
         for _ in range(7 - known):
             stream.take(1)

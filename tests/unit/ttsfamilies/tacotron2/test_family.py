@@ -80,8 +80,9 @@ def test_a_successor_behind_an_end_goes_on_with_the_next_sentence() -> None:
 
 def test_long_prompts_are_cut_as_steps_that_follow_one_another_cost() -> None:
     stream = opened("One two.")
-    stream._spoken = [{"mel": np.zeros((99, 16), np.float32)}]
-    stream._done = 99
+    told = {"begins": 0, "ends": 0, "place": 1, "passage": 0}
+    ahead = {"mel": np.zeros((99, 16), np.float32)}
+    stream.restore({**ahead, **{name: np.full(99, value) for name, value in told.items()}})
     plan = stream.plan(0)
     assert plan is not None
     first, rest = plan.cut(512)

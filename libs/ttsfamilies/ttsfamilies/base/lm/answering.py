@@ -11,11 +11,12 @@ from torch import Tensor
 
 from ttscommon.wire.fields import Field
 from ttscommon.wire.silence import SILENT
-from ttsfamilies.base.lm.answers import BETWEEN, DRAWN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
+from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
 from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.talker.lmstream import DRAWN
 
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")

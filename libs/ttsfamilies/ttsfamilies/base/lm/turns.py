@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.prompted import PromptedStream
-from ttsfamilies.base.talker.streams import Plan
 
 # Instead of a text id, where a frame stands.
 FRAME: Final = -1
@@ -133,10 +133,28 @@ class TurnsPrepared(Prepared):
         return np.full(len(codes), FRAME), codes
 
 
-class TurnsStream(PromptedStream[TurnsPrompt]):
-    """See PromptedStream."""
+class TurnsStream(LmStream):
+    """A text of one passage, behind the turns before it; see LmStream. A frame is its codes."""
 
-    def inputs(self, plan: Plan) -> Arrays:
-        text = np.concatenate([self.prompt.text, np.full(self.frames, FRAME)])
-        codes = np.concatenate([self.prompt.codes, self.codes])
-        return {"text": text[plan.start : plan.end], "codes": codes[plan.start : plan.end]}
+    replay: ClassVar[Mapping[str, Field]] = MappingProxyType({})
+
+    def __init__(self, frame: Mapping[str, Field]) -> None:
+        super().__init__()
+        self.frame = frame
+
+    def prefix(self) -> Sequence[bytes]:
+        prompt: TurnsPrompt = self._passages[0]
+        return prompt.keys()
+
+    @property
+    def codes(self) -> Array:
+        """Of all frames so far, [frames, codebooks]."""
+        return self.books["codes"].astype(np.int64)
+
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        prompt: TurnsPrompt = self.passage
+        return {
+            "text": np.concatenate([prompt.text, np.full(self.frames, FRAME)]),
+            "codes": np.concatenate([prompt.codes, self.codes]),
+        }

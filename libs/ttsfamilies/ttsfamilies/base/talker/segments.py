@@ -20,8 +20,8 @@ from typing import ClassVar, Final, Protocol
 import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field, cut, rows
-from ttsfamilies.base.talker.passages import PASSAGE
-from ttsfamilies.base.talker.passages import REPLAY as PASSAGE_REPLAY
+from ttsfamilies.base.talker.lmstream import ENDLESS
+from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.base.talker.wordtimes import TimedStream, Word
 
@@ -30,7 +30,6 @@ PLACE: Final = "place"
 LENGTH: Final = "length"
 """The field of a slot's state that says how many ids its segment has."""
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
-ENDLESS: Final = 1 << 40
 
 
 class Segment(Protocol):
@@ -73,7 +72,7 @@ class Grid:
 
 
 class SegmentStream(TimedStream):
-    """Subclasses say what a slot is told (`stage`), which happens once a segment; see TalkerStream.
+    """Subclasses say what a slot is told (`begin`), which happens once a segment; see TalkerStream.
 
     passes: over a segment's ids until it is read. Position p of a prompt is id p % ids in pass
     p // ids. grid: see Grid.
@@ -86,19 +85,18 @@ class SegmentStream(TimedStream):
         self._passes, self._grid = passes, grid
         self._start = 0  # of the next window
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         """None: the slot knows the segment's ids."""
-        del plan
+        del lane
         return {}
 
     def work(self, frames: int) -> int:
         """What a window of so many frames counts for in the engine's budget of positions."""
         return frames
 
-    def restore(self, arrays: Arrays) -> None:
-        super().restore(arrays)
-        self._spoken = []
-        self._times.begin(arrays[PLACE][self._begun :].tolist())
+    def _resume(self) -> None:
+        super()._resume()
+        self._times.begin(self.spoken[PLACE].tolist())
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         del dry  # without a segment's text nothing of it can be spoken
@@ -126,19 +124,13 @@ class SegmentStream(TimedStream):
         begin, gained = self._start if self._cached else 0, rows(frames)
         known, self._cached = len(self._times.places), True
         fresh = cut(frames, max(0, known - begin), gained)
-        if count := rows(fresh):
-            self._take_in(fresh, count)
+        self._gain(fresh)
+        self._times.places += fresh[PLACE].tolist()
         self._times.find(self.passage.words, self._begun, known, ended=ended)
         if ended:
             self._next()
         elif self._grid.frames:
             self._start = self._grid.window(max(begin + gained, known))[0]
-
-    def _take_in(self, frames: Arrays, count: int) -> None:
-        told = {name: frames[name] for name in (*self.frame, PLACE)}
-        self._pending.append({**told, PASSAGE: np.full(count, self._at, np.int32)})
-        self._times.places += frames[PLACE].tolist()
-        self._frames += count
 
     def evict(self) -> None:
         super().evict()

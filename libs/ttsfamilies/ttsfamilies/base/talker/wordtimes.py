@@ -10,7 +10,7 @@ import numpy as np
 
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import WordTime
-from ttsfamilies.base.talker.passages import PassageStream
+from ttsfamilies.base.talker.lmstream import LmStream
 
 
 class Word(Protocol):
@@ -73,7 +73,7 @@ class WordTimes:
         return tuple(words)
 
 
-class TimedStream(PassageStream):
+class TimedStream(LmStream):
     """Passages whose frames say which id each is of. Subclasses find the words in `_times`."""
 
     def __init__(self, most_frames: int, rate_hz: float) -> None:

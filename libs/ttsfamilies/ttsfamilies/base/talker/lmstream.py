@@ -1,0 +1,223 @@
+"""The books of a text that a language model speaks: passages, each a sequence of its own.
+
+A passage is a prompt and the frames that its steps make; where a model knows all of a text before
+its first frame, the text is one. It ends when the model says so, or at its most frames; the next
+begins at position 0. All else follows from the passages and from the frames so far, which are kept
+as the log has them: a successor that is given the same frames stands where its predecessor stood,
+and so does a stream that forgets its last ones.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+
+from ttscommon.wire.fields import Arrays, Field, concatenate, cut, empty, rows
+from ttscommon.wire.messages import WordTime
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+
+PASSAGE: Final = "passage"
+REPLAY: Final[Mapping[str, Field]] = MappingProxyType({PASSAGE: Field((), "i4")})
+ENDLESS: Final = 1 << 40
+# Instead of an id: the one that the slot's last step drew.
+DRAWN: Final = -1
+
+
+class Passage(Protocol):
+    """What is prefilled before a passage's first frame."""
+
+    @property
+    def length(self) -> int:
+        """Positions."""
+
+    @property
+    def frames(self) -> int:
+        """The most that may follow."""
+
+
+class LmStream(TalkerStream):
+    """Subclasses say what a position holds and what a slot is told; see TalkerStream.
+
+    frame: the fields of a frame. replay: what is logged with it, PASSAGE where there may be
+    several. steps: a frame's, in positions. held: positions in the cache that the passage stands
+    behind, of those before it; 0 where each begins anew.
+    """
+
+    frame: Mapping[str, Field]
+    replay: ClassVar[Mapping[str, Field]] = REPLAY
+    steps: ClassVar[int] = 1
+
+    def __init__(self, most_frames: int = ENDLESS) -> None:
+        """most_frames: of all passages together."""
+        self._most, self.held = most_frames, 0
+        self._passages: list[Any] = []
+        self._final = False
+        self._at = 0  # the passage that is spoken
+        self._begun = 0  # its first frame
+        self._done = 0  # steps of it whose inputs can be rebuilt or are in the slot
+        self._books: list[Arrays] = []
+        self._frames = self._taken = 0
+        self._cached = self._staged = False
+
+    @property
+    def frames(self) -> int:
+        return self._frames
+
+    @property
+    def pending(self) -> int:
+        return self.frames - self._taken
+
+    @property
+    def begun(self) -> int:
+        return self._begun
+
+    @property
+    def longest_s(self) -> float | None:
+        if self._at >= len(self._passages):
+            return None
+        # Families may not know of their passages.
+        told: float | None = getattr(self.passage, "longest_s", None)
+        return told
+
+    def leave(self) -> bool:
+        self._next()
+        return True
+
+    @property
+    def done(self) -> bool:
+        over = self._final and self._at >= len(self._passages)
+        return over or self._frames >= self._most
+
+    @property
+    def extent(self) -> int:
+        """Slow speech takes all frames that a passage may come to, most takes half of them."""
+        if self._at >= len(self._passages):
+            return 0
+        frames: int = self.passage.frames
+        return self.length + self.steps * frames // 2
+
+    @property
+    def passage(self) -> Any:
+        """The one that is spoken."""
+        return self._passages[self._at]
+
+    @property
+    def length(self) -> int:
+        """Positions in front of the passage's first step."""
+        length: int = self.passage.length
+        return length
+
+    @property
+    def books(self) -> Arrays:
+        """All frames so far."""
+        if len(self._books) > 1:
+            self._books = [concatenate(self._books)]
+        return self._books[0] if self._books else empty({**self.frame, **self.replay})
+
+    @property
+    def spoken(self) -> Arrays:
+        """Frames of the passage so far."""
+        return cut(self.books, self._begun, self._frames)
+
+    def feed(self, units: Sequence[Any], *, final: bool) -> None:
+        self._passages.extend(units)
+        self._final = self._final or final
+        self._settle()
+
+    def restore(self, arrays: Arrays) -> None:
+        self._books = [{name: arrays[name] for name in (*self.frame, *self.replay)}]
+        self._taken = rows(arrays)
+        self._resume()
+
+    def _resume(self) -> None:
+        """Stand behind the frames in the books."""
+        self._frames = rows(self.books)
+        of = self.books.get(PASSAGE, np.zeros(self._frames, np.int32))
+        self._at = int(of[-1]) if self._frames else 0
+        self._begun = int(np.searchsorted(of, self._at))
+        self.evict()
+
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        del dry  # without a passage's text nothing of it can be spoken
+        if self.done or self._at >= len(self._passages):
+            return None
+        if self._done + ahead >= self.steps * self._limit:
+            return None
+        end = self.length + self._done + ahead
+        if self._cached or ahead:
+            return Plan(end - 1, 1, decode=True)
+        return Plan(self.held, end - self.held)
+
+    @property
+    def _limit(self) -> int:
+        """Frames that the passage may come to."""
+        most: int = min(self.passage.frames, self._most - self._begun)
+        return most
+
+    def inputs(self, plan: Plan) -> Arrays:
+        return self.inputs_of(0, plan)
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        if plan.decode and (drawn := self.drawn()):
+            return drawn
+        return cut(self.positions(lane), plan.start, plan.end)
+
+    @abstractmethod
+    def positions(self, lane: int) -> Arrays:
+        """Inputs of all positions so far, those of the passage's frames included."""
+
+    def drawn(self) -> Arrays:
+        """Inputs of a step whose id is on the device alone; none where the books have it."""
+        return {}
+
+    def stage(self, write: SlotWriter) -> None:
+        if not self._staged and self._at < len(self._passages):
+            self._staged = True
+            self.begin(write)
+
+    @abstractmethod
+    def begin(self, write: SlotWriter) -> None:
+        """Write all of the slot's state, behind the frames so far."""
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        self._cached = True
+        self._done = cached - self.length + 1
+        self._gain(frames)
+        if ended:
+            self._next()
+        else:
+            self._settle()
+
+    def _gain(self, frames: Arrays) -> None:
+        """Take frames of the passage into the books, as the log has them."""
+        fields = {**self.frame, **self.replay}
+        count = len(frames[next(iter(self.frame))])
+        told = {PASSAGE: np.full(count, self._at), **frames}
+        if count:
+            self._books.append({n: told[n].astype(f.dtype, copy=False) for n, f in fields.items()})
+            self._frames += count
+
+    def _settle(self) -> None:
+        """Go on with the next passage where this one has all of its frames."""
+        if self._at < len(self._passages) and self._done >= self.steps * self.passage.frames:
+            self._next()
+
+    def _next(self) -> None:
+        self._at, self._begun = self._at + 1, self._frames
+        self.evict()
+
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        first, self._taken = self._taken, self._taken + count
+        return cut(self.books, first, self._taken), ()
+
+    def evict(self) -> None:
+        self._cached = self._staged = False
+        self._done = self._replayed()
+
+    def _replayed(self) -> int:
+        """Steps of the passage that its frames in the books took."""
+        return self.steps * (self._frames - self._begun)
