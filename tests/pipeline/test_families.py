@@ -34,9 +34,8 @@ from ttscommon.wire.messages import CodecChunk, SpeechRequest
 from ttscommon.wire.silence import silent
 from ttscommon.wire.subjects import CODES
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.talker.guarding import Guarding
-from ttsfamilies.base.talker.outlook import STEP
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.guard import STEP
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.chatterbox import synthetic as chatterbox
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.cosyvoice import synthetic as cosyvoice
@@ -413,7 +412,7 @@ async def _codes(bus: Bus, request_id: str) -> Arrays:
 def _as_logged(folder: Path, frames: Arrays) -> Any:
     """[samples] int16 of logged frames. A successor begins the first redraw where the log does."""
     torch.set_num_threads(1)
-    family = Pausing(Guarding(load_talker("tiny", folder)))
+    family = ServedFamily(load_talker("tiny", folder))
     engine = Engine(family, slots=1, blocks=600, metrics=Metrics())
     request = SpeechRequest("r", "tiny", CSM.voice, "Who sings?", seed=LOSES)
     drawn = np.flatnonzero(frames["redraw"] == 1)[:STEP]

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, rows
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 
 _MOST_ROWS: Final = 4096
 _ZEROS: Final = np.zeros((_MOST_ROWS, 1), np.int8)
@@ -40,16 +40,12 @@ class PlannedStream(TalkerStream):
 
     def __init__(self, prompt: int) -> None:
         self._prompt = prompt  # positions; 0 without a cache
-        self._frames = self._pending = self._limit = self._cached = 0
+        self._frames = self._limit = self._cached = 0
         self._final = False
 
     @property
     def frames(self) -> int:
         return self._frames
-
-    @property
-    def pending(self) -> int:
-        return self._pending
 
     @property
     def left(self) -> int:
@@ -75,8 +71,8 @@ class PlannedStream(TalkerStream):
             return Plan(0, max(1, self._prompt) + (self._frames if self._prompt else 0))
         return Plan(self._prompt + self._frames + ahead - 1, 1, True) if self._prompt else _AGAIN
 
-    def inputs(self, plan: Plan) -> Arrays:
-        del plan
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del plan, lane
         return {}
 
     def stage(self, write: SlotWriter) -> None:
@@ -85,13 +81,11 @@ class PlannedStream(TalkerStream):
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         del ended
         self._cached = cached
-        gained = len(frames["codes"])
-        self._frames += gained
-        self._pending += gained
+        self._frames += len(frames["codes"])
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        self._pending -= count
-        return frames_of(count), ()
+    def take(self, count: int) -> Taken:
+        return Taken(frames_of(count))
 
-    def evict(self) -> None:
+    def rewind(self, frames: int) -> None:
+        self._frames = frames
         self._cached = 0

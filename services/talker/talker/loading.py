@@ -20,9 +20,8 @@ from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.guarding import Guarding
-from ttsfamilies.base.talker.pauses import Pausing
 from ttsfamilies.base.talker.runner import Runner
+from ttsfamilies.base.talker.served import ServedFamily
 
 # A round of more streams is predicted from these, and measured when it happens (decision 0158).
 _WARM_UP_STREAMS: Final = (1, 4)
@@ -99,9 +98,7 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             codec=settings.codec_dir,
         )
     _describe_adapters(settings, family)
-    guards = settings.runaway_guard and family.signs is not None
-    guarded = Guarding(family) if guards else family
-    return guarded if guarded.pauses else Pausing(guarded)
+    return ServedFamily(family, guards=settings.runaway_guard)
 
 
 def _describe_adapters(settings: TalkerSettings, family: Family) -> None:

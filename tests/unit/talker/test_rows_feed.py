@@ -21,8 +21,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import CodecChunk, End, RowsPiece, Sampling
 from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.subjects import CODES, TEXT
-from ttsfamilies.base.talker.guarding import Guarding
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 
 __all__ = ["connect"]
@@ -42,7 +41,7 @@ def model() -> Qwen3Omni:
 @pytest.fixture
 def engine(model: Qwen3Omni) -> Iterator[Engine]:
     """Wrapped as it is served."""
-    engine = Engine(Pausing(Guarding(model)), slots=2, blocks=64, metrics=Metrics())
+    engine = Engine(ServedFamily(model), slots=2, blocks=64, metrics=Metrics())
     engine.start()
     yield engine
     engine.stop()

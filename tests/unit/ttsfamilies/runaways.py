@@ -11,10 +11,10 @@ import numpy as np
 
 from tests.unit.ttsfamilies.tiny_vesper import tiny
 from ttscommon.wire.fields import Arrays, Field
-from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.base import Family, Prepared
-from ttsfamilies.base.talker.guarding import Guarding
 from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.served import ServedFamily
+from ttsfamilies.base.talker.streams import Progress, Taken
 from ttsfamilies.fake.talker import Curve, FakeModel, FakeRunner, FakeStream, Manner
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.stream import VesperSampling
@@ -25,7 +25,7 @@ _GOOD: Final = 8
 
 
 def guarded(make: Callable[[], Family]) -> Family:
-    return Guarding(make())
+    return ServedFamily(make())
 
 
 def lost(seed: int, begun: int) -> bool:
@@ -66,9 +66,8 @@ class _Stream(FakeStream):
     _at = 0
     most = 1 << 40  # frames
 
-    @property
-    def begun(self) -> int:
-        return self._begun
+    def progress(self) -> Progress:
+        return Progress(self._begun)
 
     @property
     def _limit(self) -> int:
@@ -80,11 +79,14 @@ class _Stream(FakeStream):
         return said or self._frames >= self.most
 
     def restore(self, arrays: Arrays) -> None:
-        of = arrays["of"]
-        self._frames, self._at = len(of), int(of[-1])
-        self._begun = int(np.searchsorted(of, self._at))
-        self._steps = self._frames - self._begun
-        self._of = of.tolist()
+        self._of = arrays["of"].tolist()
+        super().restore(arrays)
+
+    def _stand(self, frames: int) -> None:
+        self._of = self._of[:frames]
+        self._frames, self._at = frames, self._of[-1]
+        self._begun = self._of.index(self._at)
+        self._steps = frames - self._begun
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         before = self._frames
@@ -94,13 +96,12 @@ class _Stream(FakeStream):
 
     def leave(self) -> bool:
         self._at, self._begun, self._steps = self._at + 1, self._frames, 0
-        self.evict()
+        self.rewind(self._frames)
         return True
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        first = self._frames - self.pending
-        taken, words = super().take(count)
-        return {**taken, "of": np.array(self._of[first : first + count], np.int32)}, words
+    def take(self, count: int) -> Taken:
+        of, taken = self._of[self._taken :][:count], super().take(count)
+        return Taken({**taken.frames, "of": np.array(of, np.int32)})
 
 
 class Forgetful(FakeModel):

@@ -24,7 +24,7 @@ from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.text.misaki import Tokens
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.stream import Conditioning
@@ -72,7 +72,7 @@ class GuardedVoice:
 
     def __init__(self, folder: Path) -> None:
         model = _Remembering.load("m", load_voice(folder))
-        self._family = Guarding(model)
+        self._family = ServedFamily(model)
         self._runner = RunnerOfMany(model, _TOGETHER)
 
     def listen(

@@ -87,7 +87,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     ttscommon.wire.pieces.
     listener_timeout_s: how long it may go on without word of a listener; 0 where the listener may
     come back. Releases before 0.3 know it as lease_s, which is its name on the wire.
-    runaway_guard: see ttsfamilies.base.talker.guarding; a talker that has none does without.
+    runaway_guard: see ttsfamilies.base.talker.served; a talker that has none does without.
     rows: its text is rows of numbers, all of them in its text log; see ttscommon.wire.rows.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
     """

@@ -12,12 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.wire.fields import Arrays, Field
-from ttscommon.wire.messages import WordTime
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.prefixes import keys, of_lanes
-from ttsfamilies.base.talker.streams import SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter, Taken
 from ttsfamilies.chatterbox.config import CODES, IDS, SILENCE
 from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, begun
@@ -40,6 +39,7 @@ class ChatterboxStream(LmStream):
         self._prepared, self._whole, self._tail = prepared, whole, prepared.sizes.tail
         self._given = 0  # frames that may be taken, and those that were restored
         self._ends: list[int] = []  # of sentences, as the first frame behind each
+        self._left = UNKNOWN  # tokens behind the last that is in the books
         self._promised = 0  # tokens of the present sentence, where the log has told of them
         known = prepared.conditions
         self._keys = of_lanes(*[keys(known, len(known.kind))] * self.lanes)
@@ -60,8 +60,21 @@ class ChatterboxStream(LmStream):
         return self._keys
 
     def restore(self, arrays: Arrays) -> None:
+        self._left = int(arrays[LEFT][-1])
         super().restore(arrays)
-        self._given, left = self._frames, int(arrays[LEFT][-1])
+
+    def rewind(self, frames: int) -> None:
+        """Where a sentence is known as a whole, its length stands."""
+        if frames >= self._given:
+            self._evict()
+            return
+        self._left = int(self._lefts(np.array([frames - 1]))[0])
+        self._ends = self._ends[: 1 + int(np.searchsorted(self._ends, frames - 1, side="right"))]
+        super().rewind(frames)
+
+    def _resume(self) -> None:
+        super()._resume()
+        self._given, self._promised, left = self._frames, 0, self._left
         if left < 0:
             return
         if left > self._tail:
@@ -94,13 +107,17 @@ class ChatterboxStream(LmStream):
         if not self._whole:
             self._given = self._frames
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        at = np.arange(self._taken, self._taken + count)
-        taken, words = super().take(count)
+    def take(self, count: int) -> Taken:
+        left = self._lefts(np.arange(self._taken, self._taken + count))
+        taken = super().take(count)
+        return taken._replace(frames={**taken.frames, LEFT: left})
+
+    def _lefts(self, at: Array) -> Array:
+        """Of frames, how many of their sentence follow; UNKNOWN before its end is known."""
         ends = np.array([*self._ends, ENDLESS])
         left = ends[np.searchsorted(ends, at, side="right")] - 1 - at
         known = left < (ENDLESS if self._whole else self._tail)
-        return {**taken, LEFT: np.where(known, left, UNKNOWN).astype(np.int32)}, words
+        return np.where(known, left, UNKNOWN).astype(np.int32)
 
     def drawn(self) -> Arrays:
         row = np.zeros((1, self._prepared.conditions.row.shape[1]), np.float32)

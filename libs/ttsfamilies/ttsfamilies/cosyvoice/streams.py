@@ -14,10 +14,9 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field
-from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 from ttsfamilies.cosyvoice.config import TOKENS
 from ttsfamilies.cosyvoice.layout import Block, Blocks, common
 from ttsfamilies.cosyvoice.request import MOST_RATIO, CosyPrepared, MoreText
@@ -96,10 +95,6 @@ class TurnsStream(TalkerStream):
         return len(self._of)
 
     @property
-    def pending(self) -> int:
-        return len(self._of) - self._taken
-
-    @property
     def done(self) -> bool:
         return self._ended or self.frames >= self._prepared.most_frames
 
@@ -118,13 +113,25 @@ class TurnsStream(TalkerStream):
         return self._keys
 
     def restore(self, arrays: Arrays) -> None:
-        for token, block in zip(arrays["token"].tolist(), arrays[PASSAGE].tolist(), strict=True):
+        self._stand(arrays["token"].tolist(), arrays[PASSAGE].tolist())
+        self._taken = len(self._of)
+
+    def rewind(self, frames: int) -> None:
+        if frames < self.frames:
+            tokens, of = self._tokens[:frames], self._of[:frames]
+            self._spoken, self._ids, self._laid, self._ended = [[]], [], 0, False
+            self._tokens, self._of = [], []
+            self._stand(tokens, of)
+        self._cached, self._staged = 0, False
+
+    def _stand(self, tokens: Sequence[int], of: Sequence[int]) -> None:
+        """Behind these tokens, each of its block."""
+        for token, block in zip(tokens, of, strict=True):
             while len(self._spoken) <= block:
                 self._spoken.append([])
             self._spoken[block].append(token)
             self._tokens.append(token)
             self._of.append(block)
-        self._taken = len(self._of)
         self._settle()
 
     @property
@@ -169,7 +176,8 @@ class TurnsStream(TalkerStream):
             return Plan(end - 1, 1, decode=True)
         return Plan(self._cached, end - self._cached)
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del lane
         return {"id": np.array(self._ids[plan.start : plan.end], np.int64)}
 
     def stage(self, write: SlotWriter) -> None:
@@ -207,10 +215,7 @@ class TurnsStream(TalkerStream):
             self._next()
         self._settle()
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         first, self._taken = self._taken, self._taken + count
         tokens = np.array(self._tokens[first : self._taken], np.int16)
-        return {"token": tokens, PASSAGE: np.array(self._of[first : self._taken], np.int32)}, ()
-
-    def evict(self) -> None:
-        self._cached, self._staged = 0, False
+        return Taken({"token": tokens, PASSAGE: np.array(self._of[first : self._taken], np.int32)})

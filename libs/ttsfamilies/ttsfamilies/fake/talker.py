@@ -22,7 +22,7 @@ from ttscommon.cluster.curves import seconds_at
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.errors import NothingToSay, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field, rows
-from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
+from ttscommon.wire.messages import SaidText, SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
@@ -30,7 +30,7 @@ from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Results, Row, sequences
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 
 FRAME_RATE_HZ: Final = 25.0
 CODEBOOKS: Final = 4
@@ -187,16 +187,11 @@ class FakeStream(TalkerStream):
         self._steps = 0  # of the sequence
         self._cached = 0
         self._pending: list[Array] = []
-        self._waiting = 0
         self._staged = False
 
     @property
     def frames(self) -> int:
         return self._frames
-
-    @property
-    def pending(self) -> int:
-        return self._waiting
 
     @property
     def lanes(self) -> int:
@@ -215,7 +210,12 @@ class FakeStream(TalkerStream):
         self._final = self._final or final
 
     def restore(self, arrays: Arrays) -> None:
-        self._frames = self._taken = self._told = rows(arrays)
+        self._taken = self._told = rows(arrays)
+        self._stand(rows(arrays))
+
+    def _stand(self, frames: int) -> None:
+        """Behind so many frames."""
+        self._frames = frames
         self._begun = self._frames - self._frames % self._manner.sequence_frames
         self._steps = (self._frames - self._begun) * self._manner.steps_per_frame
 
@@ -228,8 +228,8 @@ class FakeStream(TalkerStream):
             return Plan(end - 1, 1, decode=True)
         return Plan(0, end)
 
-    def inputs(self, plan: Plan) -> Arrays:
-        del plan
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del plan, lane
         return {}
 
     def stage(self, write: SlotWriter) -> None:
@@ -247,26 +247,28 @@ class FakeStream(TalkerStream):
         (gained,) = frames.values()
         if count := len(gained):
             self._frames += count
-            self._waiting += count
             self._pending.append(gained)
         if ended:
             self._begun, self._steps = self._frames, 0
-            self.evict()
+            self._cached, self._staged = 0, False
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         (name,) = self._manner.frame
         frames = np.concatenate(self._pending)
-        self._pending, self._waiting = [frames[count:]], self._waiting - count
+        self._pending = [frames[count:]]
         self._taken += count
-        return {name: frames[:count]}, ()
+        return Taken({name: frames[:count]}, said=self._said())
 
-    def said(self) -> tuple[SaidText, ...]:
+    def _said(self) -> tuple[SaidText, ...]:
         told, self._told = fake_said(self._told), self._taken
         text = fake_said(self._taken)[len(told) :]
         at_s = self._taken / FRAME_RATE_HZ
         return (SaidText(len(told), text, at_s),) if self._says and text else ()
 
-    def evict(self) -> None:
+    def rewind(self, frames: int) -> None:
+        if frames < self._frames:
+            self._pending = [np.concatenate(self._pending)[: frames - self._taken]]
+            self._stand(frames)
         self._cached, self._staged = 0, False
 
 
@@ -290,7 +292,7 @@ class FakeRunner:
 
     def launch(self, batch: Sequence[Row]) -> tuple[float, Results]:
         for row in batch:
-            row.stream.stage(_Writer(self._state, row.slot))
+            row.stage(_Writer(self._state, row.slot))
         prompts = sum(row.plan.start == 0 for row in batch)
         took_s = self._model.curve.seconds(len(batch), prompts)
         if not self.depth:

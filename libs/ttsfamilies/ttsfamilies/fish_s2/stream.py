@@ -54,8 +54,8 @@ class FishStream(LmStream):
         super()._next()
         self.held = filled
 
-    def evict(self) -> None:
-        super().evict()
+    def _evict(self) -> None:
+        super()._evict()
         self.held = 0
 
     def positions(self, lane: int) -> Arrays:

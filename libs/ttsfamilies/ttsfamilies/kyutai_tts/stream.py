@@ -16,7 +16,7 @@ import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import WordTime
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Span, moved, text_id
 from ttsfamilies.kyutai_tts.entries import Entry
@@ -81,10 +81,6 @@ class KyutaiStream(TalkerStream):
         return len(self._codes)
 
     @property
-    def pending(self) -> int:
-        return len(self._codes) - self._taken
-
-    @property
     def done(self) -> bool:
         over = self._final and len(self._began) > len(self._entries)
         left = FINAL_STEPS - self._config.stagger.most
@@ -121,6 +117,15 @@ class KyutaiStream(TalkerStream):
         self._keep(arrays, self._config.silent_steps)
         self._taken = self.frames
 
+    def rewind(self, frames: int) -> None:
+        if frames < self.frames:
+            made = self._made(0, frames)
+            self._codes, self._coming, self._asked, self._last = [], [], [], ()
+            self._steps = self._seen = 0
+            self._began, self._ended, self._starved = [], False, -1
+            self._keep(made, self._config.silent_steps)
+        self._cached = self._staged = False
+
     def _keep(self, made: Arrays, step: int) -> None:
         """What the steps from `step` on have made, of which those that are silent make no frame."""
         for mask in made["asked"].tolist():
@@ -146,7 +151,8 @@ class KyutaiStream(TalkerStream):
         step = self._steps + ahead
         return Plan(step, 1, decode=True) if self._cached or ahead else Plan(0, step + 1)
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del lane
         c, (_, texts, made) = self._config, self._replayed()
         positions = np.arange(plan.start, plan.end)
         codes = np.concatenate([np.full((1, c.n_q), c.card), made])[positions]
@@ -241,15 +247,17 @@ class KyutaiStream(TalkerStream):
         self._keep(frames, self._steps)
         self._ended = self._ended or ended
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         first, self._taken = self._taken, self._taken + count
-        taken = slice(first, self._taken)
-        arrays: Arrays = {
-            "codes": np.stack(self._codes[taken]).astype(np.int16),
-            "asked": np.array(self._asked[taken], np.int32),
-            "coming": np.stack(self._coming[taken]).astype(np.int16),
+        return Taken(self._made(first, self._taken), tuple(self._ended_words(first)))
+
+    def _made(self, first: int, last: int) -> Arrays:
+        """Frames as the log has them."""
+        return {
+            "codes": np.stack(self._codes[first:last]).astype(np.int16),
+            "asked": np.array(self._asked[first:last], np.int32),
+            "coming": np.stack(self._coming[first:last]).astype(np.int16),
         }
-        return arrays, tuple(self._ended_words(first))
 
     def _ended_words(self, first: int) -> list[WordTime]:
         """Words that end in the frames from `first` on that were taken."""
@@ -264,9 +272,6 @@ class KyutaiStream(TalkerStream):
                 times = begin / FRAME_RATE_HZ, end / FRAME_RATE_HZ
                 found.append(WordTime(entry.text, *times, "", entry.first, entry.last))
         return found
-
-    def evict(self) -> None:
-        self._cached = self._staged = False
 
 
 DRAWN: Final = (

@@ -72,8 +72,8 @@ class OmniStream(Qwen3Stream):
         del positions
         return ()
 
-    def inputs(self, plan: Plan) -> Arrays:
-        told = dict(super().inputs(plan))
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        told = dict(super().inputs(plan, lane))
         ids = told.pop("text").tolist()
         width = len(self._rows[0])
         rows = np.zeros((len(ids), width), np.float32)

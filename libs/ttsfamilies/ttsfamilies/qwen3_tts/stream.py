@@ -15,9 +15,9 @@ import numpy as np
 
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import Heard as Kind
 from ttsfamilies.qwen3_tts.prompt import (
@@ -78,13 +78,8 @@ class Qwen3Stream(TalkerStream):
     def frames(self) -> int:
         return len(self._codes)
 
-    @property
-    def pending(self) -> int:
-        return len(self._codes) - self._taken
-
-    @property
-    def waited(self) -> int:
-        return sum(self._padded)
+    def progress(self) -> Progress:
+        return Progress(waited=sum(self._padded))
 
     @property
     def done(self) -> bool:
@@ -149,7 +144,8 @@ class Qwen3Stream(TalkerStream):
         steps = max(0, self.frames - 1)
         return min(len(self._steps), steps - sum(self._padded[1:]))
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del lane
         assert self._prompt is not None
         before = len(self._prompt)
         first = max(0, plan.start - before)
@@ -226,14 +222,17 @@ class Qwen3Stream(TalkerStream):
         self._padded.extend(frames["padded"].tolist())
         self._ended = self._ended or ended
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         first, last = self._taken, self._taken + count
         self._taken = last
         taken: Arrays = {
             "codes": np.stack(self._codes[first:last]).astype(np.int16),
             "padded": np.array(self._padded[first:last], np.uint8),
         }
-        return taken, ()
+        return Taken(taken)
 
-    def evict(self) -> None:
+    def rewind(self, frames: int) -> None:
+        if frames < self.frames:
+            self._codes, self._padded = self._codes[:frames], self._padded[:frames]
+            self._ended = False
         self._cached, self._staged = False, -1

@@ -15,7 +15,7 @@ import numpy as np
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
-from ttsfamilies.base.talker.streams import Plan, SlotWriter
+from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter
 from ttsfamilies.base.talker.wordtimes import TimedStream
 from ttsfamilies.tacotron2.request import Spelling, TacotronPrepared
 
@@ -45,15 +45,13 @@ class TacotronStream(TimedStream):
         self._prepared = prepared
         self.frame = MappingProxyType({**frame_of(mels), **_ATTENDED})
 
-    @property
-    def reached(self) -> Sequence[int]:
-        return self._times.places
-
-    @property
-    def word(self) -> str:
-        place = self._times.places[-1] if self._times.places else 0
+    def progress(self) -> Progress:
+        told, places = super().progress(), self._times.places
+        if self._at >= len(self._passages):
+            return told
         said: Spelling = self.passage
-        return next((w.text for w in reversed(said.words) if w.start <= place and w.text), "")
+        begun = (w.text for w in reversed(said.words) if w.start <= max(0, *places[-1:]) and w.text)
+        return told._replace(reached=places, word=next(begun, ""))
 
     def _resume(self) -> None:
         super()._resume()

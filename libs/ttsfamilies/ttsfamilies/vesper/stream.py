@@ -15,8 +15,8 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.guardedstream import LEFT, redraws
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.guard import LEFT, redraws
+from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.reader import Phonetise, Reader
 
@@ -104,6 +104,7 @@ class SpokenUnits:
 
     unit: Unit
     codes: list[int] = field(default_factory=list)
+    moves: list[int] = field(default_factory=list)
     pointers: list[int] = field(default_factory=lambda: [0])
     held: list[int] = field(default_factory=lambda: [0])
     starts: list[int] = field(default_factory=lambda: [0])
@@ -141,6 +142,7 @@ class SpokenUnits:
         unit = len(self.codes) * UNITS_PER_FRAME
         self.starts += [unit + 1] * first + [unit + 2] * second
         self.codes.append(code)
+        self.moves.append(move)
         self.pointers.append(pointer + first + second)
         self.held.append(0 if second else 1 if first else held + UNITS_PER_FRAME)
         return pointer, min(pointer + first, self.tokens - 1)
@@ -210,42 +212,23 @@ class VesperStream(TalkerStream):
         return self._frame + len(self._restoring)
 
     @property
-    def pending(self) -> int:
-        return len(self._pending)
-
-    @property
     def done(self) -> bool:
         return self._final and self._progress is None and not self._waiting
 
-    @property
-    def begun(self) -> int:
-        return self._frame - (0 if self._progress is None else len(self._progress.codes))
-
-    @property
-    def longest_s(self) -> float:
+    def progress(self) -> Progress:
         progress = self._progress
-        if progress is None or progress.unit.silent_frames:
-            return math.inf
-        return _BEYOND_S + progress.tokens * _LONGEST_TOKEN_S / (self._pace * progress.slowest)
-
-    @property
-    def reached(self) -> Sequence[int]:
-        progress = self._progress
-        return () if progress is None or progress.unit.silent_frames else progress.pointers
-
-    @property
-    def word(self) -> str:
-        return "" if self._progress is None else self._progress.word
-
-    def restorable(self, raw: Arrays) -> Arrays:
-        return {"codes": raw["code"][:, None], "move": raw["move"]}
-
-    def remembered(self, logged: Arrays) -> Arrays:
-        return {"codes": logged["codes"][:, :1], "move": logged["move"]}
+        if progress is None:
+            return Progress(self._frame, math.inf)
+        begun = self._frame - len(progress.codes)
+        if progress.unit.silent_frames:
+            return Progress(begun, math.inf, word=progress.word)
+        longest = progress.tokens * _LONGEST_TOKEN_S / (self._pace * progress.slowest)
+        told = begun, _BEYOND_S + longest
+        return Progress(*told, reached=progress.pointers, word=progress.word)
 
     def leave(self) -> bool:
         self._progress = None
-        self.evict()
+        self._cached = self._staged = False
         self._settle()
         return True
 
@@ -269,7 +252,8 @@ class VesperStream(TalkerStream):
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
 
-    def inputs(self, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del lane
         assert self._progress is not None
         return self._progress.inputs(plan.start, plan.end, self._bos)
 
@@ -310,7 +294,7 @@ class VesperStream(TalkerStream):
         unit, frame = self._progress.unit, self._frame
         self._pending.append(_Pending(code, move, unit, self._move(code, move), hidden, frame))
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         taken = [self._pending.popleft() for _ in range(count)]
         words = []
         while self._words and self._words[0][0] <= taken[-1].frame:
@@ -324,9 +308,19 @@ class VesperStream(TalkerStream):
             "frame": np.array([one.frame for one in taken]),
             "seed": np.full(count, self._request.seed),
         }
-        return raw, tuple(words)
+        return Taken(raw, tuple(words))
 
-    def evict(self) -> None:
+    def rewind(self, frames: int) -> None:
+        """No further than the utterance that is spoken."""
+        if (progress := self._progress) is not None and frames < self._frame:
+            kept = len(progress.codes) - (self._frame - frames)
+            known = list(zip(progress.codes, progress.moves, strict=True))[:kept]
+            self._pending = deque(one for one in self._pending if one.frame < frames)
+            words = deque(one for one in self._words if one[0] < frames)
+            self._progress, self._frame = SpokenUnits(progress.unit), frames - kept
+            for code, move in known:
+                self._move(code, move)
+            self._words = words
         self._cached = self._staged = False
 
     def _settle(self) -> None:
@@ -337,7 +331,7 @@ class VesperStream(TalkerStream):
                 self._progress = None
             if self._progress is None and self._waiting:
                 self._progress = SpokenUnits(self._waiting.popleft())
-                self.evict()
+                self._cached = self._staged = False
             if self._progress is None or not self._restoring:
                 return
             self._move(*self._restoring.popleft())

@@ -21,10 +21,10 @@ from ttscommon.engine.runtime import Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
-from ttscommon.wire.messages import SaidText, WordTime
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSizes
+from ttsfamilies.base.talker.parts import Parts
 from ttsfamilies.base.talker.runner import Results, Row, Runner
 from ttsfamilies.base.talker.streams import CutShort
 
@@ -169,7 +169,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _stream(
         self, prepared: Prepared, restored: Arrays | None, units: Sequence[Any], final: bool
     ) -> Stream:
-        model = self.family.open(prepared)
+        model = Parts(self.family, prepared)
         if restored is not None:
             model.restore(restored)
         rate, patience_s = self.spec.frame_rate_hz, self._limits.patience_s
@@ -277,7 +277,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     def _row(self, stream: Stream) -> Row:
         assert stream.planned is not None
-        return Row(stream.model, stream.slot, stream.planned, self._room.table(stream.key))
+        model, blocks = stream.model, self._room.table(stream.key)
+        return Row(model.stream, stream.slot, stream.planned, blocks, draw=model.draw)
 
     def _start(self, batch: Sequence[Launched]) -> Any:
         return self._runner.launch([row for _, row, _ in batch])
@@ -337,7 +338,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 self._finish(stream)
 
     def _send(self, cuts: dict[Stream, int]) -> None:
-        taken = [(s, *given) for s, given in self._each(lambda s: _taken(s, cuts[s]), cuts)]
+        taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
         rendered, failed = launch_bisected(taken, self._render)
         self._fail_all(failed)
         now = self._clock()
@@ -366,10 +367,3 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
-
-
-def _taken(
-    stream: Stream, frames: int
-) -> tuple[Arrays, tuple[WordTime, ...], tuple[SaidText, ...]]:
-    arrays, words = stream.model.take(frames)
-    return arrays, words, stream.model.said()

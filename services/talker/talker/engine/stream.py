@@ -12,7 +12,8 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.streams import Caught, CutShort, Plan, TalkerStream
+from ttsfamilies.base.talker.parts import Parts
+from ttsfamilies.base.talker.streams import Caught, CutShort, Plan
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.
@@ -57,7 +58,7 @@ class Stream:
     """
 
     request: SpeechRequest
-    model: TalkerStream
+    model: Parts
     frame_rate_hz: float
     arrived_s: float
     patience_s: float

@@ -23,7 +23,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Pause, Piece, Text
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
@@ -90,7 +90,7 @@ def prompted(bench: Bench) -> float:
 
 @cache
 def alone(number: int, voice: int) -> Arrays:
-    bench = bench_of(Pausing(clones()), 60, shares=False)
+    bench = bench_of(ServedFamily(clones(), guards=False), 60, shares=False)
     heard = opened(bench, number, voice)
     bench.run()
     return heard.arrays
@@ -99,7 +99,7 @@ def alone(number: int, voice: int) -> Arrays:
 @pytest.mark.parametrize("depth", [0, 1])
 def test_under_pressure_with_cancels_frames_are_those_of_a_request_alone(depth: int) -> None:
     drawn = random.Random(5)
-    bench = bench_of(Pausing(clones()), 16, depth=depth)
+    bench = bench_of(ServedFamily(clones(), guards=False), 16, depth=depth)
     expected = {}
     for number in range(9):
         voice = drawn.randrange(3)

@@ -15,8 +15,7 @@ from tests.unit.ttsfamilies.cosyvoice.tiny import HEARD, SOUND, tiny
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import Reference, SpeechRequest
-from ttsfamilies.base.talker.guardedstream import GuardedStream
-from ttsfamilies.base.talker.guarding import Weighed
+from ttsfamilies.base.talker.guard import Guard
 from ttsfamilies.base.talker.signs import Watch
 from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, V2
@@ -101,19 +100,17 @@ def test_a_drawn_fill_token_is_followed_by_text_behind_what_is_cached() -> None:
 
 
 def test_what_asks_for_more_text_goes_on_with_the_same_utterance() -> None:
-    def opened() -> TurnsStream:
-        return TurnsStream(tiny().prepare(request()), SPEECH, V2.fill)
-
     signs = CosyVoice.signs
     assert signs is not None
-    stream = GuardedStream(opened, Watch(signs, TOKEN_RATE_HZ), code=signs.code)
-    stream.feed([Weighed(MoreText(tuple(range(12))), 40.0)], final=True)
+    stream, guard = turns(), Guard(Watch(signs, TOKEN_RATE_HZ), signs.code)
     for drawn in ([7], [8], [], [9], [10]):
         plan = stream.plan(0)
         assert plan is not None
-        stream.accept(plan.end, {"token": np.array(drawn, np.int64)}, not drawn)
+        made = {"token": np.array(drawn, np.int64)}
+        stream.accept(plan.end, made, not drawn)
+        assert guard.see(stream, made, len(drawn), ended=not drawn) is None
     assert stream.frames == 4
-    assert (stream.caught, stream.cut_short) == ([], None)
+    assert (guard.caught, guard.cut_short) == ([], None)
 
 
 def test_a_forced_fill_token_costs_no_step() -> None:

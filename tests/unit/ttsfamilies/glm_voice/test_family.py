@@ -58,8 +58,7 @@ def test_characters_come_once_and_whole_wherever_a_successor_begins() -> None:
         stream._gain(cut(logged, known, 7))
         said: list[SaidText] = []
         for _ in range(7 - known):
-            stream.take(1)
-            said += stream.said()
+            said += stream.take(1).said
         whole = "It costs 5 \u20ac!"
         start = whole.index("\u20ac") if known > 2 else (9 if known > 0 else 0)
         start = len(whole) if known > 5 else start

@@ -27,7 +27,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
@@ -143,7 +143,7 @@ def test_tokens_are_those_of_the_merged_weights(number: int) -> None:
 @pytest.mark.parametrize("depth", [0, 1])
 def test_a_row_has_the_same_bits_whatever_the_others_are_adapted_by(depth: int) -> None:
     """Four adapters and none in one batch, each as alone; without one as without any support."""
-    bench = Bench(Pausing(family_of([2, 0, 3, 1])), depth)
+    bench = Bench(ServedFamily(family_of([2, 0, 3, 1]), guards=False), depth)
     chosen = [0, None, 1, 2, None, 3, 0]
     heard = [opened(bench, number, seed) for seed, number in enumerate(chosen)]
     bench.run()

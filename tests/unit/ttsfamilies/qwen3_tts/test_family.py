@@ -135,7 +135,7 @@ def test_late_text_may_be_padded_when_the_listener_would_run_dry_and_the_log_say
         made(stream)
     assert stream.plan(0, dry=True) is not None
     made(stream, padded=1)
-    taken, _ = stream.take(stream.pending)
+    taken = stream.take(stream.frames).frames
     assert taken["padded"].tolist() == [0] * (stream.frames - 1) + [1]
     successor = stream_of(family, "one two three", final=True)
     successor.restore(taken)

@@ -9,7 +9,7 @@ from tests.unit.ttsfamilies.tacotron2.tiny import tiny
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.guarding import Guarding
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.talker.signs import Seen, Watch
 from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.symbols import PAUSE, Phone
@@ -66,7 +66,7 @@ def test_a_step_is_told_of_the_frame_before_it_and_a_prompt_of_all() -> None:
     assert plan is not None
     assert (plan.start, plan.count) == (0, 4)
     np.testing.assert_array_equal(stream.inputs(plan)["mel"], [np.zeros(16), *mel])
-    assert list(stream.reached) == [2, 2, 4]
+    assert list(stream.progress().reached) == [2, 2, 4]
 
 
 def test_a_successor_behind_an_end_goes_on_with_the_next_sentence() -> None:
@@ -74,7 +74,7 @@ def test_a_successor_behind_an_end_goes_on_with_the_next_sentence() -> None:
     ended = {"begins": [1], "ends": [1], "place": [3], "passage": [0]}
     mel = np.zeros((1, 16), np.float32)
     stream.restore({"mel": mel, **{name: np.array(values) for name, values in ended.items()}})
-    assert stream.begun == 1
+    assert stream.progress().begun == 1
     assert not stream.done
 
 
@@ -97,4 +97,4 @@ def test_attention_that_stands_still_is_a_sign() -> None:
     watch = Watch(family.signs, family.spec.frame_rate_hz)
     assert watch.find(Seen(200, 0, (), [5] * 200, 1e9)) == "stall"
     assert watch.find(Seen(200, 0, (), list(range(200)), 1e9)) is None
-    Guarding(family)
+    ServedFamily(family)

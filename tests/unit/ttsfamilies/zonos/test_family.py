@@ -19,7 +19,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import Recordings, load_voices
@@ -127,7 +127,7 @@ def test_a_silent_frame_keeps_the_rows_of_two_passages_apart_also_when_resumed()
     asked = request(text=SENTENCE * 8)
 
     def said(restored: Arrays | None = None) -> Arrays:
-        engine = Engine(Pausing(tiny(3)), slots=1, blocks=128, metrics=Metrics())
+        engine = Engine(ServedFamily(tiny(3), guards=False), slots=1, blocks=128, metrics=Metrics())
         (made,) = synthesise(engine, [asked], None if restored is None else {"r": restored})
         return made.arrays
 

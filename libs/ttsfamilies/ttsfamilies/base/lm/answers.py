@@ -18,7 +18,7 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SaidText
 from ttscommon.wire.silence import FLAG, SILENT
 from ttsfamilies.base.talker.lmstream import LmStream
-from ttsfamilies.base.talker.streams import SlotWriter
+from ttsfamilies.base.talker.streams import SlotWriter, Taken
 
 TOKEN: Final = "token"
 BETWEEN: Final = "between"
@@ -98,7 +98,7 @@ class AnswerStream(LmStream):
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
-        self.said()
+        self._said()
 
     def begin(self, write: SlotWriter) -> None:
         write(BETWEEN, np.full(MOST_BETWEEN, NO_ID, np.int64))
@@ -107,8 +107,11 @@ class AnswerStream(LmStream):
         for name in ("drawn", "over", "filled"):
             write(name, 0)
 
-    def said(self) -> tuple[SaidText, ...]:
-        """See TalkerStream; a character comes with the last of its ids."""
+    def take(self, count: int) -> Taken:
+        return super().take(count)._replace(said=self._said())
+
+    def _said(self) -> tuple[SaidText, ...]:
+        """Text of the frames taken last; a character comes with the last of its ids."""
         found = []
         for at in range(self._heard, self._taken):
             ids = [one for one in self.books[BETWEEN][at].tolist() if one != NO_ID]

@@ -84,7 +84,7 @@ class DeviceRunner:
     @torch.inference_mode()
     def launch(self, rows: Sequence[Row]) -> Ticket:
         for row in rows:
-            row.stream.stage(self.state.writer(row.slot))
+            row.stage(self.state.writer(row.slot))
             self._tell_blocks(row)
         steps = [index for index, row in enumerate(rows) if row.plan.decode]
         prompts = [index for index, row in enumerate(rows) if not row.plan.decode]

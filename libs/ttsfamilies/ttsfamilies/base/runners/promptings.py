@@ -58,7 +58,7 @@ class Promptings(KindOfLaunch):
         counts = [plan.count for plan in plans]
         tiles = prompt_tiles([plan.start for plan in plans], counts)
         return {
-            **concatenate([row.stream.inputs_of(row.lane, row.plan) for row in each]),
+            **concatenate([row.stream.inputs(row.plan, row.lane) for row in each]),
             "slots": self._slots(rows, shape.rows),
             "positions": np.concatenate([np.arange(plan.start, plan.end) for plan in plans]),
             "places": self._places(each, shape.tokens),

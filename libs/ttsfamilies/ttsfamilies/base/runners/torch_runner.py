@@ -43,7 +43,7 @@ class TorchRunner:
     @torch.inference_mode()
     def launch(self, rows: Sequence[Row]) -> Results:
         for row in rows:
-            row.stream.stage(self._state.writer(row.slot))
+            row.stage(self._state.writer(row.slot))
         if not self._apart(rows):
             return self._launch(rows)
         parts: dict[int, Results] = {}
@@ -103,7 +103,7 @@ class TorchRunner:
 
     def _prefill(self, rows: Sequence[Row]) -> Out:
         each, slots = self._lanes.each(rows), self._slots(rows)
-        inputs = concatenate([row.stream.inputs_of(row.lane, row.plan) for row in each])
+        inputs = concatenate([row.stream.inputs(row.plan, row.lane) for row in each])
         positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in each])
         last = np.cumsum([row.plan.count for row in rows]) - 1
         batch = Prompts(

@@ -31,7 +31,7 @@ from ttscommon.wire.replicas import Model, Voice
 from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.signs import Signs
+from ttsfamilies.base.talker.signs import Signs, Watch
 from ttsfamilies.base.talker.streams import TalkerStream
 
 
@@ -153,9 +153,10 @@ class Family(ABC):
     measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
     depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
-    pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
-    can be adapted and the deployment wants it. signs: what it can see of a runaway, see `guarding`;
-    None where durations are bounded. hears: turns with sound are for `hear`, not for `derive`.
+    pauses: it makes silence of a `Pause`; for others `ServedFamily` does, and then has `silences`.
+    adapters: where its networks can be adapted and the deployment wants it. signs: what it can see
+    of a runaway; None where durations are bounded. watch, watched_code: see Guard. hears: turns
+    with sound are for `hear`, not for `derive`.
     """
 
     spec: ModelSpec
@@ -165,6 +166,9 @@ class Family(ABC):
     pauses: bool = False
     adapters: Adaptable | None = None
     signs: Signs | None = Signs()
+    silences: bool = False
+    watch: Watch | None = None
+    watched_code: str = ""
     hears: bool = False
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 

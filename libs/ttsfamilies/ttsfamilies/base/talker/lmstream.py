@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Final, Protocol
 import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field, concatenate, cut, empty, rows
-from ttscommon.wire.messages import WordTime
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 
 PASSAGE: Final = "passage"
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({PASSAGE: Field((), "i4")})
@@ -67,21 +66,10 @@ class LmStream(TalkerStream):
     def frames(self) -> int:
         return self._frames
 
-    @property
-    def pending(self) -> int:
-        return self.frames - self._taken
-
-    @property
-    def begun(self) -> int:
-        return self._begun
-
-    @property
-    def longest_s(self) -> float | None:
-        if self._at >= len(self._passages):
-            return None
-        # Families may not know of their passages.
-        told: float | None = getattr(self.passage, "longest_s", None)
-        return told
+    def progress(self) -> Progress:
+        known = self._at < len(self._passages)
+        # Families may not know how long their passages last.
+        return Progress(self._begun, getattr(self.passage, "longest_s", None) if known else None)
 
     def leave(self) -> bool:
         self._next()
@@ -133,13 +121,19 @@ class LmStream(TalkerStream):
         self._taken = rows(arrays)
         self._resume()
 
+    def rewind(self, frames: int) -> None:
+        if frames < self._frames:
+            self._books = [cut(self.books, 0, frames)]
+            self._resume()
+        self._evict()
+
     def _resume(self) -> None:
         """Stand behind the frames in the books."""
         self._frames = rows(self.books)
         of = self.books.get(PASSAGE, np.zeros(self._frames, np.int32))
         self._at = int(of[-1]) if self._frames else 0
         self._begun = int(np.searchsorted(of, self._at))
-        self.evict()
+        self._evict()
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         del dry  # without a passage's text nothing of it can be spoken
@@ -158,10 +152,7 @@ class LmStream(TalkerStream):
         most: int = min(self.passage.frames, self._most - self._begun)
         return most
 
-    def inputs(self, plan: Plan) -> Arrays:
-        return self.inputs_of(0, plan)
-
-    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
         if plan.decode and (drawn := self.drawn()):
             return drawn
         return cut(self.positions(lane), plan.start, plan.end)
@@ -208,13 +199,13 @@ class LmStream(TalkerStream):
 
     def _next(self) -> None:
         self._at, self._begun = self._at + 1, self._frames
-        self.evict()
+        self._evict()
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         first, self._taken = self._taken, self._taken + count
-        return cut(self.books, first, self._taken), ()
+        return Taken(cut(self.books, first, self._taken))
 
-    def evict(self) -> None:
+    def _evict(self) -> None:
         self._cached = self._staged = False
         self._done = self._replayed()
 

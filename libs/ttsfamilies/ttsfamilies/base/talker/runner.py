@@ -10,14 +10,16 @@ import numpy as np
 
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, concatenate
-from ttsfamilies.base.talker.streams import Plan, TalkerStream
+from ttsfamilies.base.talker.guard import seeded
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
 
 
 @dataclass(slots=True)
 class Row:
     """A stream's part of a launch: what to compute, where its state is, which blocks it owns.
 
-    lane: of rows that `sequences` made, whose blocks are of this lane alone.
+    lane: of rows that `sequences` made, whose blocks are of this lane alone. draw: the number of
+    the draw; see Guard.
     """
 
     stream: TalkerStream
@@ -25,6 +27,11 @@ class Row:
     plan: Plan
     blocks: Sequence[int]
     lane: int = 0
+    draw: int = 0
+
+    def stage(self, write: SlotWriter) -> None:
+        """See TalkerStream."""
+        self.stream.stage(seeded(write, self.draw))
 
 
 def sequences(rows: Sequence[Row]) -> list[Row]:

@@ -132,6 +132,6 @@ class SegmentStream(TimedStream):
         elif self._grid.frames:
             self._start = self._grid.window(max(begin + gained, known))[0]
 
-    def evict(self) -> None:
-        super().evict()
+    def _evict(self) -> None:
+        super()._evict()
         self._start = 0

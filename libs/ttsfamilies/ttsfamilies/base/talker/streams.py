@@ -93,79 +93,39 @@ class CutShort:
     word: str = ""
 
 
+class Taken(NamedTuple):
+    """Raw frames, the words that end in them, and text that the model said with them."""
+
+    frames: Arrays
+    words: tuple[WordTime, ...] = ()
+    said: tuple[SaidText, ...] = ()
+
+
+class Progress(NamedTuple):
+    """What a guard is told of the utterance that is spoken.
+
+    begun: its first frame; 0 where a text is one. longest_s: seconds of it at the most; None where
+    the text's length has to do. waited: frames of it that only waited for text. reached: tokens of
+    it that were reached by frame, and word: the one that was reached, where the family knows.
+    """
+
+    begun: int = 0
+    longest_s: float | None = None
+    waited: int = 0
+    reached: Sequence[int] = ()
+    word: str = ""
+
+
 class TalkerStream(ABC):
     """One request inside a family: its text, what to compute next, and what was computed.
 
     Host only, no tensors; used by one thread.
     """
 
-    # what a guard against runaways is told (see `guardedstream`)
-
-    @property
-    def begun(self) -> int:
-        """The first frame of the utterance that is spoken; 0 where a text is one."""
-        return 0
-
-    @property
-    def longest_s(self) -> float | None:
-        """Seconds of that utterance at the most; None where the text's length has to do."""
-        return None
-
-    @property
-    def waited(self) -> int:
-        """Frames of it that only waited for text."""
-        return 0
-
-    @property
-    def reached(self) -> Sequence[int]:
-        """Tokens of it that were reached by frame, where the family knows."""
-        return ()
-
-    @property
-    def word(self) -> str:
-        """The word that was reached, where the family knows."""
-        return ""
-
-    def restorable(self, raw: Arrays) -> Arrays:
-        """Frames that were taken, as `restore` has them."""
-        return raw
-
-    def remembered(self, logged: Arrays) -> Arrays:
-        """Of logged frames what `restorable` gives of those that are taken here."""
-        return logged
-
-    def leave(self) -> bool:
-        """Go on with what follows the utterance; False if that is not known to be anything."""
-        return False
-
-    # what it tells the engine
-
-    @property
-    def caught(self) -> Sequence[Caught]:
-        """Runaways so far. Behind each, what was in flight is lost, as by `evict`."""
-        return ()
-
-    @property
-    def suspected(self) -> int:
-        """The youngest pending frames that are better kept back, if the listener can wait."""
-        return 0
-
-    @property
-    def cut_short(self) -> CutShort | None:
-        """None while all of the text was said."""
-        return None
-
-    # what it does
-
     @property
     @abstractmethod
     def frames(self) -> int:
         """Frames known so far: restored, taken and pending."""
-
-    @property
-    @abstractmethod
-    def pending(self) -> int:
-        """Frames accepted and not yet taken."""
 
     @property
     def lanes(self) -> int:
@@ -187,6 +147,14 @@ class TalkerStream(ABC):
     def done(self) -> bool:
         """All text is spoken; nothing will be computed any more."""
 
+    def progress(self) -> Progress:
+        """What there is to tell of the one that is spoken."""
+        return Progress()
+
+    def leave(self) -> bool:
+        """Go on with what follows the utterance; False if that is not known to be anything."""
+        return False
+
     @abstractmethod
     def feed(self, units: Sequence[Any], *, final: bool) -> None:
         """Take what `Prepared.read` made of later text; after `final` there is no more."""
@@ -194,6 +162,12 @@ class TalkerStream(ABC):
     @abstractmethod
     def restore(self, arrays: Arrays) -> None:
         """Go on after these logged frames, all of the request so far; before the first plan."""
+
+    @abstractmethod
+    def rewind(self, frames: int) -> None:
+        """Cache and slot state are gone, what was in flight is lost, and frames but the first
+        `frames` are forgotten, of which none was taken: the next plan starts at 0 and rebuilds.
+        """
 
     @abstractmethod
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
@@ -212,16 +186,11 @@ class TalkerStream(ABC):
         return ()
 
     @abstractmethod
-    def inputs(self, plan: Plan) -> Arrays:
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
         """What `ModelSpec.inputs` names, a row for each position of the plan.
 
         For a decode plan as well, when nothing is in flight: on the CPU one launch may mix both.
         """
-
-    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
-        """The same of one lane; of the first what `inputs` gives."""
-        del lane
-        return self.inputs(plan)
 
     @abstractmethod
     def stage(self, write: SlotWriter) -> None:
@@ -235,16 +204,5 @@ class TalkerStream(ABC):
         """
 
     @abstractmethod
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        """The oldest `count` pending frames, raw, and the words that end in them."""
-
-    def said(self) -> tuple[SaidText, ...]:
-        """Text that the model said with the frames taken last, of a model that `says`; once."""
-        return ()
-
-    @abstractmethod
-    def evict(self) -> None:
-        """The engine took cache and slot state away: the next plan starts at 0 and rebuilds them.
-
-        What was in flight for this stream is lost with them.
-        """
+    def take(self, count: int) -> Taken:
+        """The oldest `count` frames that were not taken yet."""

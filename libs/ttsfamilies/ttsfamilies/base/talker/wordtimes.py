@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.talker.streams import Taken
 
 
 class Word(Protocol):
@@ -65,6 +65,11 @@ class WordTimes:
         start_s, end_s = (frame / self._rate_hz for frame in (start, end))
         return WordTime(word.text, start_s, end_s, word.spoken, word.first, word.last)
 
+    def forget(self, frame: int) -> None:
+        """Words that are told by frames from `frame` on."""
+        while self._due and self._due[-1][0] >= frame:
+            self._due.pop()
+
     def until(self, frame: int) -> tuple[WordTime, ...]:
         """Those that frames before `frame` tell of, once."""
         words = []
@@ -84,6 +89,9 @@ class TimedStream(LmStream):
         self._times.begin()
         super()._next()
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        taken, _ = super().take(count)
-        return taken, self._times.until(self._taken)
+    def rewind(self, frames: int) -> None:
+        self._times.forget(frames)
+        super().rewind(frames)
+
+    def take(self, count: int) -> Taken:
+        return super().take(count)._replace(words=self._times.until(self._taken))

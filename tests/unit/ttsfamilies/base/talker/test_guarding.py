@@ -19,11 +19,9 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece, Text
 from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.base.talker.guardedstream import LEFT, REDRAW, GuardedStream, other_seed
-from ttsfamilies.base.talker.guarding import Guarding
-from ttsfamilies.base.talker.pauses import Pausing
-from ttsfamilies.base.talker.streams import CutShort, Plan, TalkerStream
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner
+from ttsfamilies.base.talker.guard import LEFT, REDRAW, other_seed
+from ttsfamilies.base.talker.served import ServedFamily
+from ttsfamilies.base.talker.streams import CutShort
 
 ONE: Final = "A text of thirty characters..."
 GREEDY: Final = Sampling(temperature=0.0)
@@ -50,7 +48,7 @@ def speak(
     restored: Arrays | None = None,
     pieces: Sequence[Piece] = (),
 ) -> Heard:
-    bench = Bench(family or Guarding(Forgetful()))
+    bench = Bench(family or ServedFamily(Forgetful()))
     if pieces:
         asked = request(text="", text_final=False, seed=asked.seed)
     heard = bench.open(asked, restored)
@@ -100,7 +98,7 @@ def test_at_temperature_0_nothing_is_drawn_again() -> None:
 
 
 def test_a_request_may_do_without() -> None:
-    bench = Bench(Guarding(Forgetful()))
+    bench = Bench(ServedFamily(Forgetful()))
     bench.open(request(text=ONE, seed=LOSES, runaway_guard=False))
     for _ in range(600):
         bench.engine.step()
@@ -128,7 +126,7 @@ def test_a_log_of_a_talker_without_a_guard_is_gone_on_with() -> None:
 
 def test_a_part_that_was_left_is_followed_by_its_silence_and_the_next() -> None:
     def family() -> Family:
-        return Pausing(Guarding(Forgetful()))
+        return ServedFamily(Forgetful())
 
     pieces: list[Piece] = [Text(ONE), Pause(1.0), Text(ONE)]
     heard = speak(request(seed=LOSES), family(), pieces=pieces)
@@ -144,7 +142,7 @@ def test_a_part_that_was_left_is_followed_by_its_silence_and_the_next() -> None:
 
 
 def test_frames_under_suspicion_wait_while_the_listener_can() -> None:
-    family = Guarding(Forgetful())
+    family = ServedFamily(Forgetful())
     sent = {}
     for name, since_s in (("patient", 0.0), ("impatient", 60.0)):
         bench = Bench(family)
@@ -162,7 +160,7 @@ def test_frames_under_suspicion_wait_while_the_listener_can() -> None:
 
 
 def test_nothing_of_the_first_sound_waits() -> None:
-    bench = Bench(Guarding(Forgetful()))
+    bench = Bench(ServedFamily(Forgetful()))
     bench.open(request(text=ONE, seed=LOSES))
     bench.engine.step()
     stream = bench.engine._slots.get("r")
@@ -175,35 +173,35 @@ def test_nothing_of_the_first_sound_waits() -> None:
 
 def test_a_family_s_own_limit_without_an_end_is_a_runaway() -> None:
     asked = request(text=ONE, seed=LOSES)
-    heard = speak(asked, Guarding(Forgetful(most=20)))
+    heard = speak(asked, ServedFamily(Forgetful(most=20)))
     assert heard.cut_short is not None
     assert rows(heard.arrays) == 20
     asked = request(text=ONE, seed=LOSES, sampling=Sampling(max_new_tokens=20))
-    assert speak(asked, Guarding(Forgetful(most=20))).cut_short is None
+    assert speak(asked, ServedFamily(Forgetful(most=20))).cut_short is None
 
 
 @pytest.mark.parametrize("make", [csm, pocket_tts])
 def test_a_limit_that_a_request_names_is_its_wish(make: Callable[[int], Family]) -> None:
     text = "It is the end of the world, and one is singing."
-    left = speak(request(text=text), Guarding(make(6)))
+    left = speak(request(text=text), ServedFamily(make(6)))
     assert (rows(left.arrays), left.cut_short) == (6, CutShort())
     asked = request(text=text, sampling=Sampling(max_new_tokens=4))
-    wished = speak(asked, Guarding(make(6)))
+    wished = speak(asked, ServedFamily(make(6)))
     assert (rows(wished.arrays), wished.cut_short) == (4, None)
 
 
 def test_a_text_that_is_told_a_word_at_a_time_ends_with_it() -> None:
-    heard = speak(request(text="The small talker."), Guarding(kyutai_tts()))
+    heard = speak(request(text="The small talker."), ServedFamily(kyutai_tts()))
     assert heard.cut_short is None
     assert not heard.arrays[REDRAW].any()
 
 
 def test_a_voice_whose_pointer_stands_still_names_the_word() -> None:
-    heard = speak(request(text="Hum so."), Guarding(standing()))
+    heard = speak(request(text="Hum so."), ServedFamily(standing()))
     assert heard.cut_short == CutShort("Hum")
     assert set(draws(heard)) == {0, 1, 2}
     at = draws(heard).index(1) + 7
-    again = speak(request(text="Hum so."), Guarding(standing()), cut(heard.arrays, 0, at))
+    again = speak(request(text="Hum so."), ServedFamily(standing()), cut(heard.arrays, 0, at))
     same(concatenate([cut(heard.arrays, 0, at), again.arrays]), heard.arrays)
     assert again.cut_short == CutShort("Hum")
 
@@ -211,8 +209,8 @@ def test_a_voice_whose_pointer_stands_still_names_the_word() -> None:
 def test_durations_that_are_bounded_need_no_guard() -> None:
     bounded = Forgetful()
     bounded.signs = None
-    with pytest.raises(ValueError, match="does not run away"):
-        Guarding(bounded)
+    assert ServedFamily(bounded).watch is None
+    assert REDRAW not in ServedFamily(bounded).spec.replay
 
 
 def test_what_a_late_listener_heard_stands_whenever_its_talker_dies() -> None:
@@ -230,7 +228,7 @@ def test_what_a_late_listener_heard_stands_whenever_its_talker_dies() -> None:
 
 def late(restored: Arrays | None) -> Heard:
     """A runaway at a listener who has nothing in hand."""
-    bench = Bench(Guarding(Forgetful()))
+    bench = Bench(ServedFamily(Forgetful()))
     heard = bench.open(request(text=ONE, seed=LOSES), restored)
     while (stream := bench.engine._slots.get("r")) is None:
         bench.engine.step()
@@ -240,31 +238,9 @@ def late(restored: Arrays | None) -> Heard:
 
 
 def test_runaways_are_counted() -> None:
-    bench = Bench(Guarding(Forgetful()))
+    bench = Bench(ServedFamily(Forgetful()))
     bench.open(request(text=ONE, seed=LOSES))
     bench.run()
     counted = bench.engine.metrics.runaways
     came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
     assert came == [2, 1]
-
-
-@pytest.mark.parametrize(("seed", "lanes"), [(1, 2), (2, 1)])
-def test_a_guarded_streams_lanes_are_its_familys(seed: int, lanes: int) -> None:
-    family = Guarding(FakeModel("m", Curve(), lambda _: None, Manner(cached=True, lanes=2)))
-    stream = family.open(family.prepare(request(text=ONE, seed=seed)))
-    assert isinstance(stream, GuardedStream)
-    assert stream.lanes == stream._inner.lanes == lanes
-    stream._inner.inputs_of = lambda lane, plan: {"told": np.array([lane, plan.count])}  # type: ignore[method-assign]
-    assert [stream.inputs_of(lane, Plan(0, 3))["told"].tolist() for lane in (0, 1)] == [
-        [0, 3],
-        [1, 3],
-    ]
-
-
-def test_a_guard_answers_for_all_that_the_engine_asks() -> None:
-    """What a stream may have and a guard does not pass on would be lost without a word."""
-    of_guards = {"begun", "longest_s", "waited", "reached", "word", "leave"}
-    of_guards |= {"restorable", "remembered"}
-    asked = {name for name in vars(TalkerStream) if not name.startswith("_")}
-    assert of_guards < asked
-    assert asked - of_guards <= vars(GuardedStream).keys()

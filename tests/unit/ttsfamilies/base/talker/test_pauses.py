@@ -22,8 +22,8 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.partedstream import Silence
-from ttsfamilies.base.talker.pauses import Pausing
+from ttsfamilies.base.talker.parts import Silence
+from ttsfamilies.base.talker.served import ServedFamily
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": qwen3,
@@ -93,7 +93,7 @@ def plain(request: pytest.FixtureRequest) -> Family:
 
 @pytest.fixture
 def family(plain: Family) -> Family:
-    return Pausing(plain)
+    return ServedFamily(plain, guards=False)
 
 
 @pytest.fixture(params=["qwen3-tts", "orpheus"])
@@ -104,7 +104,7 @@ def on_cpu(request: pytest.FixtureRequest) -> Family:
 @cache
 def whole(name: str) -> Arrays:
     """PAUSED, undisturbed, by the family's name in FAMILIES."""
-    heard = spoken(Pausing(FAMILIES[name]()), *PAUSED)
+    heard = spoken(ServedFamily(FAMILIES[name](), guards=False), *PAUSED)
     assert isinstance(heard.end, Finished), heard.end
     return heard.arrays
 
@@ -137,7 +137,7 @@ def test_text_without_a_pause_is_what_it_was(on_cpu: Family) -> None:
         [Text(ONE), Boundary(), Text(" Yes.")],
         [Phones("two", "")],
     ]
-    plain, through = Bench(on_cpu), Bench(Pausing(on_cpu))
+    plain, through = Bench(on_cpu), Bench(ServedFamily(on_cpu, guards=False))
     for i, pieces in enumerate(texts):
         opened(plain, pieces, f"r{i}")
         opened(through, pieces, f"r{i}")
@@ -175,7 +175,7 @@ def test_it_is_gone_on_with_behind_any_frame(
 def test_a_log_without_flags_is_gone_on_with(on_cpu: Family) -> None:
     alone = spoken(on_cpu, Text(ONE)).arrays
     half = rows(alone) // 2
-    heard = spoken(Pausing(on_cpu), Text(ONE), restored=cut(alone, 0, half))
+    heard = spoken(ServedFamily(on_cpu, guards=False), Text(ONE), restored=cut(alone, 0, half))
     same(concatenate([cut(alone, 0, half), frames_of(heard)]), alone)
 
 
@@ -188,7 +188,7 @@ def in_bits(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def test_text_in_pieces_gives_the_same(on_cpu: Family) -> None:
-    family = Pausing(on_cpu)
+    family = ServedFamily(on_cpu, guards=False)
     live = Bench(family, family.depth)
     heard = live.open(request(family, text_final=False))
     for i, piece in enumerate(in_bits(PAUSED)):
@@ -206,7 +206,7 @@ def test_text_in_pieces_gives_the_same(on_cpu: Family) -> None:
 
 
 def test_the_silence_of_a_text_that_stays_away_is_sent_meanwhile(on_cpu: Family) -> None:
-    family = Pausing(on_cpu)
+    family = ServedFamily(on_cpu, guards=False)
     bench = Bench(family, family.depth)
     heard = bench.open(request(family, text_final=False))
     bench.feed("r", Text(ONE), Pause(10.0))
@@ -246,7 +246,7 @@ def test_company_eviction_and_short_chunks_change_nothing(
 
 
 def test_cancelled_in_a_silence_leaves_nothing_behind(on_cpu: Family) -> None:
-    family = Pausing(on_cpu)
+    family = ServedFamily(on_cpu, guards=False)
     bench = Bench(family, family.depth)
     heard = opened(bench, [Pause(10.0), Text(ONE), Pause(10.0), Text(TWO)])
     other = opened(bench, [Text(ONE)], "other")
@@ -260,14 +260,14 @@ def test_cancelled_in_a_silence_leaves_nothing_behind(on_cpu: Family) -> None:
 
 @pytest.mark.parametrize("pieces", [[Pause(1.0)], [Pause(1.0), Text("... "), Pause(1.0)]])
 def test_pauses_alone_are_refused_without_a_sound(on_cpu: Family, pieces: list[Piece]) -> None:
-    heard = spoken(Pausing(on_cpu), *pieces)
+    heard = spoken(ServedFamily(on_cpu, guards=False), *pieces)
     assert isinstance(heard.end, Failed)
     assert isinstance(heard.end.error, NothingToSay)
     assert not heard.chunks
 
 
 def test_the_shortest_pause_is_a_frame_and_pauses_add_up() -> None:
-    family = Pausing(qwen3())
+    family = ServedFamily(qwen3(), guards=False)
     heard = spoken(family, Text(ONE), Pause(0.001), Text(TWO))
     assert heard.arrays["silent"].sum() == 1
     heard = spoken(family, Text(ONE), *[Pause(0.16)] * 20)
@@ -275,8 +275,9 @@ def test_the_shortest_pause_is_a_frame_and_pauses_add_up() -> None:
 
 
 def test_a_family_with_pauses_of_its_own_keeps_them() -> None:
-    with pytest.raises(ValueError, match="silence itself"):
-        Pausing(vesper())
+    served = ServedFamily(vesper(), guards=False)
+    assert not served.silences
+    assert served.spec == vesper().spec
 
 
 def test_staggered_frames_behind_what_was_said_are_a_part_of_its_pause() -> None:
@@ -289,6 +290,6 @@ def test_staggered_frames_behind_what_was_said_are_a_part_of_its_pause() -> None
 
 def _silent(family: Family) -> list[int]:
     """Frames of a pause in front of a text, and of one within it."""
-    prepared = Pausing(family).prepare(request(family))
+    prepared = ServedFamily(family, guards=False).prepare(request(family))
     pieces: list[Piece] = [Pause(0.5), Text(ONE), Pause(1.0), Text(TWO)]
     return [u.frames for u in prepared.read(pieces, final=True) if isinstance(u, Silence)]

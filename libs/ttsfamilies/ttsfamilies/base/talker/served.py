@@ -1,38 +1,57 @@
-"""Pauses for models that have none: text up to a pause, logged silence, and a new prompt.
+"""A family as it is served: pauses are made where it has none, and its runaways are seen.
 
 A text is divided at its pauses into parts. Each part that holds anything to say is a request of
 its own to the model, with the same voice and seed: a sequence in the cache, begun where the one
-before it ended. Between them stand silent frames, which no step computes.
+before it ended. Between them stand silent frames, which no step computes; see `parts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Final, TypeAlias
 
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.silence import FLAG, SILENT
-from ttsfamilies.base.talker.base import Family, Prepared
-from ttsfamilies.base.talker.partedstream import PartedStream, Said, Silence
+from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.guard import FLAG as REDRAW_FLAG
+from ttsfamilies.base.talker.guard import REDRAW
+from ttsfamilies.base.talker.parts import Said, Silence
+from ttsfamilies.base.talker.runner import Runner
+from ttsfamilies.base.talker.signs import Signs, Watch, letters
 from ttsfamilies.base.talker.streams import TalkerStream
-from ttsfamilies.base.talker.wrapped import WrappedFamily
 
 Unit: TypeAlias = Said | Silence
+# A token is most often a word or a part of one.
+_LETTERS_A_ROW: Final = 6.0
 
 
-class Pausing(WrappedFamily):
-    """A family whose pauses are made for it. It must not render: silent frames hold zeros."""
+class ServedFamily(Family):
+    """Computes as the family in it does. guards: whether its runaways are drawn again, or left."""
 
     pauses = True
 
-    def __init__(self, family: Family) -> None:
-        if family.spec.renders or family.pauses or family.spec.says:
-            raise ValueError("this family makes silence itself")
-        super().__init__(family, {SILENT: FLAG})
+    def __init__(self, family: Family, *, guards: bool = True) -> None:
+        spec, self._family = family.spec, family
+        replay: dict[str, Field] = {}
+        if not family.pauses:
+            if spec.renders or spec.says:
+                raise ValueError("this family makes silence itself")
+            self.silences, replay[SILENT] = True, FLAG
+        if guards and family.signs is not None and not spec.says:
+            self.watch = Watch(family.signs, spec.frame_rate_hz)
+            self.watched_code = _code(spec, family.signs)
+            replay[REDRAW] = REDRAW_FLAG
+        self.spec = replace(spec, replay={**spec.replay, **replay})
+        self.depth, self.exact = family.depth, family.exact
+        self.cache_itemsize = family.cache_itemsize
+        self.measured_round_s: Mapping[int, float] = family.measured_round_s
+        self.adapters, self.signs = family.adapters, family.signs
+        self.hears = family.hears
 
     def prepare(
         self,
@@ -40,13 +59,39 @@ class Pausing(WrappedFamily):
         reference: Arrays | None = None,
         turns: Sequence[Arrays | None] = (),
     ) -> Prepared:
-        return PausingPrepared(self._family, request, reference, turns)
+        return ServedPrepared(self._family, request, reference, turns)
 
     def open(self, prepared: Prepared) -> TalkerStream:
-        return PartedStream(self._family)
+        """Of a part; see Said."""
+        return self._family.open(prepared)
+
+    def free_bytes(self) -> int | None:
+        return self._family.free_bytes()
+
+    def fit(self, positions: int) -> None:
+        self._family.fit(positions)
+
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        return self._family.runner(rows, blocks, depth)
+
+    def examples(self) -> Sequence[str]:
+        return self._family.examples()
+
+    @property
+    def revision(self) -> str:
+        return self._family.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        return self._family.derive(recording)
+
+    def hear(self, recording: bytes) -> Arrays:
+        return self._family.hear(recording)
+
+    def example_reference(self) -> Arrays | None:
+        return self._family.example_reference()
 
 
-class PausingPrepared(Prepared):
+class ServedPrepared(Prepared):
     """A request divided at its pauses; the first part is prepared, and so checked, at once."""
 
     def __init__(
@@ -63,7 +108,7 @@ class PausingPrepared(Prepared):
         self._held: list[Piece] = []  # of a part that holds nothing to say yet
         self._before: list[Silence] = []  # pauses before anything was said
         self._paused = self._spoken = False
-        self._sequences = 0  # of the part
+        self._sequences, self._letters = 0, 0.0  # of the part
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
         """Units of the parts, and silence between them; see Prepared.
@@ -71,6 +116,10 @@ class PausingPrepared(Prepared):
         A pause at the beginning is held back until there is anything to say: a text of pauses alone
         is refused and has no sound.
         """
+        if self._family.pauses:
+            self._held += pieces
+            yield from self._told(ends=final)
+            return
         run: list[Piece] = []
         for piece in pieces:
             run.append(piece)
@@ -105,17 +154,19 @@ class PausingPrepared(Prepared):
             self._held = _without_space(self._held)
         if self._spoken:
             self._part = self._family.prepare(self.request, self._reference, self._turns)
+        self._letters = 0.0
         self._fresh, self._spoken, self._sequences = False, True, 0
 
     def _told(self, *, ends: bool) -> Iterator[Unit]:
         pieces, self._held, part = self._held, [], self._part
         self._fresh = self._fresh or ends
+        self._letters += sum(map(_letters, pieces))
         for unit in part.read(pieces, final=ends):
             if self._sequences and self._family.spec.delay_frames:
                 # Rows of two sequences would be taken for those of one.
                 yield Silence(1)
             self._sequences += 1
-            yield Said(self._sequence(part), unit)
+            yield Said(self._sequence(part), unit, self._letters)
 
     def _sequence(self, part: Prepared) -> Prepared:
         """What a unit is a part of: of staggered frames each sequence is one."""
@@ -134,6 +185,22 @@ class PausingPrepared(Prepared):
             yield Silence(max(1, frames - spec.delay_frames))
         else:
             self._before.append(Silence(max(1, frames)))
+
+
+def _code(spec: ModelSpec, signs: Signs) -> str:
+    """The field of a frame whose first column repeats in a loop; empty without one."""
+    if signs.code or not signs.repeat_s:
+        return signs.code
+    rows = (name for name, f in spec.frame.items() if f.dtype[0] in "iu" and len(f.shape) == 1)
+    return next(rows, "")
+
+
+def _letters(piece: Piece) -> float:
+    if isinstance(piece, FloatRows):
+        return _LETTERS_A_ROW * len(piece) if piece.kind == "said" else 0.0
+    if isinstance(piece, Text):
+        return letters(piece.text)
+    return letters(piece.read or piece.phones) if isinstance(piece, Phones) else 0.0
 
 
 def _speakable(pieces: Sequence[Piece]) -> bool:
