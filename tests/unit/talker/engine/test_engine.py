@@ -18,12 +18,12 @@ from ttscommon.engine.runtime import Failed, Finished, Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.streams import Plan, Taken
 from ttsfamilies.fake.talker import (
     PROMPT,
     Curve,
@@ -51,7 +51,7 @@ class Stream(FakeStream):
             raise RuntimeError("cannot say")
         return super().done
 
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+    def take(self, count: int) -> Taken:
         if self.seed == NOT_TAKEN:
             raise RuntimeError("cannot be taken")
         return super().take(count)

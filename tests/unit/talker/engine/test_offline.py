@@ -9,6 +9,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
+from ttsfamilies.base.talker.parts import Parts
 from ttsfamilies.fake.talker import Curve, FakeModel, Manner
 
 LIMITS = StepLimits()
@@ -20,7 +21,7 @@ def stream(key: str, priority: int, *, now: float = 0.0) -> Stream:
     model = FakeModel("vesper", Curve(), manner=Manner(cached=True))
     prepared = model.prepare(request)
     units = list(prepared.read([Text(request.text)], final=True))
-    one = Stream(request, model.open(prepared), 25.0, 0.0, LIMITS.patience_s)
+    one = Stream(request, Parts(model, prepared), 25.0, 0.0, LIMITS.patience_s)
     one.feed(units, final=True)
     assert one.plan(0.0, 100, 1000)
     assert one.plan(now, 100, 1000)

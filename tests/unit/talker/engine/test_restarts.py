@@ -18,8 +18,8 @@ RUN = 33
 class Forgetting(FakeStream):
     """Begins again behind its last frame."""
 
-    def evict(self) -> None:
-        super().evict()
+    def rewind(self, frames: int) -> None:
+        super().rewind(frames)
         self._steps = (self._frames - self._begun) * self._manner.steps_per_frame
 
 

@@ -7,26 +7,34 @@ from hypothesis import strategies as st
 
 from talker.engine.stream import Stream
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds, ChunkSizes
-from ttsfamilies.fake.talker import FakeStream, Manner
+from ttsfamilies.base.talker.parts import Parts
+from ttsfamilies.fake.talker import Curve, FakeModel, FakeStream
 
 SIZES = ChunkSizes(initial=2, regular=25)
 
 
-class Pending(FakeStream):
-    """So many frames wait, and none or more are to come."""
+class Pending(FakeModel):
+    """So many frames of every stream wait."""
 
-    def __init__(self, pending: int, *, done: bool) -> None:
-        super().__init__(SpeechRequest("r", "m", "slt", ""), Manner())
-        self._frames = self._waiting = pending
-        self.feed([0 if done else 1000], final=done)
+    def __init__(self, pending: int) -> None:
+        super().__init__("m", Curve())
+        self.pending = pending
+
+    def open(self, prepared: Prepared) -> FakeStream:
+        stream = FakeStream(prepared.request, self.manner)
+        stream._frames = self.pending
+        return stream
 
 
 def cut(
     pending: int, sent: int, last: int, slack_s: float, *, busy: float = 0.0, done: bool = False
 ) -> int:
-    model = Pending(pending, done=done)
-    stream = Stream(SpeechRequest("r", "m", "slt", ""), model, 25.0, 0.0, 1.0)
+    family, request = Pending(pending), SpeechRequest("r", "m", "slt", "")
+    model = Parts(family, family.prepare(request))
+    model.feed([0 if done else 1000], final=done)
+    stream = Stream(request, model, 25.0, 0.0, 1.0)
     stream.final = done
     stream.sent_chunks, stream.last_frames, stream.sent_frames = sent, last, 0
     stream.playback(slack_s)
