@@ -62,7 +62,6 @@ class CosyVoice(TalkerModel):
         self.cache_dtype = net.text.weight.dtype
         self._net, self._references = net, references
         self._streaming, self._most = streaming, most_tokens
-        self._positions = self.spec.max_positions
         self._vocabulary = Vocabulary(
             tokenizer, net.sizes.vocab_size, net.start, net.task, net.rows.system
         )
@@ -79,7 +78,7 @@ class CosyVoice(TalkerModel):
             opening(request, reference, self._vocabulary),
             self._vocabulary,
             streamed=self._streamed(request),
-            positions=self._positions,
+            positions=self.positions,
             most=self._most,
         )
 
@@ -88,9 +87,6 @@ class CosyVoice(TalkerModel):
         if request.whole_text is not None:
             return not request.whole_text
         return self._streaming or not request.text_final
-
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> TalkerStream:
         assert isinstance(prepared, CosyPrepared)

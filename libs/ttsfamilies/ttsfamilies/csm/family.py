@@ -42,7 +42,6 @@ _SETTINGS: Final = {
 }
 _COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
 _ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 class Csm(TalkerModel):
@@ -66,8 +65,8 @@ class Csm(TalkerModel):
         dim = net.config.hidden_size
         self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
-        self._usual, self._positions = usual_drawing(defaults), self.spec.max_positions
-        self._most = most_frames or self._positions
+        self._usual = usual_drawing(defaults)
+        self._most = most_frames or self.positions
         self._revision = ""
 
     @classmethod
@@ -87,18 +86,12 @@ class Csm(TalkerModel):
         before, c = turns_of(request, reference, turns), self._net.config
         return CsmPrepared(
             *(request, drawing, before, self._tokenizer, c.num_codebooks),
-            *(self._positions, self._most),
+            *(self.positions, self._most),
         )
-
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> CsmStream:
         assert isinstance(prepared, CsmPrepared)
         return CsmStream(prepared, self.spec.frame)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     @property
     def revision(self) -> str:

@@ -49,7 +49,6 @@ _SETTINGS: Final = {
 _COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), _NUMBER)
 _MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
 # What asks for no voice in particular.
 _NONE: Final = "default"
@@ -77,7 +76,7 @@ class FishS2(TalkerModel, TwoPartComputation):
         self.cache_dtype = net.text.weight.dtype
         self.hidden = {"hidden": ((c.slow.dim,), self.cache_dtype), "samples": ((), torch.bool)}
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
-        self._positions, self._most = self.spec.max_positions, most_frames
+        self._most = most_frames
         self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
 
     @classmethod
@@ -98,7 +97,7 @@ class FishS2(TalkerModel, TwoPartComputation):
         del reference, turns
         return FishPrepared(
             *(request, self._voice(request.voice), self._tokenizer, self._net.config),
-            *(self._positions, self._most),
+            *(self.positions, self._most),
         )
 
     def _voice(self, name: str) -> Sequence[Turn]:
@@ -110,15 +109,9 @@ class FishS2(TalkerModel, TwoPartComputation):
             raise UnknownVoice(f"no voice {name!r}; there are {known}", param="voice")
         return self._voices[name]
 
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
-
     def open(self, prepared: Prepared) -> FishStream:
         assert isinstance(prepared, FishPrepared)
         return FishStream(prepared)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]

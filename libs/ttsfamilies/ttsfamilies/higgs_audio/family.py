@@ -54,7 +54,6 @@ _SETTINGS: Final = {
 _KEPT: Final = ("codes", "recent", *COUNTS, "over")
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 # Finite, so that a row is not taken for one whose network failed; no draw reaches it.
 _OUT: Final = -1e30
 # Frames that the codec looks ahead, beside the stagger.
@@ -84,7 +83,7 @@ class HiggsAudio(TalkerModel):
         self.noise = Noise
         self.cache_dtype = net.text.weight.dtype
         self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
-        self._positions, self._most = c.positions, most_frames or c.positions
+        self._most = most_frames or c.positions
         device = net.text.weight.device
         self._delays = torch.tensor(c.stagger.delays, device=device)
         self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
@@ -112,18 +111,12 @@ class HiggsAudio(TalkerModel):
         )
         return HiggsPrepared(
             *(request, drawing, before, self._tokenizer, self._net.config),
-            *(self._positions, self._most),
+            *(self.positions, self._most),
         )
-
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> HiggsStream:
         assert isinstance(prepared, HiggsPrepared)
         return HiggsStream(prepared, self.spec.frame)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     @property
     def revision(self) -> str:

@@ -51,7 +51,6 @@ _POSITIONS: Final = 8192
 _WORD: Final = -1
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 _SETTINGS: Final = {
     **dict.fromkeys(("temperature", "subtalker_temperature", "bonus"), _REAL),
     **dict.fromkeys(("top_k", "subtalker_top_k", "most_pads", "guided", "voice"), _NUMBER),
@@ -106,9 +105,6 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
     def open(self, prepared: Prepared) -> KyutaiStream:
         assert isinstance(prepared, KyutaiPrepared)
         return KyutaiStream(prepared, self._net.config)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]

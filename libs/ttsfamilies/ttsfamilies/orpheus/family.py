@@ -49,7 +49,6 @@ _GENDERS: Final[Mapping[str, Gender]] = {
     **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
     **dict.fromkeys(("leo", "dan", "zac"), "male"),
 }
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 class Orpheus(TalkerModel):
@@ -94,9 +93,6 @@ class Orpheus(TalkerModel):
     def open(self, prepared: Prepared) -> OrpheusStream:
         assert isinstance(prepared, OrpheusPrepared)
         return OrpheusStream(prepared)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         ids = self._known(rows, state["drawn"])

@@ -47,7 +47,6 @@ _SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), _REAL)
 _MOVING: Final = ("latent", *_COUNTS, *_SETTINGS)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 class PocketTts(TalkerModel):
@@ -71,7 +70,7 @@ class PocketTts(TalkerModel):
         self.noise = Noise
         self._net, self._encoder, self._kept = net, encoder, kept
         self._tokenizer, self._most = tokenizer, most_frames
-        self._positions, self._revision = self.spec.max_positions, ""
+        self._revision = ""
         self._first = net.first.cpu().numpy()
 
     @classmethod
@@ -96,7 +95,7 @@ class PocketTts(TalkerModel):
         del turns
         voice = self._voice(request, reference)
         return PocketPrepared(
-            *(request, self._net.config, voice, self._tokenizer, self._positions, self._most)
+            *(request, self._net.config, voice, self._tokenizer, self.positions, self._most)
         )
 
     def _voice(self, request: SpeechRequest, reference: Arrays | None) -> Conditions:
@@ -114,15 +113,9 @@ class PocketTts(TalkerModel):
             param="voice",
         )
 
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
-
     def open(self, prepared: Prepared) -> PocketStream:
         assert isinstance(prepared, PocketPrepared)
         return PocketStream(prepared, self._first)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def example_reference(self) -> Arrays | None:
         if self._kept is not None:

@@ -55,7 +55,6 @@ class StepAudio2(AnsweringModel):
         self.cache_dtype = net.embedding.weight.dtype
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._revision = f"{voices.revision[:16]}{digest((net.hearing,))[:16]}"
-        self._positions = self.spec.max_positions
         device = net.embedding.weight.device
         self._never = torch.zeros(sizes.vocab_size, dtype=torch.bool, device=device)
 
@@ -74,10 +73,7 @@ class StepAudio2(AnsweringModel):
         said = turns_of(request, turns or [None] * len(request.turns), SEGMENT_ROWS)
         width = self._net.config.text_config.hidden_size
         tokens, tokenizer = len(reference["token"]), self._tokenizer
-        return StepPrepared(request, said, tokens, tokenizer, self._control, width, self._positions)
-
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
+        return StepPrepared(request, said, tokens, tokenizer, self._control, width, self.positions)
 
     def open(self, prepared: Prepared) -> StepStream:
         assert isinstance(prepared, StepPrepared)

@@ -38,7 +38,6 @@ _LAG_FRAMES: Final = 23
 """What postnet and generator look ahead, as published."""
 _FIRST_FRAMES: Final = 32
 _NUMBER, _REAL = Field((), "i8"), Field((), "f4")
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 class Tacotron2(TalkerModel):
@@ -76,9 +75,6 @@ class Tacotron2(TalkerModel):
     def open(self, prepared: Prepared) -> TacotronStream:
         assert isinstance(prepared, TacotronPrepared)
         return TacotronStream(prepared, self.spec.frame_rate_hz, self._net.sizes.mels)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """Read texts and go through frames that are known, a step for each; all rows at once.

@@ -57,7 +57,6 @@ _SETTINGS: Final = {
 }
 # Nothing is known of who speaks: the model's own choice.
 _DEFAULT: Final = "default"
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 class Zonos(TalkerModel):
@@ -82,7 +81,7 @@ class Zonos(TalkerModel):
         self.spec = spec_of(name, net, self._voices, readings.tags, self._recordings.accepts)
         self.noise = Noise
         self.cache_dtype = net.phones.weight.dtype
-        self._positions, self._most = _POSITIONS, most_frames
+        self._most = most_frames
         conditioners = net.config.prefix_conditioner.conditioners
         self._before = [one.name for one in conditioners].index(PHONES)
         device = net.phones.weight.device
@@ -118,7 +117,7 @@ class Zonos(TalkerModel):
             words = request.reference.text if "codes" in reference else ""
             heard = reference["codes"] if words else None
         return ZonosPrepared(
-            *(request, asked, told, layout, sentences, self._positions, self._most),
+            *(request, asked, told, layout, sentences, self.positions, self._most),
             *(heard, words),
         )
 
@@ -129,15 +128,9 @@ class Zonos(TalkerModel):
             raise UnknownVoice(f"no voice {request.voice!r}; there are {there}", param="voice")
         return speaker_of(reference, self._voices[request.voice] if known else None)
 
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, _POSITIONS)
-
     def open(self, prepared: Prepared) -> ZonosStream:
         assert isinstance(prepared, ZonosPrepared)
         return ZonosStream(prepared)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     @property
     def revision(self) -> str:

@@ -21,10 +21,20 @@ log_ = structlog.get_logger(__name__)
 class TalkerModel(Family, Computation):
     """A family with its device side.
 
-    device: where its weights are, if not on the CPU, and what computes there.
+    device: where its weights are, if not on the CPU, and what computes there. most_positions: of a
+    prompt and its speech, where the cache holds fewer than the specification allows.
     """
 
     device: Device | None = None
+    most_positions: int | None = None
+
+    @property
+    def positions(self) -> int:
+        """Of a prompt and its speech."""
+        return min(self.spec.max_positions, self.most_positions or self.spec.max_positions)
+
+    def fit(self, positions: int) -> None:
+        self.most_positions = positions
 
     def compute_on(self, device: Device | None) -> None:
         """From now on runners launch there, and a step behind; the weights are there already."""

@@ -201,9 +201,9 @@ class Family(ABC):
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
         """What computes: for `rows` rows of slot state, `blocks` blocks of each KV cache."""
 
-    @abstractmethod
     def examples(self) -> Sequence[str]:
         """Texts to warm up with, a long one first."""
+        return ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
     @property
     def revision(self) -> str:
