@@ -50,7 +50,8 @@ class TacotronStream(TimedStream):
         if self._at >= len(self._passages):
             return told
         said: Spelling = self.passage
-        begun = (w.text for w in reversed(said.words) if w.start <= max(0, *places[-1:]) and w.text)
+        place = places[-1] if places else 0
+        begun = (w.text for w in reversed(said.words) if w.start <= place and w.text)
         return told._replace(reached=places, word=next(begun, ""))
 
     def _resume(self) -> None:
