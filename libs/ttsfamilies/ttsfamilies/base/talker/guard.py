@@ -140,6 +140,7 @@ class Guard:
     def see(self, stream: TalkerStream, frames: Arrays, gained: int, *, ended: bool) -> Back | None:
         """Look at what a step has made; where to go back to, if that is a runaway."""
         if gained:
+            self._know(stream.frames - gained)
             self._gain(frames, gained)
         # A sequence may end to be told more of the utterance's text.
         over = stream.done or stream.progress().begun != self._outlook.begun
@@ -158,10 +159,17 @@ class Guard:
         self._outlook = _Outlook(stream.frames)
         return self._leaves
 
-    def took(self, count: int) -> Array:
-        """Flags of the oldest frames, which leave the engine: [count] u1."""
+    def took(self, count: int, frames: int) -> Array:
+        """Flags of the oldest frames, of so many, which leave the engine: [count] u1."""
+        self._know(frames)
         self._taken += count
         return np.array([self._draws.popleft() for _ in range(count)], FLAG.dtype)
+
+    def _know(self, frames: int) -> None:
+        """So many: behind what is restored a stream may know of silence that no step has made."""
+        known = self._behind
+        draw = self.draw if known is None else int(known[REDRAW][-1]) & (LEFT - 1)
+        self._draws.extend([draw] * (frames - self._taken - len(self._draws)))
 
     def _gain(self, frames: Arrays, gained: int) -> None:
         outlook = self._outlook

@@ -200,7 +200,8 @@ class Parts:
                 nothing[REDRAW][0], part.flag = part.flag, 0
             return Taken({**nothing, SILENT: np.ones(count, FLAG.dtype)})
         part.taken += count
-        taken, flags = part.stream.take(count), part.guard.took(count)
+        flags = part.guard.took(count, part.stream.frames)
+        taken = part.stream.take(count)
         frames = taken.frames if self._family.watch is None else logged(taken.frames, flags)
         if self._family.silences:
             frames = {**frames, SILENT: FLAG.zeros(count)}
