@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from tests.unit.ttsfamilies.chatterbox.tiny import tiny as chatterbox
 from tests.unit.ttsfamilies.csm.tiny import tiny as csm
 from tests.unit.ttsfamilies.kyutai_tts.tiny import tiny as kyutai_tts
 from tests.unit.ttsfamilies.pocket_tts.tiny import tiny as pocket_tts
@@ -244,3 +245,13 @@ def test_runaways_are_counted() -> None:
     counted = bench.engine.metrics.runaways
     came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
     assert came == [2, 1]
+
+
+def test_a_successor_in_the_silence_behind_a_sentence_goes_on_with_it() -> None:
+    """What a stream knows of by itself was drawn by nobody, and has flags all the same."""
+    asked = request(text="So it is. So!", runaway_guard=False)
+    family = ServedFamily(chatterbox("turbo", whole=False))
+    whole = speak(asked, family).arrays
+    for at in np.flatnonzero(whole["left"] >= 0).tolist():
+        heard = speak(asked, family, cut(whole, 0, at + 1))
+        same(concatenate([cut(whole, 0, at + 1), *heard.chunks]), whole)
