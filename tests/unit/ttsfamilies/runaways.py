@@ -124,7 +124,6 @@ class Forgetful(FakeModel):
 
 def standing(reluctance: float = 30.0) -> Vesper:
     """A vesper whose pointer stands still until it has to go on."""
-    family = tiny()
+    family = tiny(reluctance=reluctance)
     family._sampling = VesperSampling()
-    family._net.move_head.bias.data[0] += reluctance
     return family

@@ -42,8 +42,11 @@ class Letters:
         return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
 
 
-def tiny(kind: type[Vesper] = Vesper) -> Vesper:
-    """The voices `slt` and `low`; logits are wide, so that frames follow what they are told."""
+def tiny(kind: type[Vesper] = Vesper, reluctance: float = 0.0) -> Vesper:
+    """The voices `slt` and `low`; logits are wide, so that frames follow what they are told.
+
+    reluctance: of its pointer to go on.
+    """
     torch.manual_seed(0)
     torch.set_num_threads(1)
     net = VesperNet(
@@ -56,7 +59,7 @@ def tiny(kind: type[Vesper] = Vesper) -> Vesper:
     for parameter in net.parameters():
         parameter.data *= 2.0
     torch.nn.init.normal_(net.text_table)
-    net.move_head.bias.data += torch.tensor([-1.0, 1.0, 1.0, 0.5])
+    net.move_head.bias.data += torch.tensor([reluctance - 1.0, 1.0, 1.0, 0.5])
     voices = (Voice("slt", "SLT", "en"), Voice("low", "Low", "en"))
     spec = spec_of(net, "m", voices, 24_000, RATE_HZ, (0.7, 1.4))
     sampling = VesperSampling(longest_units=8)
