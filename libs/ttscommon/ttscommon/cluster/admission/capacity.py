@@ -63,8 +63,11 @@ def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float)
     """How many streams the replica's engine can keep up with, at most its slots.
 
     One that is too slow for a single stream takes one all the same, because it will never be
-    faster. It takes none while other programs have what it needs.
+    faster. It takes none while other programs have what it needs, and none of a model that is still
+    loading, whose rate is not known.
     """
+    if not frame_rate_hz:
+        return 0
     period_s = utilisation / frame_rate_hz
     streams = _kept_up(replica, period_s)
     if streams >= 1:

@@ -46,6 +46,10 @@ def test_workers_expect_to_keep_up_with_what_can_be_spoken_in_real_time() -> Non
     assert seen(view(talkers=(talker(), talker()))).expected == 2 * seen(view()).expected
 
 
+def test_nothing_is_planned_on_a_model_that_is_still_loading() -> None:
+    assert realtime_streams(talker(step_s={1: 0.01}), 0.0, 0.85) == 0
+
+
 def test_there_are_never_more_streams_than_slots_and_one_a_worker_at_least() -> None:
     assert seen(view(slots=4, free=4)).most == 4
     assert seen(view(talkers=(talker(), talker()))).least == 1  # there is one vocoder
