@@ -26,6 +26,10 @@ class StoreState:
         self.kept_s = float("-inf")
         self._problem_s = float("-inf")
         self.doubted = asyncio.Event()
+        self.queues_lost_s = float("-inf")
+        """When a queue was last seen to be gone, or to be another of its name: no worker gets the
+        jobs that waited in it.
+        """
         self._found_s: dict[str, float] = {}
         self._deaf: set[str] = set()
 
@@ -61,6 +65,11 @@ class StoreState:
         """Its leader does not answer: that it takes no writes says no more."""
         self._found_s.pop(stream, None)
         self._deaf.discard(stream)
+
+    def lost_queue(self, stream: str) -> None:
+        """It is gone with the jobs in it, even if there is one of its name."""
+        log_.error("store.queue_lost", stream=stream)
+        self.queues_lost_s = time.monotonic()
 
     @property
     def takes(self) -> bool:

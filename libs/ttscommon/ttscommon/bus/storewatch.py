@@ -1,6 +1,7 @@
 """Looks whether the broker keeps what this deployment needs, and takes what is to be stored.
 
-One stream a second as long as writes are taken, and all of them as soon as one was not. Services
+The queues and one other stream a second as long as writes are taken, and all of them as soon as one
+was not. A queue that was made anew has lost the jobs of the one before. Services
 make no streams: they say what is missing, refuse what needs it, and go on when it is there again.
 """
 
@@ -22,6 +23,7 @@ from ttscommon.bus.faults import STREAM_NOT_FOUND, Unreachable, reason
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.link import Link
 from ttscommon.wire.errors import BusUnavailable, StoreFull, StoreLost, StoreUnavailable
+from ttscommon.wire.subjects import STAGES
 
 Write = Callable[[], Awaitable[object]]
 
@@ -64,6 +66,7 @@ class _Config(msgspec.Struct):
 class _Answer(msgspec.Struct):
     error: _Code | None = None
     config: _Config | None = None
+    created: str = ""
 
 
 _decoder: Final = msgspec.json.Decoder(_Answer)
@@ -82,6 +85,8 @@ class StoreWatch:
         self._streams = [each.name or "" for each in Layout(link.settings.prefix).streams()]
         self._copied: set[str] = set()
         self._turn = cycle(self._streams)
+        self._queues = [link.name(stage.stream) for stage in STAGES.values()]
+        self._created: dict[str, str] = {}
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -105,7 +110,7 @@ class StoreWatch:
 
     async def _look(self, *, all_: bool) -> None:
         await self._try_to_write()
-        streams = self._streams if all_ else [next(self._turn)]
+        streams = self._streams if all_ else list({*self._queues, next(self._turn)})
         looks = await asyncio.gather(*(self._ask(stream) for stream in streams))
         found = dict(zip(streams, looks, strict=True))
         if (problem := self._problem(found)) is not None:
@@ -164,7 +169,17 @@ class StoreWatch:
             return _Look.UNSEEN
         if word.error is not None:
             missing = word.error.err_code == STREAM_NOT_FOUND
+            if missing:
+                self._recognise(stream, "")
             return _Look.MISSING if missing else _Look.UNSEEN
+        self._recognise(stream, word.created)
         if word.config is not None and word.config.num_replicas > 1:
             self._copied.add(stream)
         return _Look.FOUND
+
+    def _recognise(self, stream: str, created: str) -> None:
+        """Whether a queue is the one that was there before. created: when; empty if it is gone."""
+        before = self._created.get(stream, created)
+        self._created[stream] = created
+        if stream in self._queues and before and created != before:
+            self._link.store.lost_queue(stream)

@@ -39,6 +39,8 @@ class SpeechTuning:
     """A request whose text pauses for so long counts for nothing from then on: the stages have
     parked it.
     """
+    lost_job_s: float = 2.0
+    """How long a request whose queue is gone waits for a worker that may have had its job."""
     offline_s: float = 600.0
     """How much longer a request may be silent that no listener hears as it is made."""
 

@@ -11,6 +11,7 @@ from gateway.requests.record_timeouts import RecordTimeouts, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from ttscommon.bus import AudioReader
+from ttscommon.wire.errors import StoreLost
 
 
 class Waiting:
@@ -58,11 +59,19 @@ class Waiting:
             *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
         )
         left_s = timeouts.left_s(time.monotonic())
+        if self._first and self._job_lost():
+            raise StoreLost("the broker lost what it had stored, this request with it: ask again")
         if spec.offline:  # listeners come first, however long that takes
             left_s += services.tuning.offline_s
         if left_s <= 0:
             raise await exhausted(timeouts, services, spec.model.name, self._source.request_id)
         return left_s
+
+    def _job_lost(self) -> bool:
+        """It waited in a queue that is gone, and no worker that had it already has begun since."""
+        lost_s = self._services.bus.link.store.queues_lost_s
+        grace_s = self._services.tuning.lost_job_s
+        return self.last_s < lost_s and time.monotonic() - lost_s > grace_s
 
     def _rest_if_text_pauses(self) -> None:
         text = self._source.text

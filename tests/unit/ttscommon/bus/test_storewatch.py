@@ -20,7 +20,7 @@ from ttscommon.bus.layout import Layout
 from ttscommon.bus.storestate import StoreState
 from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
 from ttscommon.wire.messages import End, encode
-from ttscommon.wire.subjects import CODES, LEASES
+from ttscommon.wire.subjects import CODES, LEASES, TALKER
 
 STREAM = "antiphon-CODES"
 RECORD = encode(End("r", 0, "ok", epoch=1))
@@ -98,6 +98,22 @@ async def test_a_single_lost_stream_is_found_missing_while_nothing_is_written_to
         assert "leases" in str(bus.link.store.problem)
         await bus.setup.create()
         await until(bus, None)
+
+
+async def test_a_queue_that_was_made_anew_between_two_looks_has_lost_its_jobs(bus: Bus) -> None:
+    store, queue = bus.link.store, bus.link.name(TALKER.stream)
+    watch = StoreWatch(bus.link)
+    await watch._look(all_=True)
+    for stream in (bus.link.name(CODES.stream), queue):
+        assert store.queues_lost_s == float("-inf")
+        await bus.link.jetstream.delete_stream(stream)
+        await bus.setup.create()
+        await watch._look(all_=True)
+    began_s = store.queues_lost_s
+    assert began_s > 0
+    await watch._look(all_=True)
+    assert store.queues_lost_s == began_s
+    assert store.problem is None
 
 
 async def test_a_broker_that_is_stopped_and_goes_on_is_neither_lost_nor_full(
