@@ -14,7 +14,7 @@ from gateway.audio.lossless import unpacked
 from gateway.books import JobResult, Parts
 from ttscommon.wire.errors import LogGone
 
-_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 class ByteRange(NamedTuple):
