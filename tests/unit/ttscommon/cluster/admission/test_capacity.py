@@ -60,6 +60,12 @@ def test_before_anything_was_measured_slots_are_all_that_is_known() -> None:
     assert seen(view(step_s={})).expected == 32
 
 
+def test_without_a_talker_nothing_is_expected_and_nothing_fails() -> None:
+    left = View((), (vocoder(),), 0, frame_rate_hz=0.0)
+    assert seen(left).expected == 0
+    assert seen(left).least == 0
+
+
 def test_a_curve_is_linear_between_its_points_and_beyond() -> None:
     assert seconds_at(STEP_S, 1) == 0.006
     assert seconds_at(STEP_S, 8) == pytest.approx(0.020)
