@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -42,10 +43,10 @@ class Letters:
         return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
 
 
-def tiny(kind: type[Vesper] = Vesper, reluctance: float = 0.0) -> Vesper:
+def tiny(kind: type[Vesper] = Vesper, reluctance: float = 0.0, device: str = "cpu") -> Vesper:
     """The voices `slt` and `low`; logits are wide, so that frames follow what they are told.
 
-    reluctance: of its pointer to go on.
+    reluctance: of its pointer to go on. device: of all but what reads texts.
     """
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -64,4 +65,5 @@ def tiny(kind: type[Vesper] = Vesper, reluctance: float = 0.0) -> Vesper:
     spec = spec_of(net, "m", voices, 24_000, RATE_HZ, (0.7, 1.4))
     sampling = VesperSampling(longest_units=8)
     paces = {"slt": 1.0, "low": 0.9}
-    return kind(spec, net, Letters(), sampling, paces, SILENCE)
+    moved = net if device == "cpu" else copy.deepcopy(net).to(device)
+    return kind(spec, moved, Letters(), sampling, paces, SILENCE, net)

@@ -30,8 +30,8 @@ class Ends:
     """How long a stream takes for each character of its text, learned from those that ended.
 
     A refused caller is told when the first stream will have ended for which no other was told to
-    come back: all of them at once would find one place. Nobody is told to stay away for longer than
-    most_s: those who would be come spread over its second half.
+    come back: all of them at once would find one place. Callers are told to stay away for most_s at
+    most: those who would be for longer come spread over its second half.
     """
 
     weight: float = 0.2

@@ -263,9 +263,7 @@ def test_padding_writes_to_the_reserved_block_alone() -> None:
 
 def test_a_decode_step_reads_nothing_back_and_stays_on_its_device() -> None:
     """On tensors without values a read, or a shape that hangs on a value, raises."""
-    family = vesper()
-    family._net.to("meta")
-    meta = torch.device("meta")
+    family, meta = tiny(device="meta"), torch.device("meta")
 
     def zeros(*shape: int, dtype: Any = torch.int64) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=meta)
