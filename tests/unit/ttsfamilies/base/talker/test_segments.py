@@ -40,14 +40,15 @@ class Watched(Bench):
         runner.launch = self._watched  # type: ignore[method-assign]
 
     def _watched(self, rows: Sequence[Row]) -> Results:
-        names = {id(stream.model): stream.key for stream in self.engine._slots}
-        self.launches.append([(names[id(row.stream)], row.plan) for row in rows])
+        names = {stream.slot: stream.key for stream in self.engine._slots}
+        self.launches.append([(names[row.slot], row.plan) for row in rows])
         return self._plain(rows)
 
     def until_sound(self, heard: Heard) -> list[list[tuple[str, Plan]]]:
         """Step until it has its first chunk; the launches that this took."""
         before = len(self.launches)
         while not heard.chunks:
+            assert heard.end is None, heard.end
             self.engine.step()
         return self.launches[before:]
 
