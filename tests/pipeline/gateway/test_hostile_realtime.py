@@ -165,10 +165,14 @@ async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: A
     async def attack() -> None:
         async with opened(stand.url, additional_headers=A, max_queue=1, compression=None) as client:
             await client.configure(audio={"input": heard})
-            with contextlib.suppress(ConnectionClosed):
-                await client.socket.send(message)
-                await client.socket.send(message)
-                await asyncio.Event().wait()
+            try:
+                with contextlib.suppress(ConnectionClosed):
+                    await client.socket.send(message)
+                    await client.socket.send(message)
+                    await asyncio.Event().wait()
+            finally:
+                # What it did not read would keep both ends of the connection closing for ever.
+                client.socket.transport.abort()
 
     attacking = [asyncio.create_task(attack()) for _ in range(6)]
     try:
