@@ -24,7 +24,7 @@ from typing import Annotated, Final
 import typer
 
 from antiphon_bench.config import Closed, RunConfig, Target
-from antiphon_bench.processes import Served, stack_at
+from antiphon_bench.processes import Served, stack_at, use
 from antiphon_bench.run import run
 
 OTHER: Final = "other"
@@ -61,7 +61,6 @@ PURPOSES: Final[Mapping[str, Sequence[str]]] = {
     "event loop": ("asyncio/", "uvloop", "threading.py", "queue.py", "selectors.py"),
 }
 _RATE_HZ: Final = 100
-_NS: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -93,23 +92,19 @@ def shares(samples: Iterable[str]) -> dict[str, float]:
     return {name: count / total for name, count in counts.items()}
 
 
-def spent_s(served: Served) -> float:
-    """Processor seconds of all threads of a process so far, those that ended apart."""
-    tasks = Path(f"/proc/{served.process.pid}/task").iterdir()
-    return _NS * sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-
-
-def sampled(stack: Sequence[Served], seconds: float) -> dict[int, dict[str, float]]:
-    """How the time of each process is divided in the next seconds, by its id; blocks."""
+def sampled(stack: Sequence[Served], after_s: float, for_s: float) -> dict[str, dict[str, float]]:
+    """How the time of processes is divided from `after_s` to `after_s + for_s` from now, by their
+    names; empty without a sampler. Blocks.
+    """
     sampler = shutil.which("py-spy") or shutil.which(
         "py-spy", path=str(Path(sys.executable).parent)
     )
     if sampler is None:
-        time.sleep(seconds)
         return {}
+    time.sleep(after_s)
     with tempfile.TemporaryDirectory() as folder:
         files = {one.process.pid: Path(folder, str(one.process.pid)) for one in stack}
-        options = ["--duration", str(round(seconds)), "--rate", str(_RATE_HZ), "--format", "raw"]
+        options = ["--duration", str(round(for_s)), "--rate", str(_RATE_HZ), "--format", "raw"]
         options += ["--full-filenames", "--nonblocking"]
         running = [
             subprocess.Popen(
@@ -120,9 +115,12 @@ def sampled(stack: Sequence[Served], seconds: float) -> dict[int, dict[str, floa
             for pid, file in files.items()
         ]
         for process in running:
-            process.wait(seconds + 60)
-        lines = {pid: file.read_text().splitlines() for pid, file in files.items() if file.exists()}
-    return {pid: shares(found) for pid, found in lines.items() if found}
+            process.wait(for_s + 60)
+        lines = defaultdict[str, list[str]](list)
+        for one in stack:
+            if (file := files[one.process.pid]).exists():
+                lines[one.name] += file.read_text().splitlines()
+    return {name: shares(found) for name, found in lines.items() if found}
 
 
 def measured(url: str, streams: int, seconds: float, out: Path) -> Account:
@@ -136,28 +134,19 @@ def measured(url: str, streams: int, seconds: float, out: Path) -> Account:
         duration_s=seconds,
         out=out / str(streams),
     )
-    with ThreadPoolExecutor(1) as aside:
-        waiting = aside.submit(_watched, stack, config.warmup_s, seconds)
+    with ThreadPoolExecutor(2) as aside:
+        used = aside.submit(use, stack, config.warmup_s, seconds)
+        divided = aside.submit(sampled, stack, config.warmup_s, seconds)
         summary = run(config)
-        spent, divided = waiting.result()
-    sound_s = summary.audio_s
-    processes: defaultdict[str, float] = defaultdict(float)
-    purposes: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for one in stack:
-        each = 1e3 * spent[one.process.pid] / sound_s
-        processes[one.name] += each
-        for name, share in divided.get(one.process.pid, {}).items():
-            purposes[one.name, name] += each * share
+    processes = {
+        name: 1e3 * cores / summary.audio_s_per_s for name, cores in used.result().cores.items()
+    }
+    purposes = {
+        (process, what): processes[process] * share
+        for process, found in divided.result().items()
+        for what, share in found.items()
+    }
     return Account(streams, summary.audio_s_per_s, processes, purposes)
-
-
-def _watched(
-    stack: Sequence[Served], after_s: float, seconds: float
-) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
-    time.sleep(after_s)
-    before = {one.process.pid: spent_s(one) for one in stack}
-    divided = sampled(stack, seconds)
-    return {one.process.pid: spent_s(one) - before[one.process.pid] for one in stack}, divided
 
 
 def table(accounts: Sequence[Account]) -> str:
