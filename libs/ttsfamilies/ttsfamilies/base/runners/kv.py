@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ttscommon.engine.nn import ROW_TILE
@@ -108,12 +107,8 @@ class AttendsByQuery:
 
         attention_numba.store(k.numpy(), self._keys[layer], self._places)
         attention_numba.store(v.numpy(), self._values[layer], self._places)
-        return self._attended(layer, np.ascontiguousarray(q))
-
-    def _attended(self, layer: int, queries: NDArray[np.float32]) -> Tensor:
-        from ttsfamilies.base.kernels import attention_numba
-
-        out, cache = np.empty_like(queries), self._cache
+        queries, cache = np.ascontiguousarray(q), self._cache
+        out = np.empty_like(queries)
         cached = self._keys[layer], self._values[layer]
         where = self._rows, self._begins, self._ends
         attention_numba.attend(queries, *cached, *where, cache.spec.reach, cache.group, out)

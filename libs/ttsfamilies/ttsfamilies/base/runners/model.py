@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from contextlib import AbstractContextManager, nullcontext
 
 import structlog
 
 from ttscommon.engine.device.device import Device
-from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.runners.computation import Computation
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.torch_runner import TorchRunner
@@ -40,12 +38,11 @@ class TalkerModel(Family, Computation):
         """From now on runners launch there, and a step behind; the weights are there already."""
         self.device = device
         self.depth, self.exact = int(device is not None), device is None
-        if device is not None:
-            # Other threads read recordings: steps must not wait for theirs, nor they for steps.
-            self.derive = _aside(device, self.derive)  # type: ignore[assignment,method-assign]
-            self.hear = _aside(device, self.hear)  # type: ignore[assignment,method-assign]
         if device is not None and self.cache_dtype is not None:
             self.cache_itemsize = self.cache_dtype.itemsize
+
+    def aside(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.device is None else self.device.aside()
 
     def adapt(self, slots: int, most_rank: int) -> None:
         """Have place for so many adapters, before a runner is made; see Adaptable.
@@ -62,12 +59,3 @@ class TalkerModel(Family, Computation):
         if self.device is not None:
             return DeviceRunner(self, rows, blocks, self.device, depth)
         return TorchRunner(self, rows, blocks, depth)
-
-
-def _aside(device: Device, read: Callable[[bytes], Arrays]) -> Callable[[bytes], Arrays]:
-    @wraps(read)
-    def beside(recording: bytes) -> Arrays:
-        with device.aside():
-            return read(recording)
-
-    return beside

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -222,6 +223,12 @@ class Family(ABC):
     def hear(self, recording: bytes) -> Arrays:
         """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
         return self.derive(recording)
+
+    def aside(self) -> AbstractContextManager[object]:
+        """What recordings are read in, by other threads: steps must not wait for those, nor they
+        for steps.
+        """
+        return nullcontext()
 
     def example_reference(self) -> Arrays | None:
         """What to warm up with where `prepare` needs a reference."""

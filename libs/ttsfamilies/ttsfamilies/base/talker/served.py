@@ -82,13 +82,16 @@ class ServedFamily(Family):
         return self._family.revision
 
     def derive(self, recording: bytes) -> Arrays:
-        return self._family.derive(recording)
+        with self._family.aside():
+            return self._family.derive(recording)
 
     def hear(self, recording: bytes) -> Arrays:
-        return self._family.hear(recording)
+        with self._family.aside():
+            return self._family.hear(recording)
 
     def example_reference(self) -> Arrays | None:
-        return self._family.example_reference()
+        with self._family.aside():
+            return self._family.example_reference()
 
 
 class ServedPrepared(Prepared):

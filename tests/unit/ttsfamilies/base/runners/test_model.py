@@ -10,6 +10,7 @@ import pytest
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.engine.device.device import HostDevice
 from ttscommon.wire.fields import Arrays
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
 
@@ -36,7 +37,8 @@ def test_recordings_are_read_beside_the_steps(what: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Qwen3Tts, "derive", derive)
     family = tiny()
-    getattr(family, what)(b"")
+    served = ServedFamily(family)
+    getattr(served, what)(b"")
     family.compute_on(device)
-    getattr(family, what)(b"")
+    getattr(served, what)(b"")
     assert found == [False, True]
