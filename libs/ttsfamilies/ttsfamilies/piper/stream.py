@@ -10,7 +10,7 @@ import numpy as np
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.talker.segments import LENGTH, Grid, SegmentStream
 from ttsfamilies.base.talker.streams import SlotWriter
-from ttsfamilies.piper.request import PiperPrepared, Said
+from ttsfamilies.piper.request import PiperPrepared, SaidSentence
 
 BEGINS: Final = "begins"
 _WORK: Final = 6
@@ -42,7 +42,7 @@ class PiperStream(SegmentStream):
         return _WORK * (frames + 2 * self._reach)
 
     def begin(self, write: SlotWriter) -> None:
-        said: Said = self.passage
+        said: SaidSentence = self.passage
         write("ids", said.ids)
         write("stretch", (self._prepared.length / np.array(said.rates)).astype(np.float32))
         write(LENGTH, said.length)

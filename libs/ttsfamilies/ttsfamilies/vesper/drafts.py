@@ -71,7 +71,7 @@ class Drafts:
 
     def _begin(
         self, known: dict[str, NDArray[Any]], of: Ints, positions: Ints, width: int
-    ) -> tuple[Chain, steps.Draws]:
+    ) -> tuple[Chain, steps.StepDraws]:
         left = self._last - positions.reshape(len(of), width)
         code, pointer, held = np.empty((3, *left.shape), np.int64)
         for places, name in ((code, "code"), (pointer, "pointer"), (held, "held")):
@@ -80,7 +80,7 @@ class Drafts:
         chain = Chain(code, pointer, held, tokens, least, longest, left)
         move_noise, code_noise = self._noise(known, of, width)
         warmths = known["move_temperature"][of], known["temperature"][of]
-        return chain, steps.Draws(move_noise, code_noise, *warmths, known["top_k"][of])
+        return chain, steps.StepDraws(move_noise, code_noise, *warmths, known["top_k"][of])
 
     def _noise(self, known: dict[str, NDArray[Any]], of: Ints, width: int) -> tuple[Floats, Floats]:
         """`sampling.noise.gumbels`; logarithms are torch's, so that they have its bits."""
@@ -116,5 +116,5 @@ def _arrays(state: SlotTensors) -> dict[str, NDArray[Any]]:
     return {name: tensor.numpy() for name, tensor in state.items()}
 
 
-def _slots(known: dict[str, NDArray[Any]]) -> steps.Slots:
-    return steps.Slots(*(known[name] for name in steps.Slots._fields))
+def _slots(known: dict[str, NDArray[Any]]) -> steps.SlotArrays:
+    return steps.SlotArrays(*(known[name] for name in steps.SlotArrays._fields))

@@ -39,7 +39,7 @@ from ttsfamilies.vesper.chain_numba import (
 )
 
 
-class Backbone(NamedTuple):
+class BackboneWeights(NamedTuple):
     """Weights of the blocks, [layers, ...] each, and of the norm behind them; see `Product`.
 
     nothing: zeros in place of biases. cosines, sines: [positions, head_dim / 2].
@@ -79,7 +79,7 @@ class Guessing(NamedTuple):
     held: Floats
 
 
-class Draws(NamedTuple):
+class StepDraws(NamedTuple):
     """What draws of a step depend on beside logits: noise [rows, width, ...], warmth and top_k
     [rows].
     """
@@ -91,7 +91,7 @@ class Draws(NamedTuple):
     top_k: Ints
 
 
-class Slots(NamedTuple):
+class SlotArrays(NamedTuple):
     """What a step changes of the slots' state, and what they are told: [slots, ...] each."""
 
     code: Ints
@@ -114,8 +114,9 @@ class Drawn(NamedTuple):
 
 
 _BITS: Final = bits(4)
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)  # of `sampling.noise`'s counter
 BACKBONE: Final = tuple_of(
-    Backbone,
+    BackboneWeights,
     *(floats(2), _BITS, _BITS, floats(2), _BITS, _BITS),
     *(floats(1), floats(1), floats(2), floats(2)),
 )
@@ -123,14 +124,21 @@ HEADS: Final = tuple_of(Heads, PRODUCT, floats(2), PRODUCT, floats(2))
 GUESSING: Final = tuple_of(
     *(Guessing, PRODUCT, floats(1), PRODUCT, PRODUCT, floats(1), HEADS, floats(2), floats(2))
 )
-DRAWS: Final = tuple_of(Draws, floats(3), floats(3), floats(1), floats(1), ints(1))
-SLOTS: Final = tuple_of(Slots, *4 * (strided(ints(1)),), strided(floats(2)), strided(floats(3)))
+DRAWS: Final = tuple_of(StepDraws, floats(3), floats(3), floats(1), floats(1), ints(1))
+SLOTS: Final = tuple_of(
+    SlotArrays, *4 * (strided(ints(1)),), strided(floats(2)), strided(floats(3))
+)
 DRAWN: Final = tuple_of(Drawn, ints(2), ints(2), ints(1), flags(1), flags(1), floats(2))
 
 
 @part
 def _through(
-    net: Backbone, x: Floats, positions: Ints, cached: Cached, eps: np.float32, hidden: Floats
+    net: BackboneWeights,
+    x: Floats,
+    positions: Ints,
+    cached: Cached,
+    eps: np.float32,
+    hidden: Floats,
 ) -> None:
     """[tokens, dim] through the blocks, to `hidden` [tokens, dim]."""
     tokens, dim = x.shape
@@ -175,7 +183,7 @@ def _through(
 
 @part
 def _draw(
-    heads: Heads, read: Floats, chain: Chain, at: int, draws: Draws, top_k: Ints,
+    heads: Heads, read: Floats, chain: Chain, at: int, draws: StepDraws, top_k: Ints,
     moves: Ints, codes: Ints, move_logits: Floats, code_logits: Floats,
 ) -> None:  # fmt: skip
     """Moves and codes [rows, n] of the places [rows, at : at + n] from what they are read from,
@@ -197,7 +205,7 @@ def _draw(
 
 @part
 def _guess(
-    net: Guessing, slots: Slots, of: Ints, chain: Chain, draws: Draws, eps: np.float32,
+    net: Guessing, slots: SlotArrays, of: Ints, chain: Chain, draws: StepDraws, eps: np.float32,
     guesses: Ints, every: Floats,
 ) -> None:  # fmt: skip
     """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are told,
@@ -235,7 +243,7 @@ def _guess(
 
 @part
 def _check(
-    heads: Heads, slots: Slots, of: Ints, chain: Chain, draws: Draws, guesses: Ints,
+    heads: Heads, slots: SlotArrays, of: Ints, chain: Chain, draws: StepDraws, guesses: Ints,
     samples: Flags, drawn: Drawn,
 ) -> None:  # fmt: skip
     """What the talker draws at every place, which guesses it meets, and the state behind the last
@@ -262,7 +270,12 @@ def _check(
 
 @compiled(BACKBONE, floats(2), ints(1), CACHED, FLOAT, floats(2))
 def through(
-    net: Backbone, x: Floats, positions: Ints, cached: Cached, eps: np.float32, hidden: Floats
+    net: BackboneWeights,
+    x: Floats,
+    positions: Ints,
+    cached: Cached,
+    eps: np.float32,
+    hidden: Floats,
 ) -> None:
     """[tokens, dim] at their positions through the blocks, to `hidden` [tokens, dim]."""
     _through(net, x, positions, cached, eps, hidden)
@@ -270,7 +283,13 @@ def through(
 
 @compiled(HEADS, SLOTS, ints(1), CHAIN, DRAWS, flags(1), DRAWN)
 def first(
-    heads: Heads, slots: Slots, of: Ints, chain: Chain, draws: Draws, samples: Flags, drawn: Drawn
+    heads: Heads,
+    slots: SlotArrays,
+    of: Ints,
+    chain: Chain,
+    draws: StepDraws,
+    samples: Flags,
+    drawn: Drawn,
 ) -> None:
     """The frame of each prompt's end, from `drawn.hidden`. of: [rows], the slot of each."""
     guesses = np.empty((len(of), 0), np.int64)
@@ -279,8 +298,8 @@ def first(
 
 @compiled(*(BACKBONE, GUESSING, HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(1), CACHED, FLOAT, DRAWN))
 def step(
-    net: Backbone, guessing: Guessing, heads: Heads, slots: Slots, of: Ints, chain: Chain,
-    draws: Draws, positions: Ints, cached: Cached, eps: np.float32, drawn: Drawn,
+    net: BackboneWeights, guessing: Guessing, heads: Heads, slots: SlotArrays, of: Ints,
+    chain: Chain, draws: StepDraws, positions: Ints, cached: Cached, eps: np.float32, drawn: Drawn,
 ) -> None:  # fmt: skip
     """1 to `width` frames for each row, none for one whose sequence is over."""
     rows, width = chain.code.shape
@@ -294,7 +313,7 @@ def step(
 @part
 def _mixed(value: np.uint64) -> np.uint64:
     """`sampling.noise._mix`."""
-    value += np.uint64(0x9E3779B97F4A7C15)
+    value += _STEP
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
@@ -304,9 +323,7 @@ def _mixed(value: np.uint64) -> np.uint64:
 def _evenly(key: np.uint64, out: Floats) -> None:
     """`sampling.noise.uniforms` of one key."""
     for column in range(len(out)):
-        value = key + np.uint64(column + 1) * np.uint64(0x9E3779B97F4A7C15)
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        value = _mixed(key + np.uint64(column) * _STEP)
         high = np.int32(value >> np.uint64(40))
         out[column] = (np.float32(high) + np.float32(0.5)) * np.float32(2.0**-24)
 

@@ -11,10 +11,10 @@ from ttscommon.engine.kernels.convnext_numba import Floats, numbers
 from ttscommon.engine.kernels.products_numba import Bits, Product
 from ttscommon.engine.nn import HalfLinear, TransformerBlock
 from ttsfamilies.vesper.net import Drafter, VesperNet
-from ttsfamilies.vesper.step_numba import Backbone, Guessing, Heads
+from ttsfamilies.vesper.step_numba import BackboneWeights, Guessing, Heads
 
 
-def backbone_of(net: VesperNet) -> Backbone:
+def backbone_of(net: VesperNet) -> BackboneWeights:
     """The blocks of a net whose products are halved."""
     blocks = [cast(TransformerBlock, block) for block in net.blocks]
     qkv, out, gate, down = (
@@ -22,7 +22,7 @@ def backbone_of(net: VesperNet) -> Backbone:
         for name in ("qkv", "out", "gate", "down")
     )
     widest = max(len(one.bias) for one in (*qkv, *out, *gate, *down))
-    return Backbone(
+    return BackboneWeights(
         attention_norm=_stacked([numbers(block.attention_norm.weight) for block in blocks]),
         qkv=_weights(qkv),
         out=_weights(out),

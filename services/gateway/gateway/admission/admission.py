@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.control import Control, Refusals
+from gateway.admission.control import AdmissionControl, Refusals
 from gateway.admission.grant import Grant
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
@@ -64,7 +64,7 @@ class Admission:
         self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
         weights = {name: tenant.weight for name, tenant in tenants.items()}
         self.judge = Judge(weights, self.settings.ttfp_target_s, self.limits.loop)
-        self.control = Control(
+        self.control = AdmissionControl(
             *(self.judge, self.catalogue, self.peers),
             *(self.limits, self.settings.utilisation, self.metrics),
         )

@@ -14,7 +14,7 @@ from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.process.metrics import GatewayMetrics
 
 
-class Control:
+class AdmissionControl:
     """One gateway's. `running`: its streams; those whose text pauses count for nothing."""
 
     def __init__(

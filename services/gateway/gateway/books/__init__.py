@@ -1,7 +1,7 @@
 """Books: long texts that are spoken behind listeners, by whichever gateway lives, and kept."""
 
 from gateway.books.desk import BookDesk, DeskTuning
-from gateway.books.parts import FolderParts, Parts, StoredParts
+from gateway.books.parts import FolderParts, JobParts, StoredParts
 from gateway.books.reader import BookReader
 from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText
 from gateway.books.shelf import BookShelf, FoundBook
@@ -15,8 +15,8 @@ __all__ = [
     "DeskTuning",
     "FolderParts",
     "FoundBook",
+    "JobParts",
     "JobResult",
-    "Parts",
     "PortionText",
     "StoredParts",
 ]

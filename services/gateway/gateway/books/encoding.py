@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.audio import AudioEncoder, AudioFormat, Pcm, encoder_for, tags, wav
 from gateway.audio.chaptered import BookMetadata, book_file
-from gateway.books.parts import Parts
+from gateway.books.parts import JobParts
 from gateway.books.portions import patiently
 from gateway.books.records import BookRecord, JobResult, ResultPart
 
@@ -63,7 +63,7 @@ class BookEncoder:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: JobParts,
         record: BookRecord,
         sound: Sound,
         stored: Callable[[int], None],

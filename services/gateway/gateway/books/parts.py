@@ -16,7 +16,7 @@ from ttscommon.wire.subjects import BOOK_PARTS
 T = TypeVar("T")
 
 
-class Parts(Protocol):
+class JobParts(Protocol):
     """Every method raises BusUnavailable where the store cannot do it now."""
 
     async def put(self, name: str, data: bytes) -> None: ...

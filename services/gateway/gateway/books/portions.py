@@ -13,7 +13,7 @@ import structlog
 
 from gateway.audio import Pcm, pieces
 from gateway.audio.lossless import packed
-from gateway.books.parts import Parts
+from gateway.books.parts import JobParts
 from gateway.books.records import BookOrder, PortionText
 from gateway.errors import (
     Draining,
@@ -133,7 +133,7 @@ async def _heard(speech: Speech) -> bytearray:
     return data
 
 
-async def store(parts: Parts, name: str, pcm: Pcm, sample_rate: int) -> None:
+async def store(parts: JobParts, name: str, pcm: Pcm, sample_rate: int) -> None:
     """Keep a portion's sound, however long the store takes."""
     data = await asyncio.to_thread(packed, pcm, sample_rate)
     await patiently(lambda: parts.put(name, data), name)

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from gateway.books.parts import Parts
+from gateway.books.parts import JobParts
 from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText, index_of
 from gateway.errors import NotFound, QuotaExceeded
 from gateway.requests.quota import owner_of
@@ -39,7 +39,7 @@ class FoundBook:
 class BookShelf:
     """Every method raises BusUnavailable."""
 
-    def __init__(self, bus: Bus, parts: Parts) -> None:
+    def __init__(self, bus: Bus, parts: JobParts) -> None:
         self.parts = parts
         self._bus = bus
 

@@ -21,7 +21,7 @@ from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, V2
 from ttsfamilies.cosyvoice.family import TOKEN_RATE_HZ, CosyVoice
 from ttsfamilies.cosyvoice.request import MoreText, opening
-from ttsfamilies.cosyvoice.streams import NONE, WINDOW, TurnsStream
+from ttsfamilies.cosyvoice.streams import NONE, WINDOW, InterleavedStream
 from ttsfamilies.cosyvoice.synthetic import write_checkpoint
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.talkers import load
@@ -69,9 +69,9 @@ class Slot(dict[str, Any]):
         self[name] = value
 
 
-def turns() -> TurnsStream:
+def turns() -> InterleavedStream:
     """Of a recording's 20 tokens: its first turn has ten of its own."""
-    stream = TurnsStream(tiny().prepare(request()), SPEECH, V2.fill)
+    stream = InterleavedStream(tiny().prepare(request()), SPEECH, V2.fill)
     stream.feed([MoreText(tuple(range(12)))], final=True)
     return stream
 

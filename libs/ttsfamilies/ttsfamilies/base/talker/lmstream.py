@@ -26,7 +26,7 @@ ENDLESS: Final = 1 << 40
 DRAWN: Final = -1
 
 
-class Passage(Protocol):
+class PassagePrompt(Protocol):
     """What is prefilled before a passage's first frame."""
 
     @property

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from gateway.audio.lossless import unpacked
-from gateway.books import JobResult, Parts
+from gateway.books import JobParts, JobResult
 from ttscommon.wire.errors import LogGone
 
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
@@ -45,7 +45,7 @@ class RangedSound(StreamingResponse):
     """Reads a part of the result at a time, as the client takes it."""
 
     def __init__(
-        self, parts: Parts, result: JobResult, headers: Mapping[str, str], request: Request
+        self, parts: JobParts, result: JobResult, headers: Mapping[str, str], request: Request
     ) -> None:
         self._parts, self._result = parts, result
         wanted = None if _changed(request, headers["etag"]) else request.headers.get("range")
