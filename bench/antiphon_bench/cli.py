@@ -20,6 +20,7 @@ from antiphon_bench.overload import overload as run_overload
 from antiphon_bench.processor import processor
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
+from antiphon_bench.sweep import in_turns
 from antiphon_bench.sweep import sweep as run_sweep
 
 app = typer.Typer(
@@ -64,8 +65,15 @@ def sweep(
     viable: Annotated[float, typer.Option(help="Target share of viable streams.")] = 0.999,
     settle: Annotated[float, typer.Option(help="Pause between two loads (s).")] = 2.0,
     closed: Annotated[bool, typer.Option("--closed", help="Loads are users, not rates.")] = False,
+    against: Annotated[
+        list[str] | None, typer.Option(help="Another server, measured in turns; repeatable.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Measure each of --rates so often.")] = 1,
 ) -> None:
-    """Find the goodput: the highest load that is prompt and without gaps."""
+    """Find the goodput: the highest load that is prompt and without gaps.
+
+    With --rates, and --against or --repeats, a table of each load at each server instead.
+    """
     arrivals = options.arrivals(None if closed else 1.0, 1 if closed else None)
     try:
         config = SweepConfig(
@@ -81,6 +89,14 @@ def sweep(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+    if against or repeats > 1:
+        if not config.rates:
+            raise typer.BadParameter("servers are compared at the loads of --rates")
+        print(tables.TURNS_HEAD)
+        for summary in in_turns(config, (options.url, *(against or ())), repeats):
+            print(tables.turns_row(summary), flush=True)
+        return
 
     def report(summary: Summary, passed: bool) -> None:
         console.print(tables.line(summary, passed))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from urllib.parse import urlsplit
 
 from antiphon_bench.config import Closed, RunConfig, SweepConfig
 from antiphon_bench.results import Summary, Sweep, write_json
@@ -91,3 +93,31 @@ def sweep(
         while (rate := search.rate()) is not None:
             search.record(point(rate))
     return sweep_of(config.run.label, points, **targets)
+
+
+def in_turns(
+    config: SweepConfig,
+    urls: Sequence[str],
+    repeats: int,
+    *,
+    measure: Callable[[RunConfig], Summary] = run,
+) -> Iterator[Summary]:
+    """Measures every load of `config.rates` at every address, one after the other, `repeats` times.
+
+    What the machine does meanwhile, or becomes, is the same for all. Blocks before each.
+    """
+    for number, (rate, repeat, url) in enumerate(product(config.rates, range(repeats), urls)):
+        if number:
+            time.sleep(config.settle_s)
+        label = urlsplit(url).netloc
+        one = at_rate(config.run, rate)
+        yield measure(
+            one.model_copy(
+                update={
+                    "target": config.run.target.model_copy(update={"url": url}),
+                    "label": label,
+                    "seed": config.run.seed + repeat,
+                    "out": one.out / f"{label.replace(':', '-')}-{repeat}",
+                }
+            )
+        )

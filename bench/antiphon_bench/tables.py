@@ -69,6 +69,29 @@ def line(summary: Summary, passed: bool) -> str:
     )
 
 
+TURNS_HEAD = """\
+| load | address | accepted | refused | failed | first packet p50, p95 | without a gap | least slack \
+| sound a second |
+| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+
+def turns_row(summary: Summary) -> str:
+    """One of several measurements, as a row of Markdown below TURNS_HEAD."""
+    ttfp, slack = (summary.quantiles.get(name) for name in ("ttfp_s", "min_slack_s"))
+    p50, p95, _ = _tail(ttfp)
+    late = "" if summary.generator.trustworthy else " (the generator was late)"
+    cells = (
+        f"{summary.rate:g}",
+        f"{summary.label}{late}",
+        *map(str, (summary.ok, summary.refused, summary.failed)),
+        f"{_ms(p50)}, {_ms(p95)}",
+        _percent(summary.viable_stream_share),
+        _ms(slack.min if slack else None),
+        f"{summary.audio_s_per_s:.1f} s",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 def show_sweep(console: Console, sweep: Sweep) -> None:
     """Prints what a sweep found."""
     found = f"{sweep.goodput:.3g}" if sweep.goodput is not None else "none of these loads"

@@ -70,6 +70,23 @@ def test_a_sweep_and_its_report(tmp_path: Path) -> None:
     assert (tmp_path / "page" / "index.html").exists()
 
 
+def test_two_servers_are_compared_in_one_table(tmp_path: Path) -> None:
+    with loopback_process(PACE) as one, loopback_process(PACE) as other:
+        output = invoke(
+            *("sweep", "--url", one, "--against", other, "--rates", "2", "--closed"),
+            *("--repeats", "2", "--warmup", "0.1", "--duration", "0.5", "--settle", "0"),
+            *("--protocol", "ws", "--out", str(tmp_path)),
+        )
+    rows = [line for line in output.splitlines() if line.startswith("| 2 |")]
+    assert [row.split(" | ")[1] in one for row in rows] == [True, False, True, False]
+    assert all("100 %" in row for row in rows)
+
+
+def test_servers_are_compared_at_loads_that_are_given() -> None:
+    result = CliRunner().invoke(app, ["sweep", "--against", "http://127.0.0.1:1"])
+    assert result.exit_code == 2
+
+
 def test_a_report_on_nothing_says_so(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert result.exit_code == 2

@@ -6,7 +6,7 @@ from antiphon_bench.config import Closed, Poisson, RunConfig, SweepConfig
 from antiphon_bench.results import GeneratorHealth, RequestResult, Summary, read_sweep
 from antiphon_bench.run import offered_rate
 from antiphon_bench.stats import summarise
-from antiphon_bench.sweep import Search, at_rate, sweep
+from antiphon_bench.sweep import Search, at_rate, in_turns, sweep
 
 
 def explore(search: Search, capacity: float) -> list[float]:
@@ -104,3 +104,20 @@ def test_fixed_rates_are_measured_as_given(tmp_path: Path) -> None:
     found = sweep(config, measure=fake_measure)
     assert [p.rate for p in found.points] == [3.0, 9.0]
     assert found.goodput == 3.0
+
+
+def test_servers_are_measured_in_turns_at_every_load() -> None:
+    config = SweepConfig(rates=(2.0, 8.0), settle_s=0.0)
+    asked: list[RunConfig] = []
+
+    def measure(one: RunConfig) -> Summary:
+        asked.append(one)
+        return fake_measure(one)
+
+    list(in_turns(config, ("http://a:1", "http://b:2"), 2, measure=measure))
+    turns = [(offered_rate(one.arrivals), one.label, one.seed) for one in asked]
+    assert turns == [
+        (rate, label, seed) for rate in (2.0, 8.0) for seed in (0, 1) for label in ("a:1", "b:2")
+    ]
+    assert [one.target.url for one in asked[:2]] == ["http://a:1", "http://b:2"]
+    assert len({one.out for one in asked}) == 8
