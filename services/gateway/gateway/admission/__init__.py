@@ -7,11 +7,10 @@ from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.admission.peers import Peers
 from gateway.admission.terms import Applicant
 from gateway.admission.watch import KeysWatch
-from ttscommon.cluster.admission import REST_S, AdmissionLimits
+from ttscommon.cluster.admission import AdmissionLimits
 
 __all__ = [
     "ANONYMOUS",
-    "REST_S",
     "Admission",
     "AdmissionLimits",
     "Applicant",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -16,26 +15,22 @@ import structlog
 
 from gateway.admission.control import AdmissionControl, Refusals
 from gateway.admission.grant import Grant
-from gateway.admission.keys import KeyRing, TextLimits
+from gateway.admission.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.offline import OfflineStreams
-from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.queueing import WaitingRoom
 from gateway.admission.terms import Applicant, Capacity
-from gateway.admission.turns import Turnstile
+from gateway.admission.turns import Turns
 from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.settings import GatewaySettings
-from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge
+from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
 from ttscommon.cluster.admission.judge import share_used
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 
 _LONGEST_RETRY_S: Final = 60
-# How long streams keep their slots: before any has ended, and what one that has counts.
-_FIRST_HOLD_S: Final = 2.0
-_HOLD_WEIGHT: Final = 0.1
 
 log_ = structlog.get_logger(__name__)
 
@@ -61,7 +56,6 @@ class Admission:
         self.acquainted.set()
         tenants = self.keys.tenants
         self._resting: Counter[str] = Counter()
-        self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
         weights = {name: tenant.weight for name, tenant in tenants.items()}
         self.judge = Judge(weights, self.settings.ttfp_target_s, self.limits.loop)
         self.control = AdmissionControl(
@@ -70,10 +64,9 @@ class Admission:
         )
         self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)
-        self._turnstile = Turnstile(self.peers, self.clock)
+        self._turns = Turns(self.peers)
         self._ends = Ends()
         self._refusals = Refusals(log_.info)
-        self._hold_s = _FIRST_HOLD_S
         self._room = WaitingRoom(self.settings.max_waiting)
         self.offline = OfflineStreams(self.catalogue, self.peers, self.settings.job_spare_slots)
 
@@ -107,7 +100,7 @@ class Admission:
         began_s = grant.began_s = self.clock()
         grant.characters = applicant.characters
         self.control.running[id(grant)] = grant
-        self._turnstile.took(applicant.kinds, began_s)
+        self._turns.took(applicant.kinds, began_s)
         self.changed.set()
         self.judge.take(grant.tenant, silent=grant.silent)
         if grant.silent:
@@ -125,7 +118,6 @@ class Admission:
             self.metrics.active.labels("gateway", *listener).dec()
 
     def _leave(self, grant: Grant) -> None:
-        self.pauses.forget(grant)
         grant.wake()
         if grant.silent:
             self.judge.silent[grant.tenant] -= 1
@@ -133,9 +125,7 @@ class Admission:
         self._shares.give_back(grant.tenant)
         self.catalogue.own[grant.model] -= 1
         self.changed.set()
-        held_s = self.clock() - grant.began_s
-        self._hold_s += _HOLD_WEIGHT * (held_s - self._hold_s)
-        self._ends.learn(grant.characters, held_s)
+        self._ends.learn(grant.characters, self.clock() - grant.began_s)
         self._room.room()
         if not self.streams:
             self.idle.set()
@@ -156,6 +146,9 @@ class Admission:
     def look(self) -> None:
         """Move the limits by what listeners have left, and let in who waits for that."""
         now = self.clock()
+        for grant in list(self.control.running.values()):
+            if grant.paused_s(now) >= self.limits.rest_s:
+                grant.rest()
         if self.control.running:
             self.control.look(now)
             if self.peers and self.control.has_news(now):
@@ -201,58 +194,56 @@ class Admission:
 
     async def wait(self, applicant: Applicant) -> bool:
         """Wait until there is room, a moment at least, or as long as the caller would; whether it
-        had to.
-        """
-        most_s = self.settings.max_wait_s
-        if most_s <= 0 or applicant.resumed or applicant.offline:
-            return False
-        most_s = min(max(applicant.max_wait_s, self._moment_s(applicant.model)), most_s)
-        ask = partial(self._objection, applicant)
-        return await self._room.wait(applicant.tenant, most_s, ask) > 0
-
-    def _moment_s(self, model: str) -> float:
-        """How long a request is held that does not ask to wait."""
-        if self.settings.admission == "off":
-            return self.limits.loop.hold_s
-        streams = self.control.streams(model)
-        return self.judge.hold_s(model, streams, len(self._room), self.clock())
-
-    def _objection(self, applicant: Applicant) -> Overloaded | None:
-        """Why it may not start now, of what time can mend; raises the rest of what `admit` does."""
-        try:
-            self._judge(applicant, self.clock())
-        except Overloaded as objection:
-            return objection.with_traceback(None)
-        return None
-
-    async def turn(self, applicant: Applicant) -> Applicant:
-        """Wait while this gateway has taken its part of what the other gateways see as free too,
-        and, for a key that has limits, until it knows of them. Where there is no room, wait for the
-        slots of streams whose text pauses.
+        had to. A key that has limits waits as well until this gateway knows of the others.
         """
         if applicant.resumed or applicant.offline:
-            return applicant
-        await self.pauses.make_room(lambda: self._is_full(applicant.model))
-        if self._limits.limited(applicant.tenant):
+            return False
+        tenant, model, most_s = applicant.tenant, applicant.model, self.settings.max_wait_s
+        if self._limits.limited(tenant):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.acquaintance_s):
                     await self.acquainted.wait()
-        if not self.peers:
-            return applicant
-        free = await self._turnstile.wait(lambda: dict(self._free(applicant)))
-        return applicant if free else replace(applicant, crowded=True)
+        if most_s <= 0:
+            return False
+        most_s = min(max(applicant.max_wait_s, self._moment_s(model)), most_s)
+        try:
+            return await self._room.wait(tenant, model, most_s, partial(self._objection, applicant))
+        except AntiphonError as error:
+            self._refuse(applicant, error)
+            raise
 
-    def _is_full(self, model: str) -> bool:
-        with suppress(Unavailable):  # which admit says
-            return self._left(model) <= 0
-        return False
+    def _moment_s(self, model: str) -> float:
+        """How long a request is held that does not ask to wait: at least until a stream rests that
+        is about to.
+        """
+        now, limits = self.clock(), self.limits
+        paused_s = max((one.paused_s(now) for one in self.control.running.values()), default=0.0)
+        rests_s = limits.rest_s - paused_s + limits.look_s if paused_s > limits.pause_s else 0.0
+        if self.settings.admission == "off":
+            return max(rests_s, limits.loop.hold_s)
+        streams = self.control.streams(model)
+        return max(rests_s, self.judge.hold_s(model, streams, len(self._room), now))
+
+    def _objection(self, applicant: Applicant) -> Overloaded | None:
+        """Why it may not start now, of what time can mend; raises the rest of what `admit` does.
+
+        A moment does not mend what a key has used up of its minute.
+        """
+        try:
+            self._judge(applicant, self.clock())
+        except Overloaded as objection:
+            used_up = isinstance(objection, RateLimited) and not isinstance(objection, StreamsUsed)
+            if used_up and not applicant.max_wait_s:
+                raise
+            return objection.with_traceback(None)
+        return None
 
     def use(self, gateway: str, *, whole: bool) -> GatewayUse:
         """What the other gateways are to know of this one."""
         now = self.clock()
         streams = {model: held for model, held in self.catalogue.own.items() if held}
         tenants = self._limits.use(now, everything=whole)
-        recent, word = self._turnstile.say(now)
+        recent, word = self._turns.say(now)
         offline = self.offline.held
         loops = self.control.words()
         return GatewayUse(
@@ -261,7 +252,7 @@ class Admission:
 
     def echo(self, use: GatewayUse) -> None:
         """This gateway's own word came back from the broker: the others have it."""
-        self._turnstile.echo(use.word, use.recent)
+        self._turns.echo(use.word, use.recent)
 
     def hear(self, use: GatewayUse) -> None:
         """Another gateway says what it holds and has used."""
@@ -302,14 +293,18 @@ class Admission:
         self._require_open(tenant)
         self._require_workers(model)
         self._limits.check(tenant, applicant.characters, now)
-        if applicant.crowded:
+        standing, streams = Standing.WITHIN, None
+        if self.settings.admission == "on":
+            streams = self.control.streams(model)
+            standing = self.judge.check(model, streams, tenant, self._most_active, now)
+        elif self._shares.total >= self._most_active:
             raise Overloaded("there is no room for another stream now")
-        if self.settings.admission == "off":
-            if self._shares.total >= self._most_active:
-                raise Overloaded("there is no room for another stream now")
-            return Standing.WITHIN
-        streams = self.control.streams(model)
-        return self.judge.check(model, streams, tenant, self._most_active, now)
+        if self.peers and not all(
+            self._turns.has_come(kind, free, now)
+            for kind, free in self._free(applicant, streams, now)
+        ):
+            raise Overloaded("other gateways come before another stream")
+        return standing
 
     @property
     def _most_active(self) -> int:
@@ -323,10 +318,6 @@ class Admission:
             raise share_used()
         self._limits.request(applicant.tenant, 0, now)
         return Grant(self, applicant.tenant, applicant.priority, applicant.model, silent=False)
-
-    def follows(self, grant: Grant) -> None:
-        """Its text is still being written."""
-        self.pauses.follow(grant)
 
     def sounded(self, grant: Grant) -> None:
         """It has its first sound; what that took says how many may wait for theirs at once, unless
@@ -358,12 +349,11 @@ class Admission:
         """How a text of the tenant's may come."""
         return self.keys.tenants[tenant].text_limits(self.settings)
 
-    def no_slot(self, model: str, waiting: int) -> Overloaded:
-        """What a request is told that waited for a slot in vain, as one of so many."""
-        slots = sum(replica.slots for replica in self.catalogue.capacity(model).talkers)
-        wait_s = math.ceil(waiting * self._hold_s / max(1, slots))
-        retry_s = float(min(max(1, wait_s), _LONGEST_RETRY_S))
-        return Overloaded("no slot became free in time", retry_after_s=retry_s)
+    def no_slot(self, model: str) -> Overloaded:
+        """What a request is told that waited for a slot in vain."""
+        error = Overloaded("no slot became free in time")
+        self._say_when(error, Applicant(ANONYMOUS, model))
+        return error
 
     def charge(self, tenant: str, characters: int) -> None:
         self._limits.text(tenant, characters, self.clock())
@@ -375,20 +365,15 @@ class Admission:
             if not replicas:
                 raise Unavailable(f"no live {stage} serves '{model}'", param="model")
 
-    def _left(self, model: str) -> int:
-        """How many more streams of a model there is room for; raises Unavailable."""
-        self._require_workers(model)
-        if self.settings.admission == "off":
-            return self._most_active - self._shares.total
-        return self.judge.room(model, self.control.streams(model), self.clock())
-
-    def _free(self, applicant: Applicant) -> Iterator[tuple[str, float]]:
+    def _free(
+        self, applicant: Applicant, streams: Streams | None, now: float
+    ) -> Iterator[tuple[str, float]]:
         """What is left of all that gateways take from together, by kind."""
-        if self.settings.admission == "on":
-            with suppress(Unavailable):  # which admit says
-                yield applicant.kinds[0], self._left(applicant.model)
-        streams = self._limits.free_streams(applicant.tenant)
-        requests = self._limits.free_requests(applicant.tenant, applicant.characters, self.clock())
-        for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):
-            if free is not None:
-                yield kind, free
+        model, key_streams, key_requests = applicant.kinds
+        if streams is not None:
+            yield model, self.judge.room(applicant.model, streams, now)
+        if (free := self._limits.free_streams(applicant.tenant)) is not None:
+            yield key_streams, free
+        left = self._limits.free_requests(applicant.tenant, applicant.characters, now)
+        if left is not None:
+            yield key_requests, left

@@ -12,7 +12,6 @@ from ttscommon.cluster.admission.capacity import View
 @dataclass(frozen=True)
 class Applicant:
     """A request at the door. `resumed`: it was admitted before, here or at another gateway.
-    `crowded`: more requests wait for this gateway's turn than there are streams left.
     `max_wait_s`: how long it would wait for room, where that is more than all wait. `offline`: see
     OfflineStreams.
     """
@@ -22,7 +21,6 @@ class Applicant:
     characters: int = 0
     priority: int = 5
     resumed: bool = False
-    crowded: bool = False
     max_wait_s: float = 0.0
     offline: bool = False
 

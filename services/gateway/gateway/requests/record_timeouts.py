@@ -96,11 +96,11 @@ async def exhausted(
     queue = services.bus.queue
     try:
         for stage in (TALKER, VOCODER):
-            if waiting := await queue.withdraw(stage, model, request_id):
-                return services.admission.no_slot(model, waiting)
+            if await queue.withdraw(stage, model, request_id):
+                return services.admission.no_slot(model)
         # Its talker may wait for room in the vocoders' queue.
-        if waiting := await queue.waiting(VOCODER, model):
-            return services.admission.no_slot(model, waiting)
+        if await queue.waiting(VOCODER, model):
+            return services.admission.no_slot(model)
     except BusUnavailable as unavailable:
         log_.info("queue.unseen", request_id=request_id, error=unavailable.message)
     return error

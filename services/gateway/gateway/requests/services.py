@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admission import REST_S, Admission
+from gateway.admission import Admission
 from gateway.audio import Provenance
 from gateway.audio.watermark import BlockGrid, Perth
 from gateway.requests.listeners import Listeners
@@ -34,10 +34,6 @@ class SpeechTuning:
     listener_timeout_s: float = 15.0
     """How long the stages go on without word of a listener who cannot come back: longer than a
     broker takes to restart.
-    """
-    rest_s: float = REST_S
-    """A request whose text pauses for so long counts for nothing from then on: the stages have
-    parked it.
     """
     lost_job_s: float = 2.0
     """How long a request whose queue is gone waits for a worker that may have had its job."""

@@ -176,7 +176,6 @@ class Speech:
                 listeners.give_up_place(self.request_id)
             if await admission.wait(applicant) and applicant.max_wait_s:
                 self.delivery.accept()  # its client would have it wait
-            applicant = await admission.turn(applicant)
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
             self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)
             self._grant.slack_s = self._slack_s

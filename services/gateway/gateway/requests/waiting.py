@@ -48,7 +48,6 @@ class Waiting:
             except TimeoutError:
                 if duty is not None and duty.done():
                     duty.result()
-                self._rest_if_text_pauses()
             finally:
                 self.on_stages = False
 
@@ -72,11 +71,3 @@ class Waiting:
         lost_s = self._services.bus.link.store.queues_lost_s
         grace_s = self._services.tuning.lost_job_s
         return self.last_s < lost_s and time.monotonic() - lost_s > grace_s
-
-    def _rest_if_text_pauses(self) -> None:
-        text = self._source.text
-        if text is None or text.complete:
-            return
-        since_s = max(self.last_s, text.touched_s)
-        if time.monotonic() - since_s >= self._services.tuning.rest_s:
-            self._grant.rest()

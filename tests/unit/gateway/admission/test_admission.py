@@ -124,7 +124,7 @@ def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
     assert one.idle.is_set()
 
 
-async def test_a_request_takes_the_room_of_a_stream_that_is_about_to_rest() -> None:
+async def test_a_request_takes_the_room_of_a_stream_whose_text_pauses() -> None:
     one = admission()
     clock: Any = one.clock
     with ExitStack() as stack:
@@ -133,12 +133,36 @@ async def test_a_request_takes_the_room_of_a_stream_that_is_about_to_rest() -> N
         assert take(one, stack) == 7
         since_s = clock()
         grants[0].follow(lambda: since_s)
-        clock.now += 2.0
-        stack.enter_context(one.stream(await one.turn(request())))
+        clock.now += 0.9
+        waiting = asyncio.create_task(one.wait(request()))
+        await asyncio.sleep(0)
+        clock.now += 0.1
+        one.look()
+        assert await waiting
+        stack.enter_context(one.stream(request()))
         assert one.streams == 9
         grants[0].wake()  # it goes on, and there is no room again
-        await one.turn(request())
+        clock.now += 0.9
+        one.look()
         assert take(one, stack) == 0
+
+
+@pytest.mark.parametrize(
+    ("paused_s", "held_s"), [(0.1, 0.1), (0.5, 0.55), (0.9, 0.15)], ids=["no", "later", "soon"]
+)
+async def test_a_request_is_held_until_a_stream_rests_that_is_about_to(
+    paused_s: float, held_s: float
+) -> None:
+    one = admission(max_streams=1, admission="off", max_wait_s=5.0)
+    clock: Any = one.clock
+    with one.stream(request()) as grant:
+        since_s = clock()
+        grant.follow(lambda: since_s)
+        clock.now += paused_s
+        began_s = asyncio.get_running_loop().time()
+        await one.wait(request())
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert held_s <= took_s < held_s + 0.3
 
 
 def test_streams_that_wait_for_text_count_in_the_limits_of_their_key_and_gateway() -> None:
@@ -239,6 +263,15 @@ def test_a_key_has_no_more_requests_a_minute_than_it_may() -> None:
         one.admit(request("a"))
     assert caught.value.retry_after_s == 20
     one.admit(request("b"))
+
+
+async def test_a_key_that_has_used_up_its_minute_is_not_held_and_is_counted() -> None:
+    one = admission(tenants={"a": Tenant(requests_per_minute=1)}, max_wait_s=60.0)
+    one.admit(request("a"))
+    with pytest.raises(RateLimited):
+        await one.wait(request("a"))
+    labels = {"reason": "rate_limit_exceeded", "model": "m", "tenant": "a"}
+    assert one.metrics.registry.get_sample_value("tts_refused_total", labels) == 1
 
 
 def test_a_refused_request_costs_nothing() -> None:

@@ -25,6 +25,7 @@ from ttscommon.wire.replicas import Replica
 GATEWAYS = 4
 BEGINS = AdmissionLimits(loop=LoopTuning(first=1.0))
 SLOTS = 32
+WAIT_S = 3.0  # for the turns of four gateways on a busy machine
 LIMITED = {"acme": Tenant(streams=8), "busy": Tenant(requests_per_minute=20)}
 
 
@@ -67,13 +68,15 @@ class Front:
         peers = Peers()
         catalogue: Any = Fleet(peers)
         keys = KeyRing(tenants, required=True) if tenants else KeyRing()
+        patient = GatewaySettings(ttfp_target_s=WAIT_S, max_wait_s=WAIT_S)
         self.admission = Admission(
-            GatewaySettings(), catalogue, GatewayMetrics(), keys, peers=peers, limits=BEGINS
+            patient, catalogue, GatewayMetrics(), keys, peers=peers, limits=BEGINS
         )
         self.bus = bus
         self.held = ExitStack()
         self.kept = Kept()
-        self.exchange = asyncio.create_task(Exchange(bus, self.admission, self.kept).run())
+        exchange = Exchange(bus, self.admission, self.kept)
+        self.duties = [asyncio.create_task(one.run()) for one in (exchange, self.admission)]
 
     @property
     def streams(self) -> int:
@@ -83,7 +86,8 @@ class Front:
     async def ask(self, tenant: str) -> bool:
         """Whether one more stream is admitted."""
         try:
-            applicant = await self.admission.turn(Applicant(tenant, "m", 5))
+            applicant = Applicant(tenant, "m", 5)
+            await self.admission.wait(applicant)
             self.held.enter_context(self.admission.stream(applicant)).silence_ends()
         except (Overloaded, RateLimited):
             return False
@@ -91,8 +95,9 @@ class Front:
 
     async def stop(self) -> None:
         self.held.close()
-        self.exchange.cancel()
-        await asyncio.gather(self.exchange, return_exceptions=True)
+        for duty in self.duties:
+            duty.cancel()
+        await asyncio.gather(*self.duties, return_exceptions=True)
         await self.bus.close()
 
 

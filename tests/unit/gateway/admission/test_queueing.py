@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+
+import pytest
 
 from gateway.admission.queueing import WaitingRoom
+from gateway.errors import Draining
 from tests.waits import PATIENCE_S
 from ttscommon.wire.errors import Overloaded
 
@@ -13,18 +15,22 @@ FULL = Overloaded("full")
 
 
 class Places:
-    """So many places, which whoever is let in takes."""
+    """So many places; whoever is let in takes one."""
 
     def __init__(self, free: int = 0) -> None:
         self.free = free
         self.taken: list[str] = []
+        self.asked = 0
 
-    def ask(self, name: str, tenant: str = "") -> Overloaded | None:
-        if not self.free:
-            return FULL
+    def objection(self) -> Overloaded | None:
+        self.asked += 1
+        return None if self.free else FULL
+
+    async def wait(self, room: WaitingRoom, name: str, tenant: str = "") -> bool:
+        waited = await room.wait(tenant, "m", 5.0, self.objection)
         self.free -= 1
         self.taken.append(name)
-        return None
+        return waited
 
 
 async def started(room: WaitingRoom, waiting: int) -> None:
@@ -33,54 +39,103 @@ async def started(room: WaitingRoom, waiting: int) -> None:
             await asyncio.sleep(0)
 
 
+def waiting(room: WaitingRoom, tenant: str) -> asyncio.Task[bool]:
+    return asyncio.create_task(room.wait(tenant, "m", 5.0, lambda: FULL))
+
+
+async def ended(*tasks: asyncio.Task[bool]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
 async def test_where_there_is_room_nothing_waits() -> None:
-    assert await WaitingRoom(8).wait("", 5.0, lambda: None) == 0.0
+    assert not await WaitingRoom(8).wait("", "m", 5.0, lambda: None)
 
 
-async def test_places_go_to_those_who_came_first() -> None:
+async def test_a_place_goes_to_the_one_that_came_first_and_to_it_alone() -> None:
     room, places = WaitingRoom(8), Places()
     tasks = []
     for name in ("a", "b"):
-        tasks.append(asyncio.create_task(room.wait(name, 5.0, partial(places.ask, name))))
+        tasks.append(asyncio.create_task(places.wait(room, name)))
         await started(room, len(tasks))
-    for _ in tasks:
+    for left in (1, 0):
         places.free += 1
         room.room()
+        room.room()
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        tasks = [task for task in tasks if not task.done()]
         await asyncio.sleep(0)
-    assert all([await task > 0 for task in tasks])
+        await asyncio.sleep(0)
+        assert (len(tasks), places.free) == (left, 0)
     assert places.taken == ["a", "b"]
     assert len(room) == 0
 
 
+async def test_places_that_are_free_at_once_are_all_taken() -> None:
+    room, places = WaitingRoom(12), Places()
+    tasks = [asyncio.create_task(places.wait(room, name)) for name in "abc"]
+    await started(room, 3)
+    places.free = 3
+    room.room()
+    assert all(await asyncio.gather(*tasks))
+    assert places.taken == ["a", "b", "c"]
+
+
+async def test_those_of_one_key_and_model_are_asked_about_once() -> None:
+    room, places = WaitingRoom(32), Places()
+    tasks = [asyncio.create_task(places.wait(room, str(number))) for number in range(8)]
+    await started(room, 8)
+    places.asked = 0
+    room.room()
+    assert places.asked == 1
+    await ended(*tasks)
+
+
 async def test_one_whose_key_is_full_lets_others_pass() -> None:
     room, places = WaitingRoom(8), Places()
-    stuck = asyncio.create_task(room.wait("stuck", 5.0, lambda: FULL))
+    stuck = waiting(room, "stuck")
     await started(room, 1)
-    other = asyncio.create_task(room.wait("other", 5.0, lambda: places.ask("other")))
+    other = asyncio.create_task(places.wait(room, "other", "other"))
     await started(room, 2)
     places.free = 1
     room.room()
-    assert await other > 0
-    stuck.cancel()
-    await asyncio.wait([stuck])
+    assert await other
+    await ended(stuck)
+    assert len(room) == 0
+
+
+async def test_what_waiting_does_not_mend_ends_it() -> None:
+    room = WaitingRoom(8)
+    objections = iter([FULL, FULL])
+
+    def objection() -> Overloaded | None:
+        if (one := next(objections, None)) is not None:
+            return one
+        raise Draining("this gateway is shutting down")
+
+    task = asyncio.create_task(room.wait("", "m", 5.0, objection))
+    await started(room, 1)
+    room.room()
+    with pytest.raises(Draining):
+        await task
     assert len(room) == 0
 
 
 async def test_nobody_waits_longer_than_it_would() -> None:
-    room = WaitingRoom(8)
-    assert 0.05 <= await room.wait("", 0.05, lambda: FULL) < 1.0
+    room, loop = WaitingRoom(8), asyncio.get_running_loop()
+    began_s = loop.time()
+    assert await room.wait("", "m", 0.05, lambda: FULL)
+    assert 0.05 <= loop.time() - began_s < 1.0
     assert len(room) == 0
 
 
 async def test_as_many_wait_as_may_and_of_one_key_a_quarter() -> None:
     room = WaitingRoom(8)
-    tasks = [asyncio.create_task(room.wait("a", 5.0, lambda: FULL)) for _ in range(2)]
+    tasks = [waiting(room, "a") for _ in range(2)]
     await started(room, 2)
-    assert await room.wait("a", 5.0, lambda: FULL) == 0.0
-    tasks += [asyncio.create_task(room.wait(key, 5.0, lambda: FULL)) for key in "bcdefg"]
+    assert not await room.wait("a", "m", 5.0, lambda: FULL)
+    tasks += [waiting(room, key) for key in "bcdefg"]
     await started(room, 8)
-    assert await room.wait("h", 5.0, lambda: FULL) == 0.0
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+    assert not await room.wait("h", "m", 5.0, lambda: FULL)
+    await ended(*tasks)

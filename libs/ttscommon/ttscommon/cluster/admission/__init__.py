@@ -3,11 +3,10 @@
 from ttscommon.cluster.admission.capacity import View
 from ttscommon.cluster.admission.ends import Ends
 from ttscommon.cluster.admission.judge import Judge
-from ttscommon.cluster.admission.limits import REST_S, AdmissionLimits, LoopTuning
+from ttscommon.cluster.admission.limits import AdmissionLimits, LoopTuning
 from ttscommon.cluster.admission.loop import Loop, Streams
 
 __all__ = [
-    "REST_S",
     "AdmissionLimits",
     "Ends",
     "Judge",

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-# A stream whose text pauses counts for nothing after so long: the stages have parked it by then.
-REST_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,8 @@ class AdmissionLimits:
 
     A stream beyond its tenant's share gets `borrowed_priority`. A key with limits waits for at most
     `acquaintance_s` where a gateway does not know the others yet. A stream that got neither text
-    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`. Gateways look
+    nor gave sound for `pause_s` may be about to rest, which it does after `rest_s`: the stages have
+    parked it by then. Gateways look
     at their streams every `look_s`, and tell each other what they saw every `tell_s`. A refused
     caller is told to come again within `retry_s`: the limit may be another one by then.
     """
@@ -63,7 +60,7 @@ class AdmissionLimits:
     borrowed_priority: int = 3
     acquaintance_s: float = 1.0
     pause_s: float = 0.2
-    rest_s: float = REST_S
+    rest_s: float = 1.0
     look_s: float = 0.05
     tell_s: float = 0.2
     retry_s: float = 6.0
