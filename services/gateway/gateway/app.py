@@ -125,9 +125,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     desk = BookDesk(context, shelf)
     app.state.shelf, app.state.desk, app.state.reader = shelf, desk, BookReader()
     gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, desk)
-    app.include_router(playground.router)
-    for protocol in (openai, realtime, elevenlabs, cartesia, deepgram):
-        app.include_router(protocol.router)
+    for one in (openai, realtime, elevenlabs, cartesia, deepgram, playground):
+        app.include_router(one.router)
     app.add_middleware(Doors, settings=settings, refuse=refuse)
     app.add_middleware(RequestIds)
     _allow_origins(app, settings)

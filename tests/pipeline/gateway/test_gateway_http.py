@@ -378,6 +378,34 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
     assert stand.metric("tts_refused_total", reason="overloaded") == 1
 
 
+@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
+async def test_a_full_gateway_refuses_before_it_parses_and_keeps_the_connection(
+    stand: Any, talk: Any
+) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        begun.set()
+        await go.wait()
+        await talk.recite(performance)
+
+    stand.stage.script = script
+    posting = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
+    await begun.wait()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
+    head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 9"
+    for status in ("429", "429", "400"):
+        if status == "400":
+            go.set()
+            assert (await posting).status_code == 200
+        writer.write(f'POST /v1/audio/speech HTTP/1.1\r\n{head}\r\n\r\n{{"input":'.encode())
+        told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        assert told.split()[1] == status
+        length = told.partition("content-length: ")[2].partition("\r\n")[0]
+        await reader.readexactly(int(length))
+    writer.close()
+
+
 @pytest.mark.parametrize("settings", [{"max_streams": 1, "max_wait_s": 30}], indirect=True)
 async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -192,24 +192,45 @@ class Admission:
         if wait_s is not None:
             error.retry_after_s = max(error.retry_after_s, wait_s)
 
+    async def door(self, tenant: str, max_wait_s: float) -> None:
+        """Refuse a request of which nothing is known but its key, where no model has room for it
+        and none comes as long as it is held. Raises as `admit`.
+        """
+        applicants = [Applicant(tenant, m, max_wait_s=max_wait_s) for m in self.catalogue.served()]
+        if not applicants:
+            return
+        await self._hold(applicants)
+        if (objection := self._objection(applicants)) is not None:
+            self._refuse(applicants[0], objection)
+            raise objection
+
     async def wait(self, applicant: Applicant) -> bool:
         """Wait until there is room, a moment at least, or as long as the caller would; whether it
-        had to. A key that has limits waits as well until this gateway knows of the others.
+        had to.
         """
         if applicant.resumed or applicant.offline:
             return False
-        tenant, model, most_s = applicant.tenant, applicant.model, self.settings.max_wait_s
-        if self._limits.limited(tenant):
+        return await self._hold([applicant])
+
+    async def _hold(self, applicants: Sequence[Applicant]) -> bool:
+        """Until one of them, who are one request, may start. A key that has limits waits as well
+        until this gateway knows of the others.
+        """
+        one, most_s = applicants[0], self.settings.max_wait_s
+        if self._limits.limited(one.tenant):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.acquaintance_s):
                     await self.acquainted.wait()
         if most_s <= 0:
             return False
-        most_s = min(max(applicant.max_wait_s, self._moment_s(model)), most_s)
+        model = one.model if len(applicants) == 1 else ""
+        moment_s = max(self._moment_s(applicant.model) for applicant in applicants)
+        most_s = min(max(one.max_wait_s, moment_s), most_s)
+        objection = partial(self._objection, applicants)
         try:
-            return await self._room.wait(tenant, model, most_s, partial(self._objection, applicant))
+            return await self._room.wait(one.tenant, model, most_s, objection)
         except AntiphonError as error:
-            self._refuse(applicant, error)
+            self._refuse(one, error)
             raise
 
     def _moment_s(self, model: str) -> float:
@@ -224,19 +245,22 @@ class Admission:
         streams = self.control.streams(model)
         return max(rests_s, self.judge.hold_s(model, streams, len(self._room), now))
 
-    def _objection(self, applicant: Applicant) -> Overloaded | None:
-        """Why it may not start now, of what time can mend; raises the rest of what `admit` does.
-
-        A moment does not mend what a key has used up of its minute.
+    def _objection(self, applicants: Sequence[Applicant]) -> Overloaded | None:
+        """Why none of them may start now, of what time can mend; raises the rest of what `admit`
+        does. A moment does not mend what a key has used up of its minute.
         """
-        try:
-            self._judge(applicant, self.clock())
-        except Overloaded as objection:
-            used_up = isinstance(objection, RateLimited) and not isinstance(objection, StreamsUsed)
-            if used_up and not applicant.max_wait_s:
-                raise
-            return objection.with_traceback(None)
-        return None
+        found: Overloaded | None = None
+        for applicant in applicants:
+            try:
+                self._judge(applicant, self.clock())
+            except Overloaded as objection:
+                used_up = type(objection) is RateLimited
+                if used_up and not applicant.max_wait_s:
+                    raise
+                found = found or objection.with_traceback(None)
+            else:
+                return None
+        return found
 
     def use(self, gateway: str, *, whole: bool) -> GatewayUse:
         """What the other gateways are to know of this one."""

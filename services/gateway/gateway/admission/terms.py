@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +36,8 @@ class Capacity(Protocol):
 
     own: Counter[str]
     offline: Counter[str]
+
+    def served(self) -> Sequence[str]: ...
 
     def capacity(self, model: str) -> View: ...
 

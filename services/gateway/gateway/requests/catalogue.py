@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -185,6 +185,11 @@ class Catalogue:
         self.can_speak = asyncio.Event()
         # Called after each refresh.
         self.refreshed: Callable[[], None] = lambda: None
+
+    def served(self) -> Sequence[str]:
+        """The models that have both stages."""
+        snapshot = self.snapshot
+        return [model for model in snapshot.models() if snapshot.live("vocoder", model)]
 
     def views(self) -> list[tuple[str, View]]:
         """What `capacity` says of every model that has a talker."""

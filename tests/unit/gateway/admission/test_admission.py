@@ -30,10 +30,14 @@ class Replicas:
         self.own = Counter[str]()
         self.offline = Counter[str]()
         self.others = 0
+        self.two = False
         talker = Replica("t", "talker", (), slots, slots, step_s={1: step_s, 8: full_s or step_s})
         vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)
         self.talkers = (talker,) if live else ()
         self.vocoders = (vocoder,) if live else ()
+
+    def served(self) -> list[str]:
+        return ["m", "n"] if self.two else ["m"]
 
     def adopt(self, model: str) -> None:
         self.others = max(0, self.others - 1)
@@ -336,6 +340,30 @@ def test_a_keys_limits_hold_for_what_it_resumes() -> None:
     full = admission(max_streams=1)
     with full.stream(request(resumed=True)), pytest.raises(Overloaded):
         full.admit(request(resumed=True))
+
+
+async def test_a_request_is_refused_at_the_door_where_no_model_has_room() -> None:
+    one = admission(max_wait_s=5.0)
+    with ExitStack() as stack:
+        assert take(one, stack) == 8
+        with pytest.raises(Overloaded) as caught:
+            await one.door("", 0.0)
+        assert caught.value.retry_after_s > 0.0
+        assert refusals(one, "overloaded") == 2
+        waiting = asyncio.create_task(one.door("", 5.0))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+    await waiting
+
+
+async def test_the_door_is_open_while_one_of_the_models_has_room() -> None:
+    replicas = Replicas()
+    replicas.two = True
+    one = admission(replicas)
+    with ExitStack() as stack:
+        assert take(one, stack) == 8
+        await one.door("", 0.0)
+    assert refusals(one, "overloaded") == 1
 
 
 async def test_a_request_without_room_is_held_for_a_moment() -> None:

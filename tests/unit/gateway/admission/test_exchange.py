@@ -40,6 +40,9 @@ class Fleet:
         self._talkers = (Replica("t", "talker", (), SLOTS, SLOTS, step_s=step_s),)
         self._vocoders = (Replica("v", "vocoder", (), 64, 64, step_s=step_s, frame_s=0.0001),)
 
+    def served(self) -> list[str]:
+        return ["m"]
+
     def adopt(self, model: str) -> None: ...
 
     def capacity(self, model: str) -> View:

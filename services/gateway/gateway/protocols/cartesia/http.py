@@ -18,7 +18,7 @@ from gateway.protocols.cartesia.fields import (
     word_timestamps,
 )
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_speech
 from gateway.protocols.shared.credentials import caller_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -64,7 +64,7 @@ def event(content: Mapping[str, Any]) -> bytes:
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = await caller_of(context, request)
-    wish = parse((await read_json(request, context.settings)).data)
+    wish = parse((await read_speech(request, context, tenant)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish, max_wait_s(request))
     spoken = context.speak(spec, text, request.state.request_id)
@@ -76,7 +76,7 @@ async def speak(request: Request, context: Context) -> Response:
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
     tenant = await caller_of(context, request)
-    wish = parse((await read_json(request, context.settings)).data)
+    wish = parse((await read_speech(request, context, tenant)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish, max_wait_s(request))
     request_id = request.state.request_id

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from gateway.audio.encoders import ready
 from gateway.protocols.deepgram.fields import error_shape, parse_body, parse_query, spec_of
-from gateway.protocols.shared.context import Context, chosen_headers, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, read_speech
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -26,7 +26,7 @@ async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)
     query = parse_query(request)
-    body = parse_body((await read_json(request, context.settings)).data)
+    body = parse_body((await read_speech(request, context, tenant)).data)
     audio = query.audio(_ENCODING, _CONTAINER)
     ready(audio)
     text = context.whole(body.text)

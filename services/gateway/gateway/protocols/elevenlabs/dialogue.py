@@ -20,7 +20,7 @@ from gateway.protocols.elevenlabs.fields import VoiceSettings, error_shape, pars
 from gateway.protocols.elevenlabs.http import Output, TimedLines, TimedWhole, headers_of
 from gateway.protocols.fields import LenientMessage, Name, Seed
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, max_wait_s, read_json
+from gateway.protocols.shared.context import Context, max_wait_s, read_speech
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -153,7 +153,7 @@ async def _speak(
     streamed: bool = True,
 ) -> Response:
     tenant = tenant_of(context, request)
-    body = _parse((await read_json(request, context.settings)).data)
+    body = _parse((await read_speech(request, context, tenant)).data)
     audio, rate = parse_format(output_format)
     parts = [
         (voice, " ".join(one.text for one in inputs))

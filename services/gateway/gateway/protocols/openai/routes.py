@@ -17,19 +17,13 @@ from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named,
 from gateway.protocols.openai.captioned import CaptionedWhole, CaptionLines
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import default_first, model_card
-from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_speech
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from gateway.requests.text import only_pictures
 
 router = APIRouter()
-router.include_router(lists.router)
-router.include_router(voices.router)
-router.include_router(lexicons.router)
-router.include_router(adapters.router)
-router.include_router(jobs.router)
-router.include_router(usage.router)
 
 # Of a text of pictures alone: applications send an answer's sentences one by one, and give up the
 # rest of it at an error.
@@ -54,7 +48,7 @@ async def models(request: Request, context: Context) -> Response:
 async def speech(request: Request, context: Context) -> Response:
     """Speak a text; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    body = parse_body(await read_json(request, context.settings))
+    body = parse_body(await read_speech(request, context, tenant))
     sse = body.stream_format == "sse"
     framing = SpeechEvents(len(body.input)) if sse else None
     return await _speak(request, context, tenant, body, framing, streamed=body.stream or sse)
@@ -64,9 +58,18 @@ async def speech(request: Request, context: Context) -> Response:
 async def captioned(request: Request, context: Context) -> Response:
     """Speak a text and tell the times of its words, as Kokoro-FastAPI does."""
     tenant = tenant_of(context, request)
-    body = parse_body(await read_json(request, context.settings))
+    body = parse_body(await read_speech(request, context, tenant))
     framing = (CaptionLines if body.stream else CaptionedWhole)(body.audio.media_type)
     return await _speak(request, context, tenant, body, framing, streamed=body.stream)
+
+
+# Routes are tried in order, and speech is asked for most.
+router.include_router(lists.router)
+router.include_router(voices.router)
+router.include_router(lexicons.router)
+router.include_router(adapters.router)
+router.include_router(jobs.router)
+router.include_router(usage.router)
 
 
 async def _speak(

@@ -18,28 +18,30 @@ from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import BadRequest
 
 
-def context_of(connection: HTTPConnection) -> GatewayContext:
+# FastAPI has a thread call what is no coroutine.
+async def context_of(connection: HTTPConnection) -> GatewayContext:
     context: GatewayContext = connection.app.state.context
     return context
 
 
 _MAX_WAIT: Final = "x-max-wait-s"
+_WAITS: Final = b"max_wait_s"
 _LONGEST_WAIT_S: Final = 600.0
 
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
-def _shelf_of(connection: HTTPConnection) -> BookShelf:
+async def _shelf_of(connection: HTTPConnection) -> BookShelf:
     shelf: BookShelf = connection.app.state.shelf
     return shelf
 
 
-def _desk_of(connection: HTTPConnection) -> BookDesk:
+async def _desk_of(connection: HTTPConnection) -> BookDesk:
     desk: BookDesk = connection.app.state.desk
     return desk
 
 
-def _reader_of(connection: HTTPConnection) -> BookReader:
+async def _reader_of(connection: HTTPConnection) -> BookReader:
     reader: BookReader = connection.app.state.reader
     return reader
 
@@ -79,6 +81,18 @@ async def read_json(
     async for chunk in chunks(request, limit or settings.max_body_bytes):
         await gathering.add(chunk)
     return gathering.json()
+
+
+async def read_speech(request: Request, context: GatewayContext, tenant: str) -> Json:
+    """A body whose text is to be spoken now. Where no model has room for a request it is refused
+    before its body is parsed, unless the body may say that it would wait for longer.
+
+    Raises as `read_json` and `Admission.door`, and InvalidApiKey.
+    """
+    body = await read_json(request, context.settings)
+    if _WAITS not in body.data:
+        await context.services.admission.door(tenant, max_wait_s(request))
+    return body
 
 
 def _is_json(content_type: str) -> bool:
