@@ -69,7 +69,8 @@ def _bar(pcm: bytes) -> str:
 class Heard:
     """What came so far: the listener's account, the words, and what the server says of it.
 
-    lost: the words behind which a model lost its text, empty where they are not known.
+    lost: the words behind which a model lost its text, empty where they are not known. busy: the
+    server had too much to do to speak in time.
     """
 
     account: ListenerAccount
@@ -79,6 +80,7 @@ class Heard:
     totals: dict[str, Any] = field(default_factory=dict)
     before_s: float = 0.0
     lost: list[str] = field(default_factory=list)
+    busy: bool = False
 
     def take(self, event: Event) -> None:
         match event:
@@ -92,6 +94,7 @@ class Heard:
                 self.words += [word.later(self.before_s) for word in words]
             case Finished(outcome, totals):
                 self.totals = self.totals or totals
+                self.busy |= bool(totals.get("busy"))
                 if outcome == "runaway":
                     self.lost.append(totals.get("reached") or "")
 
@@ -193,6 +196,8 @@ def _summary(heard: Heard) -> Text:
         style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
         text.append(f"{value}   ", style=style)
     origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
+    if heard.busy:
+        text.append("\nthe machine was too busy to speak in time", style="yellow")
     for word in heard.lost:
         where = f"behind '{word}'" if word else "before its end"
         text.append(f"\nthe model lost its text {where}: another --seed may help", style="yellow")

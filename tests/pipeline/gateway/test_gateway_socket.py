@@ -310,6 +310,23 @@ async def test_a_text_in_which_nothing_can_be_said_does_not_keep_a_session(
         assert (await talk.receive(socket))["error"]["code"] == "idle_timeout"
 
 
+@pytest.mark.parametrize("settings", [{"ttfp_target_s": 0.2}], indirect=True)
+@pytest.mark.parametrize("late_s", [0.0, 0.4])
+async def test_the_end_of_a_request_says_whether_the_machine_was_too_busy_for_it(
+    stand: Any, talk: Any, late_s: float
+) -> None:
+    async def script(performance: Any) -> None:
+        await asyncio.sleep(late_s)
+        await talk.recite(performance)
+
+    stand.stage.script = script
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        done = (await talk.until(socket, "audio.done"))[-1]
+    assert done["busy"] == (late_s > 0.2)
+
+
 @pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
 async def test_a_refused_request_is_spoken_when_it_comes_again_on_the_same_socket(
     stand: Any, talk: Any

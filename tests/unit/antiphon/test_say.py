@@ -67,6 +67,15 @@ async def test_the_sound_goes_to_the_sink_and_the_figures_to_the_screen(
         assert part in text
 
 
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_machine_that_is_too_busy_is_told(
+    monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    started, done = Started("r1", RATE, "slt", 7), Finished("ok", {"busy": busy})
+    text, _ = await said(monkeypatch, started, Audio(TONE), done)
+    assert ("too busy" in text) == busy
+
+
 async def test_a_text_that_was_lost_is_told_with_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
     started, lost = Started("r1", RATE, "slt", 7), Finished("runaway", {"reached": "bridge"})
     text, _ = await said(monkeypatch, started, Audio(TONE), lost)

@@ -20,13 +20,15 @@ class ListenerDelivery:
     """The playback of one request: metrics, the stages' deadlines and admission follow it.
 
     `account` is None until there is a first sound. `ttfp_s` and `stages`: how long that took, and
-    where. `reported_s`: when the stages heard last of the listener.
+    where. `busy`: the workers were too busy for it: its first sound was late, or there was a
+    gap with all of its text there. `reported_s`: when the stages heard last of the listener.
     """
 
     def __init__(self, services: RequestServices, source: SpeechSource) -> None:
         self.account: PlaybackAccount | None = None
         self.ttfp_s: float | None = None
         self.stages: dict[str, float] = {}
+        self.busy = False
         self.reported_s = 0.0
         self.accepted_s = time.monotonic()
         self._services = services
@@ -79,6 +81,8 @@ class ListenerDelivery:
         before_s = self.account.duration_s
         arrival = self.account.feed(samples, now)
         self._count(samples, arrival, before_s)
+        text = self._source.text
+        self.busy |= arrival.underrun_s > 0 and (text is None or text.complete)
         overdue = now - self.reported_s >= self._services.tuning.report_every_s
         if arrival.underrun_s > 0 or overdue:
             self.reported_s = now
@@ -110,6 +114,8 @@ class ListenerDelivery:
     def _first_sound(self, ttfp_s: float, grant: Grant, span: Span) -> None:
         self.ttfp_s = ttfp_s
         if self._source.fresh:
+            late = ttfp_s > self._services.settings.ttfp_target_s
+            self.busy = late and self._source.text is None  # or its writer may have been
             found = tracing.trace_id(span)
             exemplar = {"trace_id": found} if found else None
             ttfp = self._services.metrics.ttfp.labels("gateway", *self._listener)

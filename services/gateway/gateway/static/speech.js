@@ -92,6 +92,7 @@ function done(message) {
   run.done = true;
   run.whole = message.outcome !== "cancelled";
   if (message.outcome === "runaway") complain(`The model lost its text ${message.reached ? `behind “${message.reached}”` : "before its end"}. Another seed may help.`);
+  if (message.busy) complain("The machine was too busy to speak in time.");
   run.least = message.min_slack_s;
   run.stages = message.stages;
   run.served = message.ttfp_s;

@@ -20,6 +20,9 @@ class Replicas:
         self.own, self.offline = Counter[str](), Counter[str]()
         self.slots = slots
 
+    def served(self) -> list[str]:
+        return ["m"]
+
     def adopt(self, model: str) -> None:
         """Nothing is resumed here."""
 

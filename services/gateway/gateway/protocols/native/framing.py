@@ -147,6 +147,7 @@ class OwnFraming(NativeFraming):
             "underruns": account.underruns if account else 0,
             "underrun_s": round(account.underrun_s, 6) if account else 0.0,
             "min_slack_s": _rounded(account.min_slack_s if account else None),
+            "busy": delivery.busy,
         }
 
     def counts(self) -> dict[str, Any]:
