@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -55,7 +54,6 @@ class Admission:
         self.idle.set()
         self.acquainted.set()
         tenants = self.keys.tenants
-        self._resting: Counter[str] = Counter()
         weights = {name: tenant.weight for name, tenant in tenants.items()}
         self.judge = Judge(weights, self.settings.ttfp_target_s, self.limits.loop)
         self.control = AdmissionControl(
@@ -68,7 +66,11 @@ class Admission:
         self._ends = Ends()
         self._refusals = Refusals(log_.info)
         self._room = WaitingRoom(self.settings.max_waiting)
-        self.offline = OfflineStreams(self.catalogue, self.peers, self.settings.job_spare_slots)
+        self.offline = OfflineStreams(
+            self.catalogue, self.peers, self.settings.job_spare_slots, self.control.is_short
+        )
+        self.control.stop_jobs = self.offline.stop
+        self._looked = False
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
@@ -79,10 +81,10 @@ class Admission:
     @property
     def streams(self) -> int:
         """Streams of this gateway, those that wait for text among them."""
-        return self._shares.total + self._resting.total()
+        return len(self.control.running)
 
     def _held(self, tenant: str) -> int:
-        return self._shares.held[tenant] + self._resting[tenant]
+        return sum(grant.tenant == tenant for grant in self.control.running.values())
 
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
@@ -149,10 +151,13 @@ class Admission:
         for grant in list(self.control.running.values()):
             if grant.paused_s(now) >= self.limits.rest_s:
                 grant.rest()
-        if self.control.running:
+        # Once more behind the last stream, so that nothing is shown that is over.
+        looks = bool(self.control.running or self.peers)
+        if looks or self._looked:
             self.control.look(now)
             if self.peers and self.control.has_news(now):
                 self.changed.set()
+        self._looked = looks
         self._room.room()
         self._refusals.flush(now)
 
@@ -165,7 +170,7 @@ class Admission:
         tenant, model, now = applicant.tenant, applicant.model, self.clock()
         self._require_open(tenant)
         self._limits.check(tenant, applicant.characters, now, offline=self.offline.tenants[tenant])
-        self._limits.request(tenant, applicant.characters, now)
+        self._limits.use(tenant, 1, applicant.characters, now)
         grant = Grant(self, tenant, applicant.priority, model, silent=False)
         gauge = self.metrics.offline.labels(model)
         with self.offline.stream(model, tenant), gauge.track_inprogress():
@@ -266,7 +271,7 @@ class Admission:
         """What the other gateways are to know of this one."""
         now = self.clock()
         streams = {model: held for model, held in self.catalogue.own.items() if held}
-        tenants = self._limits.use(now, everything=whole)
+        tenants = self._limits.told(now, everything=whole)
         recent, word = self._turns.say(now)
         offline = self.offline.held
         loops = self.control.words()
@@ -300,7 +305,7 @@ class Admission:
             self._require_open(tenant)
             return self._admit_again(applicant, now)
         standing = self._judge(applicant, now)
-        self._limits.request(tenant, applicant.characters, now)
+        self._limits.use(tenant, 1, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
             priority = min(priority, self.limits.borrowed_priority)
@@ -333,14 +338,14 @@ class Admission:
     @property
     def _most_active(self) -> int:
         """Streams that this gateway may have beside those that wait for text."""
-        return self.settings.max_streams - self._resting.total()
+        return self.settings.max_streams - self.streams + self._shares.total
 
     def _admit_again(self, applicant: Applicant, now: float) -> Grant:
         self._limits.check(applicant.tenant, 0, now)
         standing = self._shares.judge(applicant.tenant, self._most_active, now)
         if standing is Standing.OVER:
             raise share_used()
-        self._limits.request(applicant.tenant, 0, now)
+        self._limits.use(applicant.tenant, 1, 0, now)
         return Grant(self, applicant.tenant, applicant.priority, applicant.model, silent=False)
 
     def sounded(self, grant: Grant) -> None:
@@ -357,14 +362,11 @@ class Admission:
         """A stream holds nothing but its place in its key's limits."""
         self._shares.give_back(grant.tenant)
         self.judge.silent[grant.tenant] -= grant.silent
-        self._resting[grant.tenant] += 1
         self.catalogue.own[grant.model] -= 1
         self.changed.set()
 
     def woke(self, grant: Grant) -> None:
-        self._resting[grant.tenant] -= 1
-        self._shares.take(grant.tenant)
-        self.judge.silent[grant.tenant] += grant.silent
+        self.judge.take(grant.tenant, silent=grant.silent)
         self.catalogue.own[grant.model] += 1
         self.offline.heed(grant.model)
         self.changed.set()
@@ -380,7 +382,7 @@ class Admission:
         return error
 
     def charge(self, tenant: str, characters: int) -> None:
-        self._limits.text(tenant, characters, self.clock())
+        self._limits.use(tenant, 0, characters, self.clock())
         self.changed.set()
 
     def _require_workers(self, model: str) -> None:

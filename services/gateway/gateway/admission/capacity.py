@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ttscommon.cluster.admission.capacity import View, cached_streams, realtime_streams
+from ttscommon.cluster.admission.capacity import View, expected
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.wire.replicas import Replica
 
 Views = Callable[[], Iterable[tuple[str, View]]]
 
@@ -33,11 +32,5 @@ def _capacities(
     views: Iterable[tuple[str, View]], utilisation: float
 ) -> Iterable[tuple[tuple[str, str], int]]:
     for model, view in views:
-        for stage, replicas in (("talker", view.talkers), ("vocoder", view.vocoders)):
-            streams = sum(_streams(one, view.frame_rate_hz, utilisation) for one in replicas)
-            yield (stage, model), streams
-
-
-def _streams(replica: Replica, frame_rate_hz: float, utilisation: float) -> int:
-    realtime = realtime_streams(replica, frame_rate_hz, utilisation)
-    return min(realtime, cached_streams(replica)) if replica.stage == "talker" else realtime
+        for name, stage in zip(("talker", "vocoder"), view.stages, strict=True):
+            yield (name, model), expected(stage, view.frame_rate_hz, utilisation)

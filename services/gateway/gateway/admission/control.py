@@ -15,7 +15,9 @@ from ttscommon.process.metrics import GatewayMetrics
 
 
 class AdmissionControl:
-    """One gateway's. `running`: its streams; those whose text pauses count for nothing."""
+    """One gateway's. `running`: its streams; those whose text pauses count for nothing. stop_jobs:
+    has the streams of a model give way that no listener hears as they are made; whether any did.
+    """
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class AdmissionControl:
         metrics: GatewayMetrics,
     ) -> None:
         self.running: dict[int, Grant] = {}
+        self.stop_jobs: Callable[[str], bool] = lambda model: False
         self._judge = judge
         self._capacity = capacity
         self._peers = peers
@@ -53,8 +56,13 @@ class AdmissionControl:
                 continue  # without workers there is nothing to learn
             loop.look(streams, now)
             self._show(model, streams, loop.limit)
-            if loop.gives_up(streams, now):
+            if loop.gives_up(streams, now) and not self.stop_jobs(model):
                 self._give_up(model)
+
+    def is_short(self, model: str) -> bool:
+        """Whether a listener has so little left that the limit falls."""
+        slack_s = self.streams(model).slack_s
+        return slack_s is not None and slack_s < self._limits.loop.low_s
 
     def words(self) -> dict[str, LoopWord]:
         """What the other gateways are to know of this one's streams, by model."""

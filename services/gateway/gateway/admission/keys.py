@@ -13,8 +13,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from gateway.admission.peers import TenantUse
-from gateway.errors import InvalidApiKey, RateLimited
+from gateway.errors import InvalidApiKey
 from gateway.settings import GatewaySettings
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import UnknownAdapter, UnknownModel, UnknownVoice
@@ -232,109 +231,3 @@ class KeyRing:
 def _incorrect() -> InvalidApiKey:
     # OpenAI's words: LiteLLM tells a wrong key from other bad requests by them.
     return InvalidApiKey("Incorrect API key provided")
-
-
-class TokenBucket:
-    """So many units a minute, all at once if they were saved up. May be overdrawn."""
-
-    def __init__(self, per_minute: float) -> None:
-        self._capacity = per_minute
-        self._rate = per_minute / _MINUTE_S
-        self._level = per_minute
-        self._at_s = -math.inf
-
-    def wait_s(self, amount: float, now: float) -> float:
-        """Seconds until `amount` could be taken; 0 if it can be now.
-
-        More than a full bucket is let through when the bucket is full, or it never could be.
-        """
-        self._refill(now)
-        return max(0.0, min(amount, self._capacity) - self._level) / self._rate
-
-    def take(self, amount: float, now: float) -> None:
-        self._refill(now)
-        self._level -= amount
-
-    def left(self, now: float) -> float:
-        self._refill(now)
-        return self._level
-
-    def times(self, amount: float, now: float) -> float:
-        """How often `amount` could be taken now; see `wait_s` for more than a full bucket."""
-        return self.left(now) / min(amount, self._capacity)
-
-    def owed(self, now: float) -> float:
-        """What it is short of being full."""
-        return self._capacity - self.left(now)
-
-    def owe(self, amount: float, now: float) -> None:
-        """Be short of so much at least."""
-        self._level = min(self.left(now), self._capacity - amount)
-
-    def _refill(self, now: float) -> None:
-        passed = max(0.0, now - self._at_s)
-        self._level = min(self._capacity, self._level + passed * self._rate)
-        self._at_s = max(self._at_s, now)
-
-
-class Allowance:
-    """What a tenant may still use of its minute, and what it has used here."""
-
-    def __init__(self, tenant: Tenant) -> None:
-        self._requests = _bucket(tenant.requests_per_minute)
-        self._characters = _bucket(tenant.characters_per_minute)
-        self._used_requests = self._used_characters = 0
-
-    def check(self, characters: int, now: float) -> None:
-        """Raises RateLimited; takes nothing."""
-        for bucket, amount, what in (
-            (self._requests, 1, "requests"),
-            (self._characters, characters, "characters"),
-        ):
-            if bucket is not None and (wait_s := bucket.wait_s(amount, now)) > 0.0:
-                raise RateLimited(
-                    f"the key's {what} a minute are used up", retry_after_s=math.ceil(wait_s)
-                )
-
-    def request(self, characters: int, now: float) -> None:
-        """A request of so many characters was admitted."""
-        self._used_requests += 1
-        if self._requests is not None:
-            self._requests.take(1, now)
-        self.text(characters, now)
-
-    def text(self, characters: int, now: float) -> None:
-        """Text of an admitted request; a long one overdraws, and the next requests wait for it."""
-        self._used_characters += characters
-        if self._characters is not None:
-            self._characters.take(characters, now)
-
-    def requests_left(self, characters: int, now: float) -> float | None:
-        """How many of so many characters each are left of the minute; None: no limit."""
-        left = [
-            bucket.times(amount, now)
-            for bucket, amount in ((self._requests, 1), (self._characters, characters))
-            if bucket is not None and amount
-        ]
-        return min(left, default=None)
-
-    def elsewhere(self, requests: float, characters: float, now: float) -> None:
-        """So much was used at another gateway."""
-        for bucket, amount in ((self._requests, requests), (self._characters, characters)):
-            if bucket is not None:
-                bucket.take(amount, now)
-
-    def owe(self, requests: float, characters: float, now: float) -> None:
-        """Another gateway, which was not known before, knows of so much that was used lately."""
-        for bucket, amount in ((self._requests, requests), (self._characters, characters)):
-            if bucket is not None:
-                bucket.owe(amount, now)
-
-    def use(self, held: int, now: float) -> TenantUse:
-        """What to tell the other gateways, with the tenant's streams here."""
-        owed = [0.0 if b is None else b.owed(now) for b in (self._requests, self._characters)]
-        return TenantUse(held, self._used_requests, self._used_characters, *owed)
-
-
-def _bucket(per_minute: float | None) -> TokenBucket | None:
-    return None if per_minute is None else TokenBucket(per_minute)

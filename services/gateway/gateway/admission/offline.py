@@ -16,18 +16,26 @@ from gateway.admission.terms import Capacity
 
 
 class OfflineStreams:
-    """One gateway's. `spare`: slots of a model that they leave free.
+    """One gateway's. `spare`: slots of a model that they leave free. is_short: whether listeners of
+    a model have little left, so that none starts.
 
     pressed: called with a model and how many of its streams here are to give way, those that do
     already among them. tenants: whose they are.
     """
 
-    def __init__(self, capacity: Capacity, peers: Peers, spare: int) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        peers: Peers,
+        spare: int,
+        is_short: Callable[[str], bool] = lambda model: False,
+    ) -> None:
         self.tenants: Counter[str] = Counter()
         self.pressed: Callable[[str, int], None] = lambda model, count: None
         self._capacity = capacity
         self._peers = peers
         self._spare = spare
+        self._is_short = is_short
 
     @property
     def held(self) -> dict[str, int]:
@@ -38,6 +46,8 @@ class OfflineStreams:
         """How many more may start here now. Gateways that see the same room leave some of it to one
         another, and the rest of it is there a moment later.
         """
+        if self._is_short(model):
+            return 0
         free = self._most(model) - self._held(model)
         return max(0, math.ceil(free / (1 + len(self._peers))))
 
@@ -50,6 +60,13 @@ class OfflineStreams:
         surplus = held - self._most(model)
         if surplus > 0:
             self.pressed(model, math.ceil(surplus * own / held))
+
+    def stop(self, model: str) -> bool:
+        """Press out all of a model; whether there were any here."""
+        own = self._capacity.offline[model]
+        if own:
+            self.pressed(model, own)
+        return own > 0
 
     @contextmanager
     def stream(self, model: str, tenant: str) -> Iterator[None]:

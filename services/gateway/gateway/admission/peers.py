@@ -27,6 +27,11 @@ class TenantUse(msgspec.Struct, frozen=True, array_like=True):
     requests_owed: float = 0.0
     characters_owed: float = 0.0
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """What changes only where something happens."""
+        return self.held, self.requests, self.characters
+
 
 class LoopWord(msgspec.Struct, frozen=True, array_like=True):
     """Of one gateway and model. silent, slack_s: see Streams. limit: see Loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
@@ -431,6 +432,37 @@ def test_the_youngest_silent_stream_is_given_up_for_those_that_sound() -> None:
         younger.silence_ends()
         look(one, 0.2)
     assert ended == ["younger", "older"]
+
+
+def test_jobs_stop_before_a_silent_stream_is_given_up() -> None:
+    one = admission()
+    ended: list[str] = []
+    one.offline.pressed = lambda model, count: ended.append(f"{count} of {model}")
+    with ExitStack() as stack:
+        stack.enter_context(playing(one, 0.05))
+        stack.enter_context(one.stream(request())).give_up = lambda: ended.append("silent")
+        with one.offline.stream("m", ""):
+            look(one, 0.1)
+            assert ended == ["1 of m"]
+            assert one.offline.room("m") == 0
+        look(one, 0.2)
+    assert ended == ["1 of m", "silent"]
+
+
+def test_an_idle_gateway_shows_no_slack() -> None:
+    one = admission()
+
+    def shown() -> float | None:
+        labels = {"model": "m"}
+        return one.metrics.registry.get_sample_value("tts_least_slack_seconds", labels)
+
+    with playing(one, 0.3):
+        look(one, 0.1)
+        assert shown() == 0.3
+    look(one, 0.1)
+    slack_s = shown()
+    assert slack_s is not None
+    assert math.isnan(slack_s)
 
 
 def test_a_client_alone_is_never_refused() -> None:

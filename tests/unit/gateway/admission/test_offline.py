@@ -66,6 +66,15 @@ def test_listeners_press_out_as_many_as_they_are() -> None:
         assert pressed == [("m", 3)]
 
 
+def test_none_starts_while_listeners_have_little_left() -> None:
+    short = [True]
+    offline = OfflineStreams(Replicas(), Peers(), 1, lambda model: short[0])
+    assert offline.room("m") == 0
+    short.clear()
+    short.append(False)
+    assert offline.room("m") == 7
+
+
 def test_a_single_slot_is_filled_while_no_listener_is_there() -> None:
     replicas, pressed = Replicas(slots=1), Pressed()
     with ExitStack() as stack:

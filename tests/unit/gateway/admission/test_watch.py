@@ -9,11 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.admission import KeyRing, KeysWatch
-from gateway.admission.keys import Tenant
-from gateway.admission.limits import KeyLimits
-from gateway.admission.peers import Peers
-from gateway.errors import InvalidApiKey, RateLimited
-from ttscommon.cluster.admission.shares import Shares, Standing
+from gateway.errors import InvalidApiKey
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 
@@ -96,21 +92,3 @@ def test_the_previous_key_works_beside_the_present_one() -> None:
     old = hashlib.sha256(b"old").hexdigest()
     keys = KeyRing.parse(entry("alice", f'previous_sha256 = "{old}"'))
     assert keys.tenant("old") == keys.tenant("alice") == "alice"
-
-
-def test_new_limits_hold_at_once_and_a_revoked_tenants_streams_are_counted_on() -> None:
-    limits = KeyLimits({"a": Tenant()}, Peers(), lambda name: 1)
-    limits.take({"b": Tenant(sha256="1" * 64, streams=1)})
-    with pytest.raises(RateLimited):
-        limits.check("b", 0, 0.0)
-    limits.text("a", 100, 0.0)  # of a request that is still spoken
-
-
-def test_a_new_tenant_has_a_share_and_the_first_loses_what_it_held_alone() -> None:
-    shares = Shares({"a": 1.0})
-    for _ in range(9):
-        shares.take("a")
-    assert shares.judge("a", 10, 0.0) is Standing.WITHIN
-    shares.reweigh({"b": 1.0})
-    assert shares.judge("b", 10, 0.0) is Standing.WITHIN
-    assert shares.judge("a", 10, 0.0) is not Standing.WITHIN

@@ -31,16 +31,20 @@ class View:
 def streams_of(view: View, silent: int, slack_s: float | None, utilisation: float) -> Streams:
     """What a loop is to know. `utilisation`: share of the engines' speed to plan with."""
 
-    def expected(stage: Iterable[Replica]) -> int:
-        return sum(realtime_streams(one, view.frame_rate_hz, utilisation) for one in stage)
-
     return Streams(
         open=view.busy,
         silent=silent,
         slack_s=slack_s,
         least=min(len(stage) for stage in view.stages),
         most=min(sum(min(r.slots, cached_streams(r)) for r in stage) for stage in view.stages),
-        expected=min(expected(stage) for stage in view.stages),
+        expected=min(expected(stage, view.frame_rate_hz, utilisation) for stage in view.stages),
+    )
+
+
+def expected(stage: Iterable[Replica], frame_rate_hz: float, utilisation: float) -> int:
+    """How many streams these workers believe that they keep up with, and have the caches for."""
+    return sum(
+        min(realtime_streams(one, frame_rate_hz, utilisation), cached_streams(one)) for one in stage
     )
 
 

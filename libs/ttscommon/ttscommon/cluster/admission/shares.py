@@ -56,13 +56,10 @@ class Shares:
             raise AssertionError("gave back a stream that was not held")
         self.held[tenant] -= 1
 
-    def judge(self, tenant: str, capacity: int, now: float, busy: int = 0) -> Standing:
-        """Whether `tenant` may have one more of `capacity` streams, of which others hold `busy`.
-
-        `busy`: streams that are not counted here, those of other gateways.
-        """
+    def judge(self, tenant: str, capacity: int, now: float) -> Standing:
+        """Whether `tenant` may have one more of `capacity` streams."""
         self._seen_s[tenant] = now
-        capacity = max(0, capacity - busy)
+        capacity = max(0, capacity)
         if self.total >= capacity:
             return Standing.OVER
         active = self.active(now)

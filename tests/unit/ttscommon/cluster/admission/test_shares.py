@@ -68,11 +68,6 @@ def test_who_was_silent_for_long_has_no_share() -> None:
     assert fill(shares, "a", 10, now=61.0) == 10
 
 
-def test_streams_of_other_gateways_take_room() -> None:
-    shares = Shares({"": 1.0})
-    assert shares.judge("", 10, 0.0, busy=10) is Standing.OVER
-
-
 def test_giving_back_twice_is_a_fault() -> None:
     with pytest.raises(AssertionError):
         Shares({"a": 1.0}).give_back("a")
@@ -98,3 +93,13 @@ def test_within_capacity_and_nobody_is_shut_out(
         if standing is not Standing.OVER:
             shares.take(tenant)
         assert shares.total <= capacity
+
+
+def test_a_new_tenant_has_a_share_and_the_first_loses_what_it_held_alone() -> None:
+    shares = Shares({"a": 1.0})
+    for _ in range(9):
+        shares.take("a")
+    assert shares.judge("a", 10, 0.0) is Standing.WITHIN
+    shares.reweigh({"b": 1.0})
+    assert shares.judge("b", 10, 0.0) is Standing.WITHIN
+    assert shares.judge("a", 10, 0.0) is not Standing.WITHIN
