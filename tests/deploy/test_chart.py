@@ -12,7 +12,7 @@ import pytest
 import yaml
 from helm_python.chart import lint
 
-from gateway.admission import KeyRing
+from gateway.keys import KeyRing
 from tests.deploy.chart import (
     CHART,
     LOADER,

@@ -52,7 +52,7 @@ FLOORS: Final = {
         *("base/talker", "base/sampling", "base/kernels", "base/text", "base/runners"),
         *("base/lm", "base/s3", "base/codec"),
     ],
-    "gateway": ["connections", "audio", "admission", "requests", "books", "protocols"],
+    "gateway": ["connections", "audio", "keys", "admission", "requests", "books", "protocols"],
 }
 
 

@@ -10,11 +10,12 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
+from gateway.admission import Admission, Exchange, Peers
 from gateway.audio.watermark import Perth
 from gateway.books import BookDesk, BookReader, BookShelf, FolderParts, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
+from gateway.keys import KeyRing, KeysWatch
 from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground, realtime
 from gateway.requests import (
     Aliases,

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeAlias
 from fastapi import FastAPI, WebSocket
 
 from gateway import errors
-from gateway.admission import ANONYMOUS
 from gateway.connections import ConnectionCounts
 from gateway.edge import response_of
 from gateway.errors import InvalidApiKey, TooManyConnections
+from gateway.keys import ANONYMOUS
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, realtime
 from gateway.protocols.shared.credentials import key_of
 from gateway.protocols.shared.sockets import SocketSession

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.admission.keys import Tenant
+from gateway.keys import Tenant
 from tests.adapters import config, files
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.cluster.adapters.peft import Files

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.admission import KeyRing, KeysError
 from gateway.errors import Unavailable
+from gateway.keys import KeyRing, KeysError
 from gateway.protocols.wyoming import WyomingServer, event
 from gateway.service import wyoming
 from gateway.settings import GatewaySettings

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from antiphon.app import app
-from gateway.admission import KeyRing
 from gateway.errors import InvalidApiKey
+from gateway.keys import KeyRing
 
 runner = CliRunner()
 WRITTEN: Final = f"""\

@@ -14,7 +14,6 @@ import structlog
 
 from gateway.admission.control import AdmissionControl, Refusals
 from gateway.admission.grant import Grant
-from gateway.admission.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.offline import OfflineStreams
 from gateway.admission.peers import GatewayUse, Peers
@@ -22,6 +21,7 @@ from gateway.admission.queueing import WaitingRoom
 from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turns
 from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
+from gateway.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
 from ttscommon.cluster.admission.judge import share_used

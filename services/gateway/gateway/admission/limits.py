@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from gateway.admission.keys import Tenant
 from gateway.admission.peers import Peers, Spent, TenantUse
 from gateway.errors import RateLimited, StreamsUsed
+from gateway.keys import Tenant
 
 _MINUTE_S: Final = 60.0
 

@@ -15,9 +15,9 @@ import msgspec
 import structlog
 
 from gateway import errors
-from gateway.admission import ANONYMOUS
 from gateway.audio import PcmBlock
 from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
+from gateway.keys import ANONYMOUS
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Leave, Session
 from gateway.protocols.transport import Gone

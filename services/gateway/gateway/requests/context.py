@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from gateway.admission import ANONYMOUS, KeyRing
 from gateway.errors import Unsupported
+from gateway.keys import ANONYMOUS, KeyRing
 from gateway.requests import retired
 from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases

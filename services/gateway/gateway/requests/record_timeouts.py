@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from gateway.admission.keys import TextLimits
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
+from gateway.keys import TextLimits
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.settings import GatewaySettings

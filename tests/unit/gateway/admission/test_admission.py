@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gateway.admission import Admission, Applicant, KeyRing
+from gateway.admission import Admission, Applicant
 from gateway.admission import admission as admission_module
-from gateway.admission.keys import Tenant, TextLimits
 from gateway.errors import Draining, RateLimited, Unavailable, headers
+from gateway.keys import KeyRing, Tenant, TextLimits
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
 from ttscommon.cluster.admission.capacity import View

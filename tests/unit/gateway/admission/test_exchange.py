@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway.admission import Admission, Applicant, Exchange, KeyRing, Peers
-from gateway.admission.keys import Tenant
+from gateway.admission import Admission, Applicant, Exchange, Peers
 from gateway.errors import RateLimited
+from gateway.keys import KeyRing, Tenant
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.keys import Tenant
 from gateway.admission.limits import Allowance, KeyLimits, TokenBucket
 from gateway.admission.peers import Peers
 from gateway.errors import RateLimited
+from gateway.keys import Tenant
 
 
 def test_a_bucket_fills_with_time() -> None:

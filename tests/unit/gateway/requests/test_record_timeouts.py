@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission.keys import TextLimits
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
+from gateway.keys import TextLimits
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.record_timeouts import RecordTimeouts
 from gateway.settings import GatewaySettings

@@ -124,7 +124,7 @@ class KeyRing:
         jobs = 20
         expires = 2027-12-31T23:59:59Z
 
-    `take` replaces them while requests run; see gateway.admission.watch.
+    `take` replaces them while requests run; see gateway.keys.watch.
     """
 
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {ANONYMOUS: Tenant()})

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.keys import KeyRing, KeysError
+from gateway.keys.ring import KeyRing, KeysError
 
 _EVERY_S: Final = 1.0
 

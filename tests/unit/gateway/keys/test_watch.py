@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.admission import KeyRing, KeysWatch
 from gateway.errors import InvalidApiKey
+from gateway.keys import KeyRing, KeysWatch
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.errors import InvalidApiKey
+from gateway.keys import ANONYMOUS, KeyRing, KeysError
 
 
 def sha256(key: str) -> str:
