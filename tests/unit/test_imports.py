@@ -45,6 +45,11 @@ TORCH_FREE: Final = {
     "talker": ["engine", "service"],
     "vocoder": ["engine", "service"],
 }
+# Loops that are compiled for processors, and what holds them: imported where a processor computes.
+OF_PROCESSORS: Final = {
+    *("ttscommon.engine.kernels.compiled", "ttsfamilies.vesper.drafts"),
+    "ttsfamilies.vesper.weights",
+}
 # A room imports only rooms in front of it.
 FLOORS: Final = {
     "ttscommon": ["wire", "sound", "books", "process", "bus", "cluster", "engine"],
@@ -90,7 +95,12 @@ def modules(package: str, folder: Path) -> list[str]:
 
 def drags_in_torch(names: list[str]) -> bool:
     """Whether a fresh interpreter that imports `names` has torch loaded afterwards."""
-    program = f"import {', '.join(names)}, sys; sys.exit('torch' in sys.modules)"
+    return drags_in("torch", names)
+
+
+def drags_in(package: str, names: list[str]) -> bool:
+    """The same of another package."""
+    program = f"import {', '.join(names)}, sys; sys.exit({package!r} in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stderr == ""
     return result.returncode != 0
@@ -174,6 +184,15 @@ def test_torch_never_enters_the_gateway() -> None:
 def test_torch_enters_ttscommon_only_where_engines_are() -> None:
     names = modules("ttscommon", PACKAGES["ttscommon"])
     assert not drags_in_torch([name for name in names if not name.startswith(TENSORS)])
+
+
+def test_a_process_of_a_gpu_imports_no_compiler_for_processors() -> None:
+    """numba and LLVM are loaded by modules of such loops alone, where a processor computes."""
+    packages = ("ttscommon", "ttsfamilies", "talker", "vocoder")
+    names = [name for package in packages for name in modules(package, PACKAGES[package])]
+    kept = [n for n in names if not n.endswith("_numba") and n not in OF_PROCESSORS]
+    assert set(names) > OF_PROCESSORS
+    assert not drags_in("numba", kept)
 
 
 def test_torch_never_enters_the_command_line() -> None:

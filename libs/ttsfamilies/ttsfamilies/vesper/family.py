@@ -9,15 +9,16 @@ chunk is rendered, for all frames of all streams at once.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import VoiceFolder
 from ttscommon.wire.errors import BadRequest, UnknownVoice
@@ -34,7 +35,6 @@ from ttsfamilies.base.talker.signs import Signs, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
 from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.misaki import SILENCE, Tokens, in_parts, tokens_of
-from ttsfamilies.vesper.drafts import Drafts
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
 from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from ttsfamilies.vesper.stream import (
@@ -44,8 +44,10 @@ from ttsfamilies.vesper.stream import (
     VesperSampling,
     VesperStream,
 )
-from ttsfamilies.vesper.text import TextCodes
-from ttsfamilies.vesper.text_numba import CompiledEncoder
+from ttsfamilies.vesper.text import TextCodes, TextEncoder
+
+if TYPE_CHECKING:
+    from ttsfamilies.vesper.drafts import Drafts
 
 MOST_TOKENS: Final = 384
 """Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
@@ -101,13 +103,15 @@ class Vesper(TalkerModel):
         self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
-        self._prosody = CompiledEncoder(self._reading.prosody)
-        self._texts = CompiledEncoder(self._reading.text)
+        self._prosody = _on_a_processor(self._reading.prosody)
+        self._texts = _on_a_processor(self._reading.text)
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
         self._drafts: Drafts | None = None  # steps of a processor
         if net.text_table.device.type == "cpu" and halve(net):
+            from ttsfamilies.vesper.drafts import Drafts
+
             halve(self._text_codes)
             self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
@@ -230,6 +234,15 @@ class Vesper(TalkerModel):
             least, most = min(pace, slowest), max(pace, fastest)
             paces[word.start : word.end] = min(max(pace * word.rate, least), most)
         return self._reading.embed_pace(paces)
+
+
+def _on_a_processor(encoder: TextEncoder) -> Callable[[Tensor], Tensor]:
+    """An encoder that reads [1, tokens], in one compiled loop where loops can be compiled."""
+    if not compiles():
+        return encoder
+    from ttsfamilies.vesper.text_numba import CompiledEncoder
+
+    return CompiledEncoder(encoder)
 
 
 def spec_of(

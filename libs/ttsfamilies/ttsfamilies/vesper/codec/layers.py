@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import use_numba
 from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
-from ttscommon.engine.kernels.convnext_numba import follow, keep, numbers
 
 
 class LateConvNeXt(nn.Module):
@@ -57,6 +56,8 @@ def _through_one_buffer(
     blocks: nn.ModuleList, x: Tensor, tails: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The same with all blocks' inputs in one buffer, so that none is put together."""
+    from ttscommon.engine.kernels.convnext_numba import follow, keep, numbers
+
     (batch, steps, size), (_, count, past, _) = x.shape, tails.shape
     seen = np.empty((count + 1, batch, past + steps, size), np.float32)
     seen[:-1, :, :past] = tails.numpy().swapaxes(0, 1)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import use_numba
-from ttsfamilies.vesper.codec import sound_numba
 from ttsfamilies.vesper.codec.sizes import (
     BINS,
     CYCLE,
@@ -40,6 +39,8 @@ class PulseSynthesis(nn.Module):
         however a stream is cut into chunks.
         """
         if use_numba(around):
+            from ttsfamilies.vesper.codec import sound_numba
+
             return sound_numba.pulses(around, hops, phase)
         before, here, after = around[:, :-2], around[:, 1:-1], around[:, 2:]
         place = (torch.arange(HOP, device=around.device) + 0.5) / HOP
@@ -63,6 +64,8 @@ class PulseSynthesis(nn.Module):
     def overlap_add(self, windows: Tensor) -> Tensor:
         """[batch, 3 + hops, FFT] -> [batch, hops * 300]; always summed from the oldest on."""
         if use_numba(windows):
+            from ttsfamilies.vesper.codec import sound_numba
+
             return sound_numba.overlap_add(windows, self.gain)
         pieces = windows.unflatten(-1, (WINDOWS, HOP))
         count = windows.shape[1] - WINDOWS + 1
@@ -79,6 +82,8 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
     amplitude and phase of what is not.
     """
     if use_numba(parts):
+        from ttsfamilies.vesper.codec import sound_numba
+
         return sound_numba.filtered(parts, pulses)
     voiced, turn, free, phase = parts.split(BINS, -1)
     filters = torch.polar(voiced.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn))
