@@ -23,10 +23,11 @@ from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from vocoder.engine import stream as vocoding
 from vocoder.engine.engine import Engine as Vocoder
-from vocoder.engine.scheduler import BatchLimits as VocoderLimits
+from vocoder.settings import VocoderSettings
 
 TEXT: Final = "The kettle has just boiled, so come in and sit down."
-BATCH_FRAMES: Final = 256
+# As on any GPU: what is measured is what is served.
+VOCODER: Final = VocoderSettings(device="cuda")
 _POSITIONS: Final = 512
 _DRAIN_S: Final = 60.0
 _WARM_SHARE: Final = 0.25
@@ -57,7 +58,7 @@ class Both:
             limits=StepLimits(streams, _POSITIONS),
             metrics=self.metrics["talker"],
         )
-        limits = VocoderLimits(streams, BATCH_FRAMES)
+        limits = VOCODER.limits(family.spec.frame_rate_hz)
         vocoder_metrics = self.metrics["vocoder"]
         self._vocoder = Vocoder(codec, slots=streams, limits=limits, metrics=vocoder_metrics)
         self._talker.listen(self._framed)

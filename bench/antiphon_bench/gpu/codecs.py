@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from antiphon_bench.gpu.both import BATCH_FRAMES
+from antiphon_bench.gpu.both import VOCODER
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, seconds
 from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.codec.room import Shape
+from ttsfamilies.base.codec.room import DeviceLimits, Shape
 from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 
 
@@ -27,7 +27,8 @@ class Codecs:
 
     @cached_property
     def codec(self) -> Qwen3DeviceCodec:
-        return self.subject.codec(min(64, self.rows))
+        rows = min(64, self.rows)
+        return self.subject.codec(DeviceLimits(2 * rows, streams=rows))
 
     @cached_property
     def on_tensor_cores(self) -> Qwen3DeviceCodec:
@@ -36,9 +37,14 @@ class Codecs:
 
     def for_streams(self, streams: int) -> Qwen3DeviceCodec:
         """One for so many streams at once, recorded as a vocoder's."""
-        codec = self.subject.codec(streams, BATCH_FRAMES)
+        codec = self.codec_of(streams)
         codec.warm_up([])
         return codec
+
+    def codec_of(self, streams: int) -> Qwen3DeviceCodec:
+        """The same, with nothing recorded yet."""
+        rows = min(streams, VOCODER.batch_streams)
+        return self.subject.codec(DeviceLimits(2 * streams, rows, VOCODER.batch_frames))
 
     def pieces(self) -> Iterator[Point]:
         for batch in (1, 4, 16, 64):

@@ -63,9 +63,8 @@ class Plan:
         command += ["--gateways", str(self.gateways)]
         if self.checkpoint is None:
             return [*command, "--engine", "fake", "--curve", str(self._no_time())]
-        settings = [f"{stage}.voice_dir={self.checkpoint}" for stage in _STAGES]
-        settings += [f"{stage}.{name}={_STREAMS}" for stage in _STAGES for name in _WIDTHS]
-        settings.append(f"vocoder.batch_frames={_STREAMS}")
+        # All else is as on any GPU: what is measured is what is served.
+        settings = [f"{stage}.voice_dir={self.checkpoint}" for stage in ("talker", "vocoder")]
         if self.kv_bytes is not None:
             settings.append(f"talker.kv_bytes={self.kv_bytes}")
         told = [argument for setting in settings for argument in ("--set", setting)]
@@ -81,9 +80,6 @@ class Plan:
         return folder
 
 
-_STAGES: Final = ("talker", "vocoder")
-_STREAMS: Final = 256
-_WIDTHS: Final = ("slots", "batch_streams")
 _COUNTED: Final = ("tts_launches_total", "tts_evictions_total", "tts_refused_total")
 
 

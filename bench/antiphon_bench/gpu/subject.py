@@ -71,8 +71,8 @@ class Subject:
         """With a cache of MOST_POSITIONS for every row."""
         return DeviceRunner(family, rows, rows * MOST_POSITIONS // 16, self.device)
 
-    def codec(self, rows: int, frames: int = 32) -> Qwen3DeviceCodec:
-        """The decoder, float32 as published, for `rows` streams and steps of `frames` frames."""
+    def codec(self, room: DeviceLimits) -> Qwen3DeviceCodec:
+        """The decoder, float32 as published."""
         config = msgspec.convert(codec_config(self.size), CodecConfig)
         net = _drawn(
             lambda: CodecDecoder(config.decoder_config), self.device.where, torch.float32, self.seed
@@ -80,7 +80,6 @@ class Subject:
         assert isinstance(net, CodecDecoder)
         net.quantizer.usage.data.fill_(1.0)
         net.quantizer.freeze()
-        room = DeviceLimits(2 * rows, streams=rows, frames=frames)
         return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
 
     def on_tensor_cores(self, codec: Qwen3DeviceCodec, rows: int) -> Qwen3DeviceCodec:

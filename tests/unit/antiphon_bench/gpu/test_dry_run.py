@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import tarfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from antiphon_bench.gpu import report
+from antiphon_bench.gpu import report, stack
+from antiphon_bench.gpu.both import VOCODER
 from antiphon_bench.gpu.cli import app
+from antiphon_bench.gpu.codecs import Codecs
+from antiphon_bench.gpu.subject import Subject
+from ttscommon.engine.device.device import HostDevice
+from vocoder.settings import VocoderSettings
 
 TINY = ("--device", "cpu", "--size", "tiny", "--rows", "1", "--runs", "1")
 ENGINES = ("bandwidth", "check", "step", "host", "prefill", "predictor", "codec", "engine")
@@ -61,6 +67,20 @@ def test_both_engines_are_measured_without_a_bus(out: Path) -> None:
     assert point["audio_s_per_s"] > 0
     assert point["launches"]["talker graph"] > point["launches"]["talker eager"] == 0
     assert point["launches"]["vocoder graph"] > 0
+
+
+def test_what_is_measured_is_what_is_served_on_a_gpu(tmp_path: Path) -> None:
+    """A step of more than 32 frames of the codec would keep the talker's waiting."""
+    plan = stack.Plan(tmp_path, tmp_path, "cuda", 1.0, 0.0, (25,), kv_bytes=1 << 30)
+    arguments = plan.arguments(1)
+    told = [b.partition("=")[0] for a, b in pairwise(arguments) if a == "--set"]
+    assert told == ["talker.voice_dir", "vocoder.voice_dir", "talker.kv_bytes"]
+    served, measured = VocoderSettings(device="cuda"), VOCODER.limits(12.5)
+    assert measured == served.limits(12.5)
+    assert (measured.frames, measured.stream_frames) == (32, 16)
+    codec = Codecs(Subject(HostDevice(), "tiny"), 1, 1).codec_of(64)
+    padded = max(shape.rows * shape.frames for shape in codec.shapes.expected())
+    assert padded == 64, "5 streams of 6 frames are padded to 8 of 8"
 
 
 def test_host_time_is_of_whole_turns_and_less_than_the_turn(out: Path) -> None:
