@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from antiphon_bench.gpu.subject import Subject
-from ttsfamilies.base.kernels.attention import (
-    TILE_QUERIES,
-    attend,
-    attend_plain,
-    decode_tiles,
-    prompt_tiles,
-)
+from ttscommon.engine.kernels.choice import only
+from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 
 _BLOCKS = 16  # of each of four rows
 
@@ -33,11 +30,14 @@ def attention(subject: Subject, heads: tuple[int, int, int], *, prompt: bool) ->
     keys, values = draw(rows, kv_heads, dim), draw(rows, kv_heads, dim)
     q = draw(sum(counts), queries, dim)
     tables = torch.randperm(4 * _BLOCKS, generator=g, device=where).view(4, -1).to(torch.int32)
-    tiles = decode_tiles(torch.tensor(starts, device=where))
     if prompt:
         flat = torch.tensor(prompt_tiles(starts, counts), dtype=torch.int32, device=where)
-        tiles = flat.view(-1, 4)
-    each, told = (TILE_QUERIES if prompt else 1), (q, keys, values, tables, tiles)
-    one = attend(*told, queries=each, most=16 * _BLOCKS)
-    other = attend_plain(*told, queries=each, most=16 * _BLOCKS)
+        compute = partial(attend, q, keys, values, tables, flat.view(-1, 4))
+    else:
+        new = draw(4, kv_heads, dim), draw(4, kv_heads, dim)
+        positions = torch.tensor(starts, device=where)
+        compute = partial(attend_step, q, *new, keys, values, tables, positions)
+    one = compute(most=16 * _BLOCKS)
+    with only("torch"):
+        other = compute(most=16 * _BLOCKS)
     return float((one.float() - other.float()).abs().max())

@@ -39,8 +39,8 @@ class CsmDepth(DepthTransformer):
         self.project = nn.Linear(c.hidden_size, depth.hidden_size, bias=False)
         self.heads = nn.Parameter(torch.empty(self.residuals, depth.hidden_size, c.vocab_size))
 
-    def embed(self, codes: Tensor, codebook: int) -> Tensor:
-        return nn.functional.embedding(codes + codebook * self.size, self.codes.weight)
+    def table(self, codebook: int) -> Tensor:
+        return self.codes.weight[codebook * self.size : (codebook + 1) * self.size]
 
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1].T

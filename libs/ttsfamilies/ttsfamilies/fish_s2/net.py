@@ -47,10 +47,9 @@ class FastTransformer(DepthTransformer):
         self.codes = nn.Embedding(c.codes, c.fast.dim)
         self.out = nn.Linear(c.fast.dim, c.codes, bias=False)
 
-    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+    def table(self, codebook: int) -> Tensor:
         del codebook
-        found: Tensor = self.codes(codes)
-        return found
+        return self.codes.weight
 
     def head(self, codebook: int) -> Tensor:
         del codebook

@@ -51,11 +51,8 @@ class HeardVoices:
         tiles = torch.stack((voices, each, torch.ones_like(voices), last), 1).to(torch.int32)
 
         def heard(layer: int, q: Tensor) -> Tensor:
-            return attend(
-                *(q, self.keys[layer], self.values[layer], tables, tiles),
-                queries=1,
-                most=self.positions,
-            )
+            known = self.keys[layer], self.values[layer], tables, tiles
+            return attend(q, *known, most=self.positions)
 
         return heard
 

@@ -44,9 +44,8 @@ class CodePredictor(DepthTransformer):
         self.project = nn.Identity() if same else nn.Linear(c.hidden_size, p.hidden_size)
         self.heads = nn.Parameter(torch.empty(self.residuals, p.vocab_size, p.hidden_size))
 
-    def embed(self, codes: Tensor, codebook: int) -> Tensor:
-        """Codes [rows] of one residual codebook (1 is the first) -> [rows, talker dim]."""
-        return self.codes(codes + (codebook - 1) * self.size)
+    def table(self, codebook: int) -> Tensor:
+        return self.codes.weight[(codebook - 1) * self.size : codebook * self.size]
 
     def embed_all(self, codes: Tensor) -> Tensor:
         """The sum over residual codebooks 1.. : [..., residuals] -> [..., talker dim]."""

@@ -48,11 +48,13 @@ def multiply(
     gated: bool = False,
     added: Tensor | None = None,
     factors: Tensor | None = None,
+    ids: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """[rows, inputs] by weights [outputs, inputs] -> [rows, outputs] in `dtype`, or x's.
 
-    norm: [inputs], of a root mean square norm of the rows before. gated: the weights are a gate's
+    ids: [rows] int64, the rows of x that are meant; None for all, in their order. norm: [inputs],
+    of a root mean square norm of the rows before. gated: the weights are a gate's
     and, below, those of what it lets through: silu(gate) * up, [rows, outputs / 2]. added, factors:
     [rows, outputs] and [outputs], of a residual behind: added + factors * product. All sums are
     float32.
@@ -61,9 +63,10 @@ def multiply(
     if use_triton(x):
         from ttscommon.engine.kernels import few_rows_triton
 
-        return few_rows_triton.multiply(x, weight, bias, norm, eps, gated, added, factors, dtype)
+        around = norm, eps, gated, added, factors
+        return few_rows_triton.multiply(x, weight, bias, *around, ids, dtype)
     exact = torch.promote_types(x.dtype, torch.float32)
-    rows = x.to(exact)
+    rows = (x if ids is None else x[ids]).to(exact)
     if norm is not None:
         rows = functional.rms_norm(rows, norm.shape, norm.to(exact), eps)
     out = functional.linear(rows, weight.to(exact), None if bias is None else bias.to(exact))

@@ -29,6 +29,7 @@ def multiply_rows(
     norm,
     added,
     factors,
+    ids,
     out,
     rows,
     eps,
@@ -41,6 +42,7 @@ def multiply_rows(
     HAS_NORM: tl.constexpr,
     HAS_ADDED: tl.constexpr,
     HAS_FACTORS: tl.constexpr,
+    HAS_IDS: tl.constexpr,
     GATED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
@@ -48,13 +50,16 @@ def multiply_rows(
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     here, real = (row < rows)[:, None], column < OUTPUTS
     line, place = row.to(tl.int64)[:, None], column.to(tl.int64)[:, None]
+    source = line
+    if HAS_IDS:
+        source = tl.load(ids + row, mask=row < rows, other=0)[:, None]
     sums = tl.zeros([ROWS, COLUMNS], tl.float32)
     others = tl.zeros([ROWS, COLUMNS], tl.float32)
     squares = tl.zeros([ROWS, BLOCK], tl.float32)
     for begin in range(0, INPUTS, BLOCK):
         at = begin + tl.arange(0, BLOCK)
         inside = (at < INPUTS)[None, :]
-        told = tl.load(x + line * INPUTS + at[None, :], mask=here & inside, other=0.0)
+        told = tl.load(x + source * INPUTS + at[None, :], mask=here & inside, other=0.0)
         if HAS_NORM:
             value = told.to(tl.float32)
             squares += value * value
@@ -96,11 +101,12 @@ def multiply(
     gated: bool,
     added: Tensor | None,
     factors: Tensor | None,
+    ids: Tensor | None,
     dtype: torch.dtype,
 ) -> Tensor:
     """See ttscommon.engine.kernels.few_rows.multiply."""
     x = x.contiguous()
-    rows, inputs = x.shape
+    rows, inputs = len(x if ids is None else ids), x.shape[1]
     outputs = len(weight) // 2 if gated else len(weight)
     out = x.new_empty(rows, outputs, dtype=dtype)
     tall = min(_MOST, max(_LEAST, triton.next_power_of_2(rows)))
@@ -108,7 +114,7 @@ def multiply(
     multiply_rows[(triton.cdiv(outputs, columns), triton.cdiv(rows, tall))](
         *(x, weight, x if bias is None else bias, x if norm is None else norm),
         *(x if added is None else added.contiguous(), x if factors is None else factors),
-        *(out, rows, eps),
+        *(x if ids is None else ids, out, rows, eps),
         INPUTS=inputs,
         OUTPUTS=outputs,
         ROWS=tall,
@@ -118,6 +124,7 @@ def multiply(
         HAS_NORM=norm is not None,
         HAS_ADDED=added is not None,
         HAS_FACTORS=factors is not None,
+        HAS_IDS=ids is not None,
         GATED=gated,
         PRECISION="ieee" if weight.dtype == torch.float32 else None,
         num_warps=8 if tall == _MOST else 4,  # fewer spill registers behind a gate

@@ -299,26 +299,51 @@ class Decoder(nn.Module):
 
     def turned(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """As `forward`, with the angles of the positions at hand: see Rope.angles."""
-        if self._fusable and use_triton(x) and not torch.is_grad_enabled():
+        if self._fuses(x):
             return self._fused(x, angles, attend)
         for layer, block in enumerate(self.blocks):
             x = block(x, angles, partial(attend, layer))
         return self.norm(x)
 
-    def _hooked(self) -> bool:
-        """Whether adapters add to products, which a kernel with more than a product hides."""
-        return any(isinstance(m, nn.Linear) and m._forward_hooks for m in self.modules())
+    def headed(
+        self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend, head: Tensor
+    ) -> Tensor:
+        """The last states of `turned`, by a head [outputs, dim].
+
+        [rows, positions, dim] -> [rows, outputs].
+        """
+        if self._fuses(x) and self.multiplies(x[..., 0], *self.modules()) and head.is_contiguous():
+            assert isinstance(self.norm, RMSNorm)
+            last = self._few(x, angles, attend)[:, -1]
+            return multiply(last, head, norm=self.norm.weight, eps=self.norm.eps)
+        return nn.functional.linear(self.turned(x, angles, attend)[:, -1], head)
+
+    def _fuses(self, x: Tensor) -> bool:
+        return self._fusable and use_triton(x) and not torch.is_grad_enabled()
+
+    def multiplies(self, rows: Tensor, *layers: nn.Module) -> bool:
+        """Whether so many rows [...] are for `multiply`, on a device, and no adapters add to the
+        products of these layers, which a kernel with more than a product would hide.
+        """
+        few = use_triton(rows) and are_few(rows.numel()) and not torch.is_grad_enabled()
+        return few and not any(isinstance(m, nn.Linear) and m._forward_hooks for m in layers)
+
+    def _few(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """The residual stream behind all blocks, of few rows."""
+        cosines, sines = (a.flatten(0, -2) for a in angles)
+        of_product = _of_product(attend)
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, DecoderBlock)
+            x = block.few(x, (cosines, sines), partial(of_product, layer))
+        return x
 
     def _fused(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """A residual is added where the next norm reads it, in the same kernel."""
-        cosines, sines = (a.flatten(0, -2) for a in angles)
         waiting: Waiting = (None, None)
+        if self.multiplies(x[..., 0], *self.modules()):
+            return _added_and_normed(self._few(x, angles, attend), waiting, self.norm)[1]
+        cosines, sines = (a.flatten(0, -2) for a in angles)
         of_product = _of_product(attend)
-        if are_few(x[..., 0].numel()) and not self._hooked():
-            for layer, block in enumerate(self.blocks):
-                assert isinstance(block, DecoderBlock)
-                x = block.few(x, (cosines, sines), partial(of_product, layer))
-            return _added_and_normed(x, waiting, self.norm)[1]
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, DecoderBlock)
             x, waiting = block.fused(x, waiting, (cosines, sines), partial(of_product, layer))

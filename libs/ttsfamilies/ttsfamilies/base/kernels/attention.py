@@ -7,11 +7,49 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import use_triton
+from ttsfamilies.base.kernels.cache import store
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 
 # Consecutive tokens of a prompt that one program attends for.
 TILE_QUERIES = 16
+
+
+def attend_step(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    tables: Tensor,
+    positions: Tensor,
+    *,
+    most: int,
+    reach: int = 0,
+    rotation: HeadRotation | None = None,
+) -> Tensor:
+    """Store a token of each row at its position; attention over the row's sequence up to it.
+
+    q: [rows, heads, head_dim]; k, v: [rows, kv_heads, head_dim]; positions: [rows] int64. rotation:
+    of q and k before that; None where it is done. The others: see `attend`. Returns q's shape.
+    """
+    if use_triton(q):
+        from ttsfamilies.base.kernels import steps_triton
+
+        parts = steps_triton.parts_for(len(q), keys.shape[1], most, processors(q.device))
+        return steps_triton.attend_step(
+            *(q, k, v, keys, values, tables, positions, rotation),
+            page=BLOCK_POSITIONS,
+            parts=parts,
+            reach=reach,
+        )
+    if rotation is not None:
+        q, k = rotation.queries(q), rotation.keys(k)
+    page = tables.gather(1, (positions // BLOCK_POSITIONS)[:, None])[:, 0].long()
+    store(k, v, keys, values, page * BLOCK_POSITIONS + positions % BLOCK_POSITIONS)
+    tiles = _of_steps(positions)
+    return attend_plain(q, keys, values, tables, tiles, queries=1, most=most, reach=reach)
 
 
 def attend(
@@ -21,33 +59,26 @@ def attend(
     tables: Tensor,
     tiles: Tensor,
     *,
-    queries: int,
     most: int,
     reach: int = 0,
 ) -> Tensor:
-    """Each token over all positions of its own sequence up to its own.
+    """Each token of prompts over all positions of its own sequence up to its own.
 
     q: [tokens, heads, head_dim]; keys, values: [blocks * BLOCK_POSITIONS, kv_heads, head_dim] of
     one layer, the new tokens' own stored already; tables: [rows, blocks] int32, each row's blocks.
-    tiles: [tiles, 4] int32: row, first token, tokens (at most `queries`, 0 for padding), position
-    of the first. most: at least as many positions as any row has; known on the host, it chooses
-    the launch. reach: see CacheSpec. Returns q's shape, zeros for tokens that are in no tile.
+    tiles: [tiles, 4] int32: row, first token, tokens (at most TILE_QUERIES, 0 for padding),
+    position of the first. most: at least as many positions as any row has. reach: see CacheSpec.
+    Returns q's shape, zeros for tokens that are in no tile.
     """
     if use_triton(q):
         from ttsfamilies.base.kernels import attention_triton
 
-        kv_heads = keys.shape[1]
-        parts = 1
-        if queries == 1:
-            parts = attention_triton.parts_for(len(tiles), kv_heads, most, processors(q.device))
+        told = (q.contiguous(), keys, values, tables, tiles)
         return attention_triton.attend(
-            *(q.contiguous(), keys, values, tables, tiles),
-            queries=queries,
-            page=BLOCK_POSITIONS,
-            parts=parts,
-            reach=reach,
+            *told, queries=TILE_QUERIES, page=BLOCK_POSITIONS, reach=reach
         )
-    return attend_plain(q, keys, values, tables, tiles, queries=queries, most=most, reach=reach)
+    told = (q, keys, values, tables, tiles)
+    return attend_plain(*told, queries=TILE_QUERIES, most=most, reach=reach)
 
 
 def attend_plain(
@@ -61,7 +92,9 @@ def attend_plain(
     most: int,
     reach: int = 0,
 ) -> Tensor:
-    """The twin of attention_triton.attend, in float32 and with shapes that hang on no value."""
+    """What kernels give for tiles of up to `queries` tokens, in float32 and with shapes that hang
+    on no value.
+    """
     kv_heads, dim = keys.shape[1:]
     row, first, count, position = tiles.long().unbind(1)
     each = torch.arange(queries, device=q.device)
@@ -96,7 +129,7 @@ def processors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-def decode_tiles(positions: Tensor) -> Tensor:
+def _of_steps(positions: Tensor) -> Tensor:
     """One token a row, at these positions [rows] -> tiles [rows, 4] int32."""
     rows = torch.arange(len(positions), dtype=torch.int32, device=positions.device)
     return torch.stack((rows, rows, torch.ones_like(rows), positions.to(torch.int32)), 1)

@@ -137,7 +137,7 @@ def attend_frame(
     kv_heads = k.shape[2]
     q, k, v = (x if x.stride()[2:] == (dim, 1) else x.contiguous() for x in (q, k, v))
     out = q.new_empty(q.shape, dtype=dtype)
-    q_weight, k_weight, cosines, sines, eps = _told(rotation, unused=keys)
+    q_weight, k_weight, cosines, sines, eps = arguments_of(rotation, unused=keys)
     attend_frames[(rows, kv_heads)](
         *(q, k, v, keys, values, out, q_weight, k_weight, cosines, sines, filled),
         *(stride for x in (q, k, v) for stride in x.stride()[:2]),
@@ -154,10 +154,10 @@ def attend_frame(
     return out
 
 
-def _told(
+def arguments_of(
     rotation: HeadRotation | None, unused: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
-    """What the kernel is given of a rotation; `unused` for what there is none of."""
+    """Norms' weights, cosines, sines and eps; `unused` for what there is none of."""
     if rotation is None:
         return unused, unused, unused, unused, 0.0
     q, k = rotation.q_weight, rotation.k_weight

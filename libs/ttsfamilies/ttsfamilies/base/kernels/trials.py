@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.trial import Trial, drawn, narrow
-from ttsfamilies.base.kernels.attention import TILE_QUERIES, attend, decode_tiles, prompt_tiles
+from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.kernels.cache import rotate_store
 from ttsfamilies.base.kernels.frame import attend_frame
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
@@ -19,27 +18,36 @@ from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 
 _HEADS: Final = (16, 8, 128)  # of queries, of keys, numbers a head
 _STARTS: Final = (0, 37, 250)
+_COUNTS: Final = (40, 3, 16)
 _BLOCKS: Final = 18  # of each row: more than its positions fill
 _VOCABULARY: Final = 3072
 # Of sums in another order, and of what is rounded to bfloat16.
 _CLOSE: Final = 2e-2
 
 
-def _attention(counts: Sequence[int], where: torch.device) -> list[Tensor]:
-    heads, kv_heads, dim = _HEADS
-    kind, rows = narrow(where), len(_STARTS)
-    keys, values = drawn(where, 2, rows * _BLOCKS * BLOCK_POSITIONS, kv_heads, dim).to(kind)
+def _cached(where: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys, values, and the table of each of _STARTS."""
+    rows, (_, kv_heads, dim) = len(_STARTS), _HEADS
+    keys, values = drawn(where, 2, rows * _BLOCKS * BLOCK_POSITIONS, kv_heads, dim)
     tables = torch.arange(rows * _BLOCKS, dtype=torch.int32, device=where).view(rows, -1)
-    queries, tiles = 1, decode_tiles(torch.tensor(_STARTS, device=where))
-    if max(counts) > 1:
-        told = prompt_tiles(list(_STARTS), list(counts))
-        queries, tiles = (
-            TILE_QUERIES,
-            torch.tensor(told, dtype=torch.int32, device=where).view(-1, 4),
-        )
-    q = drawn(where, sum(counts), heads, dim, seed=1).to(kind)
+    return keys.to(narrow(where)), values.to(narrow(where)), tables
+
+
+def _step(where: torch.device) -> list[Tensor]:
+    keys, values, tables = _cached(where)
+    rotation, positions = _rotation(where, len(_STARTS)), torch.tensor(_STARTS, device=where)
+    product = drawn(where, len(_STARTS), sum(rotation.shares), _HEADS[2], seed=1).to(keys.dtype)
+    told = *rotation.parts(product), keys, values, tables, positions
     most = _BLOCKS * BLOCK_POSITIONS
-    return [attend(q, keys, values, tables, tiles, queries=queries, most=most)]
+    return [attend_step(*told, most=most, rotation=rotation), keys, values]
+
+
+def _prompts(where: torch.device) -> list[Tensor]:
+    (keys, values, tables), (heads, _, dim) = _cached(where), _HEADS
+    flat = prompt_tiles(list(_STARTS), list(_COUNTS))
+    tiles = torch.tensor(flat, dtype=torch.int32, device=where).view(-1, 4)
+    q = drawn(where, sum(_COUNTS), heads, dim, seed=1).to(keys.dtype)
+    return [attend(q, keys, values, tables, tiles, most=_BLOCKS * BLOCK_POSITIONS)]
 
 
 def _rotation(where: torch.device, rows: int) -> HeadRotation:
@@ -76,8 +84,8 @@ def _drawn_ids(where: torch.device) -> list[Tensor]:
 
 
 TRIALS: Final = (
-    Trial("attention", partial(_attention, (1, 1, 1)), close=_CLOSE),
-    Trial("attention of prompts", partial(_attention, (40, 3, 16)), close=_CLOSE),
+    Trial("attention", _step, close=_CLOSE),
+    Trial("attention of prompts", _prompts, close=_CLOSE),
     Trial("rotation with store", _stored, close=_CLOSE),
     Trial("attention within a frame", partial(_frame, 3, 1), close=1e-4),
     Trial("attention that begins a frame", partial(_frame, 0, 2), close=1e-4),

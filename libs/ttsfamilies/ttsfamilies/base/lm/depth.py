@@ -12,8 +12,10 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ttscommon.engine.kernels.blocks import HeadRotation
+from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttsfamilies.base.kernels.frame import attend_frame
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_alone
@@ -23,7 +25,7 @@ class CodeDraw(Protocol):
     """Chooses the ids of one codebook."""
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        """logits: [rows, vocabulary] float32, `rules` not applied yet -> [rows] int64."""
+        """logits: [rows, vocabulary], `rules` not applied yet -> [rows] int64."""
 
 
 class Picks:
@@ -61,8 +63,8 @@ class Scratch:
 class DepthTransformer(nn.Module):
     """Decoder, one embedding table and one head for each residual codebook.
 
-    A family has `project`, from the backbone's width to the decoder's, and says what a code is
-    embedded as and which head is a codebook's.
+    A family has `project`, from the backbone's width to the decoder's, and says which table and
+    which head are a codebook's.
     """
 
     project: nn.Module
@@ -73,12 +75,16 @@ class DepthTransformer(nn.Module):
         self.decoder = Decoder(c)
 
     @abstractmethod
-    def embed(self, codes: Tensor, codebook: int) -> Tensor:
-        """Codes [rows] of one residual codebook (1 is the first) -> [rows, backbone dim]."""
+    def table(self, codebook: int) -> Tensor:
+        """What codes of a codebook (0 is the backbone's) are embedded as: [codes, backbone dim]."""
 
     @abstractmethod
     def head(self, codebook: int) -> Tensor:
         """Of a residual codebook: [vocabulary, dim]."""
+
+    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+        """Codes [rows] of one codebook -> [rows, backbone dim]."""
+        return functional.embedding(codes, self.table(codebook))
 
     def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
         """Choose the residual codes of a frame.
@@ -89,18 +95,26 @@ class DepthTransformer(nn.Module):
         scratch = Scratch(self.decoder.config, len(hidden), self.residuals + 1, hidden)
         positions = torch.arange(self.residuals + 1, device=hidden.device)
         angles = self.decoder.rope.angles(positions)
-        inputs, codes = torch.stack((hidden, first), 1), []
+        inputs, codes = self.project(torch.stack((hidden, first), 1)), []
         for codebook in range(1, self.residuals + 1):
             codes.append(pick(self._logits(inputs, codebook, scratch, angles), codebook))
             if codebook < self.residuals:
-                inputs = self.embed(codes[-1], codebook)[:, None]
+                inputs = self._projected(codes[-1], codebook)[:, None]
         return torch.stack(codes, 1)
+
+    def _projected(self, codes: Tensor, codebook: int) -> Tensor:
+        """Codes [rows] of one codebook -> [rows, dim], on a device in one kernel."""
+        project, table = self.project, self.table(codebook)
+        if isinstance(project, nn.Linear) and self.decoder.multiplies(codes, project):
+            return multiply(table, project.weight, project.bias, ids=codes)
+        found: Tensor = project(functional.embedding(codes, table))
+        return found
 
     def _logits(
         self, inputs: Tensor, codebook: int, scratch: Scratch, angles: tuple[Tensor, Tensor]
     ) -> Tensor:
         first, last = scratch.filled, scratch.filled + inputs.shape[1]
         cosines, sines = (every[first:last] for every in angles)
-        x = self.decoder.turned(self.project(inputs), (cosines, sines), scratch)
+        logits = self.decoder.headed(inputs, (cosines, sines), scratch, self.head(codebook))
         scratch.filled = last
-        return nn.functional.linear(x[:, -1], self.head(codebook)).float()
+        return logits

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
-from ttsfamilies.base.kernels.attention import TILE_QUERIES, attend, decode_tiles
+from ttsfamilies.base.kernels.attention import attend, attend_step
 from ttsfamilies.base.kernels.cache import rotate_store, store
 from ttsfamilies.base.runners.computation import Attend
 from ttsfamilies.base.talker.base import CacheSpec
@@ -29,43 +29,52 @@ class DeviceCache:
 
     def decode(self, tables: Tensor, positions: Tensor, most: int) -> Attend:
         """For a token a row at `positions` [rows] int64, over `tables` [rows, blocks] int32."""
-        page = tables.gather(1, (positions // BLOCK_POSITIONS)[:, None])[:, 0].long()
-        places = page * BLOCK_POSITIONS + positions % BLOCK_POSITIONS
-        return _Launch(self, tables, decode_tiles(positions), places, 1, most)
+        return _Step(self, tables, positions, most)
 
     def prompts(self, tables: Tensor, tiles: Tensor, places: Tensor, most: int) -> Attend:
         """For rows of any length; tiles: see `prompt_tiles`; places: [tokens] int64, cache rows."""
-        return _Launch(self, tables, tiles, places, TILE_QUERIES, most)
+        return _Prompts(self, tables, tiles, places, most)
+
+    def of(self, layer: int) -> tuple[Tensor, Tensor]:
+        return self.keys[layer], self.values[layer]
 
 
-class _Launch:
+class _Step:
+    def __init__(self, cache: DeviceCache, tables: Tensor, positions: Tensor, most: int) -> None:
+        self._cache, self._tables, self._positions, self._most = cache, tables, positions, most
+
+    def __call__(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, rotation: HeadRotation | None = None
+    ) -> Tensor:
+        return attend_step(
+            *(q, k, v, *self._cache.of(layer), self._tables, self._positions),
+            most=self._most,
+            reach=self._cache.reach,
+            rotation=rotation,
+        )
+
+    def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        """See AttendsProducts."""
+        q, k, v = rotation.parts(heads)
+        return self(layer, q, k, v, rotation)
+
+
+class _Prompts:
     def __init__(
-        self,
-        cache: DeviceCache,
-        tables: Tensor,
-        tiles: Tensor,
-        places: Tensor,
-        queries: int,
-        most: int,
+        self, cache: DeviceCache, tables: Tensor, tiles: Tensor, places: Tensor, most: int
     ) -> None:
         self._cache, self._tables, self._tiles, self._places = cache, tables, tiles, places
-        self._queries, self._most = queries, most
+        self._most = most
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        store(k, v, *self._of(layer), self._places)
+        store(k, v, *self._cache.of(layer), self._places)
         return self._attended(layer, q)
 
     def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
         """See AttendsProducts."""
-        return self._attended(layer, rotate_store(heads, rotation, *self._of(layer), self._places))
-
-    def _of(self, layer: int) -> tuple[Tensor, Tensor]:
-        return self._cache.keys[layer], self._cache.values[layer]
+        known = *self._cache.of(layer), self._places
+        return self._attended(layer, rotate_store(heads, rotation, *known))
 
     def _attended(self, layer: int, q: Tensor) -> Tensor:
-        return attend(
-            *(q, *self._of(layer), self._tables, self._tiles),
-            queries=self._queries,
-            most=self._most,
-            reach=self._cache.reach,
-        )
+        told = (*self._cache.of(layer), self._tables, self._tiles)
+        return attend(q, *told, most=self._most, reach=self._cache.reach)

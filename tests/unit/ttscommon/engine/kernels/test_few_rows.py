@@ -26,8 +26,10 @@ def of(r: Random, g: Generator, dtype: torch.dtype) -> dict[str, Tensor | bool |
         return torch.randn(shape, generator=g).to(dtype)
 
     wide = outputs * (1 + gated)
+    ids = torch.randint(30, (rows,), generator=g) if r.random() < 0.3 else None
     return {
-        "x": draw(rows, inputs),
+        "x": draw(rows, inputs) if ids is None else draw(30, inputs),
+        "ids": ids,
         "weight": draw(wide, inputs) / inputs**0.5,
         "bias": r.choice((None, draw(wide))),
         "norm": r.choice((None, draw(inputs).abs())),

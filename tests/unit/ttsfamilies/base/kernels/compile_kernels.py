@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
@@ -26,7 +27,7 @@ from ttscommon.engine.kernels import (
     lora_triton,
 )
 from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
-from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton
+from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton, steps_triton
 from ttsfamilies.base.sampling import draw_triton
 
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
@@ -49,11 +50,19 @@ _SAMPLE: Final = {
 }
 _ATTEND: Final = {
     **dict.fromkeys(("q", "keys", "values", "out"), "*bf16"),
-    **dict.fromkeys(("mixed_out", "stats_out"), "*fp32"),
     "tables": "*i32",
     "tiles": "*i32",
     "scale": "fp32",
     "table_stride": "i32",
+}
+_STEP: Final = {
+    **dict.fromkeys(("q", "k", "v", "keys", "values", "out", "q_weight", "k_weight"), "*bf16"),
+    **dict.fromkeys(("mixed_out", "stats_out", "cosines", "sines"), "*fp32"),
+    "tables": "*i32",
+    "positions": "*i64",
+    **dict.fromkeys(("scale", "eps"), "fp32"),
+    **dict.fromkeys(("table_stride", "q_row", "k_row", "v_row"), "i32"),
+    **dict.fromkeys(("angle_rows", "angle_stride"), "i32"),
 }
 _COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
 _STORE: Final = {
@@ -130,13 +139,14 @@ _FALL: Final = {**dict.fromkeys(("inner", "down", "out"), "*bf16"), "order": "*i
 _OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS": 64}
 _FEW: Final = {
     **dict.fromkeys(("x", "weight", "bias", "norm", "added", "factors", "out"), "*bf16"),
+    "ids": "*i64",
     "rows": "i32",
     "eps": "fp32",
 }
 
 
 def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[str, Any]:
-    switches = ("HAS_BIAS", "HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "GATED")
+    switches = ("HAS_BIAS", "HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "HAS_IDS", "GATED")
     sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "ROWS": rows, "COLUMNS": columns, "BLOCK": 128}
     return {**sizes, "PRECISION": None, **{name: name in has for name in switches}}
 
@@ -144,6 +154,8 @@ def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
+_AS_IT_IS: Final = dict.fromkeys(_TURNED, False)
+_REACHING: Final = {"HAS_NORM": False, "HAS_ROTATION": True, "REACH": 512}
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
 _CONVOLUTION: Final = {
     "INPUTS": 768,
@@ -160,22 +172,30 @@ _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
 _NONE: Final = dict.fromkeys(_ALL, False)
 
 
-def _attend(rows: int, parts: int, heads: dict[str, int] = _QWEN) -> dict[str, Any]:
-    return {**heads, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
+def _attend(rows: int, heads: Mapping[str, int] = _QWEN) -> dict[str, Any]:
+    return {**heads, "ROWS": rows, "REACH": 0, "PRECISION": None}
+
+
+def _step(
+    parts: int, heads: Mapping[str, int] = _QWEN, told: Mapping[str, Any] = _TURNED
+) -> dict[str, Any]:
+    return {**_attend(16, heads), "PARTS": parts, **told}
 
 
 # The sizes of Qwen3-TTS 1.7B, with every switch on and off; attention with 32 query heads too.
 CASES: Final = (
     ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
     ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
-    ("attend, short", attention_triton.attend_tiles, _ATTEND, _attend(16, 1)),
-    ("attend, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 16)),
-    ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32, 1)),
-    ("attend, 32 heads", attention_triton.attend_tiles, _ATTEND, _attend(16, 1, _FISH)),
-    ("attend, 32 heads, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 32, _FISH)),
-    ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, 1, _FISH)),
+    ("step, short", steps_triton.attend_rows, _STEP, _step(1)),
+    ("step, long", steps_triton.attend_rows, _STEP, _step(16)),
+    ("step, within reach", steps_triton.attend_rows, _STEP, _step(1, told=_REACHING)),
+    ("step, 32 heads", steps_triton.attend_rows, _STEP, _step(1, _FISH)),
+    ("step, 32 heads, long", steps_triton.attend_rows, _STEP, _step(32, _FISH)),
+    ("step, rotated before", steps_triton.attend_rows, _STEP, _step(1, told=_AS_IT_IS)),
+    ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32)),
+    ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, _FISH)),
     (
-        *("combine", attention_triton.combine_parts, _COMBINE),
+        *("combine", steps_triton.combine_parts, _COMBINE),
         {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32},
     ),
     (
@@ -234,6 +254,13 @@ CASES: Final = (
         (
             *(f"{rows} rows, product and residual", few_rows_triton.multiply_rows, _FEW),
             _few(rows, 6144, 2048, 16, "HAS_ADDED", "HAS_FACTORS", "HAS_BIAS"),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
+        (
+            *(f"{rows} rows of a table, product", few_rows_triton.multiply_rows, _FEW),
+            _few(rows, 2048, 1024, 16, "HAS_IDS", "HAS_BIAS"),
         )
         for rows in (16, 32, 64)
     ),

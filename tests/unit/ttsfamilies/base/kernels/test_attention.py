@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
-from ttsfamilies.base.kernels.attention import TILE_QUERIES, attend, decode_tiles, prompt_tiles
+from ttsfamilies.base.kernels import attention
+from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 
 triton = pytest.importorskip("triton")
@@ -61,7 +62,40 @@ def expected(q: Tensor, k: Tensor, v: Tensor, reach: int = 0) -> Tensor:
 TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3}
 
 
-@pytest.mark.parametrize("version", ["torch", "triton"])
+def stepped(
+    cache: Paged,
+    heads: int,
+    version: str,
+    *,
+    most: int,
+    processors: int = 1,
+    reach: int = 0,
+) -> None:
+    """The last position of each row is a step's; see that it attends, and is stored."""
+    lengths, dtype = [len(k) for k, _ in cache.dense], cache.keys.dtype
+    g = torch.Generator().manual_seed(1)
+    q = torch.randn(len(lengths), heads, cache.keys.shape[2], generator=g).to(dtype)
+    k, v = (torch.stack([x[-1] for x in every]) for every in zip(*cache.dense, strict=True))
+    keys, values = cache.keys.clone(), cache.values.clone()
+    for row, length in enumerate(lengths):
+        page = int(cache.tables[row, (length - 1) // BLOCK_POSITIONS])
+        for cached in (keys, values):
+            cached[page * BLOCK_POSITIONS + (length - 1) % BLOCK_POSITIONS] = NAN
+    told = (q, k, v, keys, values, cache.tables, torch.tensor(lengths) - 1)
+    with only(version), pytest.MonkeyPatch.context() as device:  # type: ignore[arg-type]
+        device.setattr(attention, "processors", lambda _: processors)
+        out = attend_step(*told, most=most, reach=reach)
+    for row, (known, worth) in enumerate(cache.dense):
+        wanted = expected(q[row : row + 1], known, worth, reach)[0]
+        assert torch.allclose(out[row].double(), wanted, atol=TOLERANCE[dtype])
+    assert torch.equal(keys.nan_to_num(), cache.keys.nan_to_num())
+    assert torch.equal(values.nan_to_num(), cache.values.nan_to_num())
+
+
+VERSIONS = pytest.mark.parametrize("version", ["torch", "triton"])
+
+
+@VERSIONS
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "dim", "dtype"),
     [
@@ -75,66 +109,26 @@ TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3}
 def test_a_decode_step_sees_its_own_row_and_no_unused_position(
     version: str, heads: int, kv_heads: int, dim: int, dtype: torch.dtype
 ) -> None:
-    lengths = [1, 16, 17, 131]
-    cache = Paged(lengths, kv_heads, dim, dtype, seed=heads)
-    q = torch.randn(len(lengths), heads, dim, generator=torch.Generator().manual_seed(1)).to(dtype)
-    tiles = decode_tiles(torch.tensor(lengths) - 1)
-    with only(version):  # type: ignore[arg-type]
-        out = attend(q, cache.keys, cache.values, cache.tables, tiles, queries=1, most=140)
-    for row, (k, v) in enumerate(cache.dense):
-        assert torch.allclose(
-            out[row].double(), expected(q[row : row + 1], k, v)[0], atol=TOLERANCE[dtype]
-        )
+    stepped(Paged([1, 16, 17, 131], kv_heads, dim, dtype, seed=heads), heads, version, most=140)
 
 
-@pytest.mark.parametrize("parts", [2, 5])
-def test_a_long_past_is_cut_into_parts_and_combined(parts: int) -> None:
-    from ttsfamilies.base.kernels import attention_triton
-
-    lengths = [1, 64, 65, 200]
-    cache = Paged(lengths, 2, 32, torch.float32, seed=parts)
-    q = torch.randn(4, 4, 32, generator=torch.Generator().manual_seed(1))
-    tiles = decode_tiles(torch.tensor(lengths) - 1)
-    tables = torch.nn.functional.pad(cache.tables, (0, 32))
-    shape = {"queries": 1, "page": BLOCK_POSITIONS}
-    out = attention_triton.attend(q, cache.keys, cache.values, tables, tiles, parts=parts, **shape)
-    for row, (k, v) in enumerate(cache.dense):
-        assert torch.allclose(out[row].double(), expected(q[row : row + 1], k, v)[0], atol=3e-6)
+@pytest.mark.parametrize("processors", [16, 40])
+def test_a_long_past_is_cut_into_parts_and_combined(processors: int) -> None:
+    """Into 4 parts and into 7."""
+    cache = Paged([1, 64, 65, 800], 2, 32, torch.float32, seed=processors)
+    stepped(cache, 4, "triton", most=800, processors=processors)
 
 
-def test_rows_of_any_length_beside_a_long_one_each_have_their_own_past_cut() -> None:
-    from ttsfamilies.base.kernels import attention_triton
-
-    lengths = [1, 40, 1500, 300]
-    cache = Paged(lengths, 8, 16, torch.float32, seed=2)
-    q = torch.randn(4, 32, 16, generator=torch.Generator().manual_seed(1))
-    tiles = decode_tiles(torch.tensor(lengths) - 1)
-    told = (q, cache.keys, cache.values, cache.tables, tiles)
-    out = attention_triton.attend(*told, queries=1, page=BLOCK_POSITIONS, parts=8)
-    with only("torch"):
-        plain = attend(*told, queries=1, most=1504)
-    for row, (k, v) in enumerate(cache.dense):
-        wanted = expected(q[row : row + 1], k, v)[0]
-        for found in (out, plain):
-            assert torch.allclose(found[row].double(), wanted, atol=3e-6)
+@VERSIONS
+def test_rows_of_any_length_beside_a_long_one_each_have_their_own_past_cut(version: str) -> None:
+    cache = Paged([1, 40, 1500, 300], 8, 16, torch.float32, seed=2)
+    stepped(cache, 32, version, most=1504, processors=132)
 
 
-def test_a_token_attends_within_its_reach_however_its_past_is_cut() -> None:
-    from ttsfamilies.base.kernels import attention_triton
-
-    lengths = [1, 64, 130, 200]
-    cache = Paged(lengths, 2, 32, torch.float32, seed=3)
-    q = torch.randn(4, 4, 32, generator=torch.Generator().manual_seed(1))
-    tiles = decode_tiles(torch.tensor(lengths) - 1)
-    told = (q, cache.keys, cache.values, cache.tables, tiles)
-    page = BLOCK_POSITIONS
-    found = attention_triton.attend(*told, queries=1, page=page, parts=3, reach=61)
-    with only("torch"):
-        plain = attend(*told, queries=1, most=208, reach=61)
-    for row, (k, v) in enumerate(cache.dense):
-        wanted = expected(q[row : row + 1], k, v, 61)[0]
-        for out in (found, plain):
-            assert torch.allclose(out[row].double(), wanted, atol=3e-6)
+@VERSIONS
+def test_a_token_attends_within_its_reach_however_its_past_is_cut(version: str) -> None:
+    cache = Paged([1, 64, 130, 200], 2, 32, torch.float32, seed=3)
+    stepped(cache, 4, version, most=300, processors=12, reach=61)
 
 
 @pytest.mark.parametrize("version", ["torch", "triton"])
@@ -151,7 +145,7 @@ def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
     starts = [length - count for length, count in zip(lengths, counts, strict=True)]
     flat = [*prompt_tiles(starts, counts), 0, 0, 0, 0]
     tiles = torch.tensor(flat, dtype=torch.int32).view(-1, 4)
-    shape = {"queries": TILE_QUERIES, "most": 96, "reach": reach}
+    shape = {"most": 96, "reach": reach}
     with only(version):  # type: ignore[arg-type]
         out = attend(q, cache.keys, cache.values, cache.tables, tiles, **shape)
     parts = torch.split(out, [*counts, padding])
@@ -163,7 +157,7 @@ def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
 
 
 def test_the_launch_follows_the_bound_that_the_host_knows() -> None:
-    from ttsfamilies.base.kernels.attention_triton import parts_for
+    from ttsfamilies.base.kernels.steps_triton import parts_for
 
     assert parts_for(tiles=1, kv_heads=8, most=100, processors=132) == 1
     assert parts_for(tiles=1, kv_heads=8, most=4096, processors=132) == 32

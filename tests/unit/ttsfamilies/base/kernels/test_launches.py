@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import msgspec
 import pytest
 import torch
 
 from antiphon_bench.gpu.predicted import STEP_LAUNCHES
-from tests.launches import META, Launches, WithoutValues, counted
+from tests.launches import META, Launches, WithoutValues, counted, size_of
 from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import fields, zeros
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttsfamilies.base.runners.computation import Rows
@@ -20,7 +23,27 @@ from ttsfamilies.qwen3_tts.synthetic.sizes import PUBLISHED_TEXT_VOCABULARY, mod
 
 pytest.importorskip("triton")
 
-MOST = 800
+MOST: Final = 690
+MOST_BYTES: Final = {1: 5.4e9, 64: 8.8e9}
+_POSITION: Final = 300
+
+
+def few(told: Mapping[str, Any]) -> int:
+    """Of a table the rows that are meant, of what there is none of nothing."""
+    names = ["out", *(["x"] if not told["HAS_IDS"] else ["ids"])]
+    names += [n for n in ("bias", "norm", "added", "factors") if told[f"HAS_{n.upper()}"]]
+    taken = told["rows"] * told["INPUTS"] * told["x"].element_size() if told["HAS_IDS"] else 0
+    return size_of(told["weight"]) + sum(size_of(told[name]) for name in names) + taken
+
+
+def attended(told: Mapping[str, Any]) -> int:
+    """Keys and values of _POSITION positions of each row, whatever the cache holds."""
+    new = sum(size_of(told[name]) for name in ("q", "k", "v", "out", "mixed_out", "stats_out"))
+    cached = 2 * len(told["q"]) * _POSITION * told["KV_HEADS"] * told["DIM"]
+    return new + cached * told["keys"].element_size()
+
+
+KERNELS: Final = {"multiply_rows": few, "attend_rows": attended}
 
 
 def published() -> Qwen3Tts:
@@ -36,12 +59,12 @@ def published() -> Qwen3Tts:
 
 
 def step(rows: int) -> Launches:
-    """A step of so many streams at position 300, as a graph records it."""
+    """A step of so many streams, as a graph records it."""
     family = published()
     cache = DeviceCache(family.spec.caches["backbone"], 8, torch.bfloat16, META)
     slots, positions, tables = zeros(rows), zeros(rows), zeros(rows, 32, dtype=torch.int32)
     state = fields(family.spec.state, rows + 1)
-    with counted() as launches:
+    with counted(KERNELS) as launches:
         attend = {"backbone": cache.decode(tables, positions, 512)}
         out = family.decode(Rows(slots, positions, rows), state, attend)
     assert out.frames["codes"].shape == (rows, 1, 16)
@@ -52,6 +75,7 @@ def step(rows: int) -> Launches:
 def test_a_step_launches_no_more_kernels_than_this(rows: int) -> None:
     launches = step(rows)
     assert launches.count <= MOST, launches.names.most_common(20)
+    assert launches.total_bytes <= MOST_BYTES[rows], launches.bytes.most_common(20)
     assert launches.names["attend_frames"] == 15 * 5
     assert launches.names["clone"] <= 5, "nothing is copied to be contiguous"
 

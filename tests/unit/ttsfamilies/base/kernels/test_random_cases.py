@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from tests.random_cases import cases, drawn
 from tests.unit.ttsfamilies.base.kernels.test_attention import Paged
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, rotate, swiglu
 from ttscommon.engine.kernels.choice import only
-from ttsfamilies.base.kernels.attention import attend, decode_tiles, prompt_tiles
+from ttsfamilies.base.kernels import attention
+from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.kernels.frame import attend_frame
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.sampling.draw import sample
@@ -98,20 +100,41 @@ def test_both_zeros_are_one_at_the_edge_of_the_nucleus() -> None:
 
 
 @drawn(12)
-def test_attention_of_steps_and_prompts(count: int) -> None:
+def test_attention_of_steps(count: int) -> None:
+    """Past cut as the device's processors ask for, norm and rotation with it or done before."""
+    for r, g in cases(count):
+        kv_heads, dim = r.choice((1, 2, 3)), r.choice((16, 24, 64))
+        heads, lengths = kv_heads * r.choice((1, 2, 4)), [r.randint(1, 300) for _ in range(3)]
+        cache = Paged(lengths, kv_heads, dim, torch.float32, r.randrange(1 << 31))
+        product = torch.randn(3, heads + 2 * kv_heads, dim, generator=g)
+        angles = torch.randn(r.choice((1, 3)), dim // 2, generator=g)
+        weights = torch.rand(2, dim, generator=g) if r.random() < 0.5 else (None, None)
+        turned = HeadRotation((heads, kv_heads, kv_heads), angles.cos(), angles.sin(), *weights)
+        rotation = turned if r.random() < 0.7 else None
+        processors, reach = r.choice((1, 8, 132)), r.choice((0, 0, 5, 40))
+        found = list[Tensor]()
+        for version in ("torch", "triton"):
+            keys, values = cache.keys.clone(), cache.values.clone()
+            told = *turned.parts(product), keys, values, cache.tables, torch.tensor(lengths) - 1
+            with only(version), patch.object(attention, "processors", lambda _, n=processors: n):
+                out = attend_step(*told, most=304, reach=reach, rotation=rotation)
+            found.append(torch.cat([x.flatten() for x in (out, keys, values)]))
+        plain, fused = found
+        assert torch.allclose(fused, plain, atol=5e-6, equal_nan=True), (heads, dim, lengths)
+
+
+@drawn(12)
+def test_attention_of_prompts(count: int) -> None:
     for r, g in cases(count):
         kv_heads, dim = r.choice((1, 2, 3)), r.choice((16, 24, 64))
         heads, lengths = kv_heads * r.choice((1, 2, 4)), [r.randint(1, 90) for _ in range(3)]
-        prompt, reach = r.random() < 0.5, r.choice((0, 0, 5, 40))
-        counts = [r.randint(1, length) if prompt else 1 for length in lengths]
+        counts, reach = [r.randint(1, length) for length in lengths], r.choice((0, 0, 5, 40))
         cache = Paged(lengths, kv_heads, dim, torch.float32, r.randrange(1 << 31))
         q = torch.randn(sum(counts), heads, dim, generator=g)
         starts = [length - count for length, count in zip(lengths, counts, strict=True)]
-        tiles = decode_tiles(torch.tensor(starts))
-        if prompt:
-            tiles = torch.tensor(prompt_tiles(starts, counts)).view(-1, 4).int()
+        tiles = torch.tensor(prompt_tiles(starts, counts)).view(-1, 4).int()
         told = (q, cache.keys, cache.values, cache.tables, tiles)
-        how = partial(attend, *told, queries=16 if prompt else 1, most=96, reach=reach)
+        how = partial(attend, *told, most=96, reach=reach)
         with only("torch"):
             plain = how()
         with only("triton"):
