@@ -64,7 +64,7 @@ def near(logits: Tensor, told: Settings, row: int, ids: tuple[int, int], noise: 
     return bool(((held - (1 - float(told.top_p[row]))).abs() < _NEAR).any())
 
 
-@drawn(50)
+@drawn(100)
 def test_draws(count: int) -> None:
     """Round logits, zeros of both signs among them, tie at every edge."""
     for r, g in cases(count):
@@ -99,7 +99,7 @@ def test_both_zeros_are_one_at_the_edge_of_the_nucleus() -> None:
     assert set((twin % 2).tolist()) == {0, 1}
 
 
-@drawn(12)
+@drawn(20)
 def test_attention_of_steps(count: int) -> None:
     """Past cut as the device's processors ask for, norm and rotation with it or done before."""
     for r, g in cases(count):
@@ -123,7 +123,7 @@ def test_attention_of_steps(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6, equal_nan=True), (heads, dim, lengths)
 
 
-@drawn(12)
+@drawn(20)
 def test_attention_of_prompts(count: int) -> None:
     for r, g in cases(count):
         kv_heads, dim = r.choice((1, 2, 3)), r.choice((16, 24, 64))
@@ -142,7 +142,7 @@ def test_attention_of_prompts(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6), (heads, kv_heads, dim, lengths, how)
 
 
-@drawn(10)
+@drawn(20)
 def test_attention_within_a_frame(count: int) -> None:
     for r, g in cases(count):
         rows, new, filled = r.randint(1, 4), r.choice((1, 1, 2)), r.randint(0, 6)
@@ -166,7 +166,7 @@ def test_attention_within_a_frame(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6), (rows, new, filled, heads, kv_heads, dim)
 
 
-@drawn(40)
+@drawn(60)
 def test_parts_of_a_block(count: int) -> None:
     for r, g in cases(count):
         rows, size, heads = r.randint(1, 5), r.choice((6, 48, 100)), r.randint(1, 4)
