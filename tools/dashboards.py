@@ -192,7 +192,10 @@ LISTENERS: Final = Dashboard(
         Panel(
             "Least playback that a listener has left",
             "s",
-            {"{{model}}": f"min by (model) (tts_least_slack_seconds{{{_MODEL}}})"},
+            {
+                "{{model}}": f"min by (model) (tts_least_slack_seconds{{{_MODEL}}})",
+                "{{model}} headroom": f"max by (model) (tts_headroom_seconds{{{_MODEL}}})",
+            },
             12,
             help="Under 0.4 s the limit falls; under 0.15 s a stream without a sound is given up.",
         ),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import NAME
 from antiphon_bench.plan.workers import Worker
+from ttscommon.sound.headroom import Headroom
 from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.messages import SpeechRequest
 
@@ -24,6 +25,7 @@ class Host(Protocol):
 
     alive: bool
     edge: Station
+    headroom: Headroom
 
     def spoke(self, call: Call) -> None: ...
     def end(self, call: Call) -> None: ...
@@ -70,6 +72,10 @@ class Call:
     @property
     def key(self) -> str:
         return self.request.request_id
+
+    def lengthen(self, headroom: Headroom) -> None:
+        """Its first chunk is to have more."""
+        self.request = replace(self.request, headroom_s=headroom.seconds)
 
     def lower(self, priority: int) -> None:
         """It comes behind others."""

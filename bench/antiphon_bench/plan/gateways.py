@@ -14,6 +14,7 @@ from antiphon_bench.plan.models import NAME
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
 from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.cluster.admission.shares import Standing
+from ttscommon.sound.headroom import Headroom
 from ttscommon.wire.errors import Overloaded
 
 _LIMITS: Final = AdmissionLimits()
@@ -59,6 +60,7 @@ class Gateway:
         self._setup = setup
         self._world = world
         self._judge = Judge(dict(setup.weights), setup.ttfp_target_s, _LIMITS.loop)
+        self.headroom = Headroom()
         self._ends = Ends()
         self._running: dict[int, Call] = {}
         self._waiting: deque[Call] = deque()
@@ -95,6 +97,7 @@ class Gateway:
                 self._waiting.remove(call)
                 if not call.over:
                     self.hold(call)
+                    call.lengthen(self.headroom)
                     self._world.begin(call, self)
 
     def _refuse(self, call: Call) -> None:

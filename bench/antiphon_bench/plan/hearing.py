@@ -9,6 +9,7 @@ from antiphon_bench.plan.calls import Call, Host
 from antiphon_bench.plan.ground import Ground
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import SAMPLES
+from ttscommon.sound.headroom import FIRST_CHUNKS
 
 
 class ClientSide:
@@ -64,6 +65,8 @@ class ClientSide:
         if self._costs is not None:
             work_s = self._costs.sound_s * self._ground.seconds(samples / SAMPLES)
             self._station.serve(work_s, _nothing)
+        if account.chunks == FIRST_CHUNKS and call.gateway and account.min_slack_s is not None:
+            call.gateway.headroom.add(call.request.headroom_s, account.min_slack_s)
         if first:
             self._ground.bus.publish(0, 0.0, 0.0, lambda: self._tell_playback(call))
 

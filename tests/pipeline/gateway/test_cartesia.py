@@ -137,31 +137,6 @@ async def fail(performance: Any) -> None:
     await performance.end("error", "internal", "out of notes")
 
 
-@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
-async def test_a_context_that_was_refused_is_spoken_later_on_the_same_socket(
-    stand: Any, talk: Any
-) -> None:
-    go = asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        await go.wait()
-        await performance.end()
-
-    stand.stage.script = script
-    async with connect(url(stand)) as socket:
-        await say(socket, "one", TEXT)
-        await until(socket, "chunk")
-        await say(socket, "two", TEXT)
-        (refused,) = await until(socket, "error")
-        assert (refused["context_id"], refused["status_code"]) == ("two", 429)
-        go.set()
-        await until(socket, "done")
-        stand.stage.script = talk.recite
-        await say(socket, "two", TEXT)
-        assert len(pcm(await until(socket, "done"))) == len(talk.sound(TEXT))
-
-
 async def test_voices_come_as_a_page(stand: Any) -> None:
     page = (await stand.http.get("/voices")).json()
     assert [voice["id"] for voice in page["data"]] == ["slt", "awb", "vesper", "vesper-low"]

@@ -372,6 +372,9 @@ class GatewayMetrics(Metrics):
             "Least playback that a listener has left, likewise; NaN where there is none.",
             ("model",),
         )
+        self.headroom = self._gauge(
+            "tts_headroom_seconds", "What first chunks have more, so that none is late.", ("model",)
+        )
         self.capacity = self._gauge(
             "tts_capacity_streams",
             "Streams that a stage's workers keep up with: slots, or less where steps are slow.",

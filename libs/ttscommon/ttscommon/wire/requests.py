@@ -90,6 +90,8 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     runaway_guard: see ttsfamilies.base.talker.served; a talker that has none does without.
     rows: its text is rows of numbers, all of them in its text log; see ttscommon.wire.rows.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
+    headroom_s: how much more sound its first chunk is to have than it would, so that those behind
+    it come in time; see ttscommon.sound.headroom.
     """
 
     request_id: Identifier
@@ -121,6 +123,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     adapter: AdapterRef | None = None
     runaway_guard: bool = True
     rows: bool = False
+    headroom_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     v: int = VERSION
 
     @property

@@ -69,7 +69,6 @@ class Admission:
         self.offline = OfflineStreams(
             self.catalogue, self.peers, self.settings.job_spare_slots, self.control.is_short
         )
-        self.control.gives_up = self.settings.admission == "on"
         self.control.stop_jobs = self.offline.stop
         self._looked = False
 

@@ -15,9 +15,8 @@ from ttscommon.process.metrics import GatewayMetrics
 
 
 class AdmissionControl:
-    """One gateway's. `running`: its streams; those whose text pauses count for nothing. gives_up:
-    whether silent ones may be given up. stop_jobs: has the streams of a model give way that no
-    listener hears as they are made; whether any did.
+    """One gateway's. `running`: its streams; those whose text pauses count for nothing. stop_jobs:
+    has the streams of a model give way that no listener hears as they are made; whether any did.
     """
 
     def __init__(
@@ -30,7 +29,6 @@ class AdmissionControl:
         metrics: GatewayMetrics,
     ) -> None:
         self.running: dict[int, Grant] = {}
-        self.gives_up = True
         self.stop_jobs: Callable[[str], bool] = lambda model: False
         self._judge = judge
         self._capacity = capacity
@@ -58,7 +56,7 @@ class AdmissionControl:
                 continue  # without workers there is nothing to learn
             loop.look(streams, now)
             self._show(model, streams, loop.limit)
-            if self.gives_up and loop.gives_up(streams, now) and not self.stop_jobs(model):
+            if loop.gives_up(streams, now) and not self.stop_jobs(model):
                 self._give_up(model)
 
     def is_short(self, model: str) -> bool:

@@ -11,6 +11,7 @@ from gateway.requests.breakdown import breakdown
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from ttscommon.process import tracing
+from ttscommon.sound.headroom import FIRST_CHUNKS
 from ttscommon.sound.playback import Arrival, PlaybackAccount
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, Playback
@@ -35,6 +36,8 @@ class ListenerDelivery:
         self._source = source
         self._characters = 0  # counted as use
         self._lead_s = 0.0  # of silence in front, which the client is not sent
+        self._headroom = services.headrooms[source.spec.model.name]
+        self._given_s = 0.0  # more than its first chunk would have had
         self._listener = services.metrics.listener(source.spec.model.name, source.spec.tenant)
 
     @property
@@ -66,6 +69,11 @@ class ListenerDelivery:
         """There is something to say from now on."""
         self.accepted_s = time.monotonic()
 
+    def headroom_s(self) -> float:
+        """What its first chunk is to have more."""
+        self._given_s = 0.0 if self._source.spec.offline else self._headroom.seconds
+        return self._given_s
+
     def came(self, chunk: AudioChunk) -> None:
         """A chunk came from the stages; the first says what it waited for."""
         self._lead_s = chunk.checkpoint.lead / chunk.sample_rate
@@ -83,6 +91,8 @@ class ListenerDelivery:
         self._count(samples, arrival, before_s)
         text = self._source.text
         self.busy |= arrival.underrun_s > 0 and (text is None or text.complete)
+        if self.account.chunks == FIRST_CHUNKS:
+            self._learn(self.account)
         overdue = now - self.reported_s >= self._services.tuning.report_every_s
         if arrival.underrun_s > 0 or overdue:
             self.reported_s = now
@@ -110,6 +120,14 @@ class ListenerDelivery:
         if ended_s is not None and self.account is not None and whole:
             rtf = (ended_s - self.accepted_s) / self.account.duration_s
             metrics.rtf.labels(self._source.spec.model.name).observe(rtf)
+
+    def _learn(self, account: PlaybackAccount) -> None:
+        """What its first chunks lacked, unless they waited for its text."""
+        source, slack_s = self._source, account.min_slack_s
+        if source.fresh and source.text is None and not source.rows and slack_s is not None:
+            self._headroom.add(self._given_s, source.spec.stretch * slack_s)
+            metrics, model = self._services.metrics, source.spec.model.name
+            metrics.headroom.labels(model).set(self._headroom.seconds)
 
     def _first_sound(self, ttfp_s: float, grant: Grant, span: Span) -> None:
         self.ttfp_s = ttfp_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from gateway.requests.usage import Usage
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.sound.headroom import Headroom
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class RequestServices:
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
     session_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(16 << 20, 7200.0))
     """A quarter of what the bucket holds, for as long as it holds it."""
+    headrooms: defaultdict[str, Headroom] = field(default_factory=lambda: defaultdict(Headroom))
+    """By model."""
     recording_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(128 << 20, 3600.0))
     """Of recordings that came with requests: an eighth of what a store of the usual size holds."""
 

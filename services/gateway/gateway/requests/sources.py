@@ -103,8 +103,8 @@ class SpeechSource(Protocol):
     async def require(self) -> None:
         """Raises NotFound if there is nothing to attach to, StoreUnavailable."""
 
-    async def begin(self, grant: Grant) -> None:
-        """Have it spoken; raises Overloaded, BusUnavailable."""
+    async def begin(self, grant: Grant, headroom_s: float) -> None:
+        """Have it spoken; raises Overloaded, BusUnavailable. headroom_s: see SpeechRequest."""
 
     def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:
         """What has to go on beside the request, if anything has."""
@@ -166,15 +166,15 @@ class Submit:
         """A new request needs a broker that stores it; raises StoreUnavailable."""
         self._bus.link.store.require()
 
-    async def begin(self, grant: Grant) -> None:
+    async def begin(self, grant: Grant, headroom_s: float) -> None:
         if (text := self.text) is not None:
             grant.follow(lambda: None if text.complete else text.touched_s)
-        await self._bus.submit(TALKER, self._job(grant.priority))
+        await self._bus.submit(TALKER, self._job(grant.priority, headroom_s))
 
     def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:
         return None if self.text is None else self._write_text(self.text, grant)
 
-    def _job(self, priority: int) -> SpeechRequest:
+    def _job(self, priority: int, headroom_s: float) -> SpeechRequest:
         spec = self.spec
         return SpeechRequest(
             request_id=self.request_id,
@@ -202,6 +202,7 @@ class Submit:
             adapter=spec.adapter,
             runaway_guard=spec.wishes.runaway_guard is not False,
             rows=self.rows,
+            headroom_s=headroom_s,
         )
 
     def _whole_text(self) -> bool | None:
@@ -295,7 +296,7 @@ class Attach:
         if first is None or first.record.start > frame:
             raise _too_late()
 
-    async def begin(self, grant: Grant) -> None:
+    async def begin(self, grant: Grant, headroom_s: float) -> None:
         """It was submitted long ago."""
 
     def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:

@@ -196,7 +196,7 @@ class Speech:
                 await listeners.announce(self)
             self.outcome = "error"
             with trace.use_span(self._span):
-                await source.begin(self._grant)
+                await source.begin(self._grant, self.delivery.headroom_s())
             self.delivery.begin()
             self.outcome = "cancelled"
             if (duty := source.duty(self._grant)) is not None:

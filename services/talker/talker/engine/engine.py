@@ -327,10 +327,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _send_due(self) -> None:
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
-        slower = self._contention.factor
         heard = sum(not stream.offline for stream in self._slots)
-        busy = slower * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
-        due = self._each(lambda stream: stream.due(self._sizes, now, busy, slower))
+        busy = self._contention.factor * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
+        due = self._each(lambda stream: stream.due(self._sizes, now, busy))
         if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)
         for stream, over in self._each(lambda stream: stream.over):

@@ -250,7 +250,7 @@ class Stream:
         self.final = self.final or final
         self.model.feed(units, final=final)
 
-    def due(self, sizes: ChunkSizes, now: float, busy: float, slower: float = 1.0) -> int:
+    def due(self, sizes: ChunkSizes, now: float, busy: float) -> int:
         """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
         whole = self.model.pending
         if not whole or self.sends_left < 1:
@@ -259,7 +259,7 @@ class Stream:
         if self.sent_chunks:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
         else:
-            size = sizes.first(busy, slower)
+            size = sizes.first(busy, self.request.headroom_s * self.frame_rate_hz)
             self.lacking = max(0, size - pending)
         if pending >= size:
             return min(pending, sizes.most(busy))

@@ -40,7 +40,7 @@ async def test_how_a_text_is_told_depends_on_how_it_comes_and_never_on_when(
                 given.finish()
         source = Submit(cast(Bus, None), spec, given, "request-1")
         await source.prepare(0.0)
-        told.add(source._job(5).whole_text)
+        told.add(source._job(5, 0.0).whole_text)
     assert told == ({False} if asked is None and live else {asked})
 
 

@@ -487,18 +487,14 @@ class Hogged:
         return self.ran_s, self.waited_s
 
 
-def test_a_first_chunk_is_stretched_in_the_step_in_which_others_take_the_processor() -> None:
-    hogged = Hogged()
-    contention = Contention(lambda: hogged.now, hogged.read)
-    desk = Desk(contention=contention, sizes=ChunkSizes(2, 25))
+def test_a_first_chunk_has_the_headroom_that_its_request_asks_for() -> None:
+    desk = Desk(sizes=ChunkSizes(2, 25))
     frames = []
-    for name, share in (("quiet", 1.0), ("beside others", 0.25)):
-        hogged.now += 10.0
-        hogged.share = share
-        desk.open(name)
+    for headroom_s in (0.0, 3 / desk.engine.spec.frame_rate_hz):
+        name = f"headroom {headroom_s}"
+        desk.open(name, headroom_s=headroom_s)
         desk.run(name)
         first = desk.events[name][0]
         assert isinstance(first, ChunkReady)
         frames.append(len(first.arrays["codes"]))
-    assert frames == [2, 8]
-    assert contention.factor == pytest.approx(4.0, rel=0.1)
+    assert frames == [2, 5]

@@ -2,8 +2,8 @@
 
 The second chunk is the only one that is ever late: it has the sound of the first to be made in,
 and nothing else. So a busy engine sends a longer first one, and a second that is as short as can
-be; the frames that this costs the first sound are the ones that keep it from running dry. Beside
-other programs everything behind the first chunk takes as many times as long, and so does that.
+be; the frames that this costs the first sound are the ones that keep it from running dry. What its
+gateway has seen streams lack says so too, whatever it was that took the time.
 
 A chunk costs the bus and the next stage the same whatever its length. So listeners who have much in
 hand get longer ones than the regular, where an engine is done with them as soon as with a regular
@@ -14,10 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
-
-# Below, a machine is as it always is: its own services take turns too.
-_CONTENDED: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,7 @@ class ChunkSizes:
     The first chunk has `initial` frames, and `busy_growth` more for an engine that needs all of
     its time for the streams it has. Those behind it have at least `least`. One beyond `regular`
     has at most `ample` times as many, and is made within `ample_s` seconds for every second that a
-    regular one lasts. On a machine that is slowed down by other programs the first has as many
-    times the frames, at most `stretch` times.
+    regular one lasts.
     """
 
     initial: int = 2
@@ -59,7 +54,6 @@ class ChunkSizes:
     busy_growth: float = 2.0
     ample: float = 2.0
     ample_s: float = 0.5
-    stretch: float = 6.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.initial <= self.regular:
@@ -68,16 +62,15 @@ class ChunkSizes:
             raise ValueError("growth >= 1 and 0 < slack_share <= 1")
         if self.least < 1 or self.busy_growth < 0.0:
             raise ValueError("least >= 1 and busy_growth >= 0")
-        if self.ample < 1.0 or self.ample_s <= 0.0 or self.stretch < 1.0:
-            raise ValueError("ample >= 1, ample_s > 0 and stretch >= 1")
+        if self.ample < 1.0 or self.ample_s <= 0.0:
+            raise ValueError("ample >= 1 and ample_s > 0")
 
-    def first(self, busy: float, slower: float = 1.0) -> int:
+    def first(self, busy: float, headroom: float = 0.0) -> int:
         """Frames of the first chunk. `busy`: the share of real time that all streams need.
-        `slower`: how many times as long other programs make the work take.
+        `headroom`: how many more its gateway asks for.
         """
-        stretch = min(slower, self.stretch) if slower >= _CONTENDED else 1.0
-        frames = math.ceil(self.initial * stretch) + int(busy * self.busy_growth)
-        return min(frames, self.regular)
+        more = max(int(busy * self.busy_growth), math.ceil(headroom))
+        return min(self.initial + more, self.regular)
 
     def next(self, last: int, slack_frames: float, busy: float) -> int:
         """Frames of a chunk that follows one of `last`; `busy` as in `first`.

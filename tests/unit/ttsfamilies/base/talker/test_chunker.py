@@ -55,12 +55,12 @@ def test_a_busy_engine_waits_for_a_longer_first_chunk_and_for_that_alone() -> No
     assert SIZES.first(busy=1e6) == SIZES.regular
 
 
-def test_beside_other_programs_the_first_chunk_is_as_many_times_as_long() -> None:
-    assert SIZES.first(0.0, slower=1.9) == SIZES.first(0.0) == 2
-    assert SIZES.first(0.0, slower=2.0) == 4
-    assert SIZES.first(0.6, slower=4.2) == 9 + 1
-    assert SIZES.first(0.0, slower=100.0) == 12
-    assert ChunkSizes(initial=10, regular=25).first(0.0, slower=4.0) == 25
+def test_the_first_chunk_has_what_its_gateway_asks_for_or_what_the_load_does() -> None:
+    assert SIZES.first(0.0, headroom=0.0) == 2
+    assert SIZES.first(0.0, headroom=0.2) == 3
+    assert SIZES.first(1.2, headroom=1.0) == 4
+    assert SIZES.first(0.6, headroom=2.5) == 5
+    assert SIZES.first(0.0, headroom=1e6) == SIZES.regular
 
 
 def test_without_slack_chunks_stay_small() -> None:
