@@ -1,4 +1,4 @@
-"""How much longer first chunks have to be, so that the chunks behind them come in time."""
+"""Headroom of first chunks: how much longer they are, so that those behind them come in time."""
 
 from __future__ import annotations
 
