@@ -38,8 +38,13 @@ class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def refusal_s(self) -> float:
-        """Of one that is refused: no less than what is done before it is judged."""
-        return max(self.request_s / 2, self.refused_s or 0.0)
+        """Of one that is refused."""
+        return self.request_s / 2 if self.refused_s is None else self.refused_s
+
+    @property
+    def asked_s(self) -> float:
+        """Of any, before it is judged: a refusal may cost less than half a request."""
+        return min(self.request_s / 2, self.refusal_s)
 
 
 class Slower(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -110,7 +110,7 @@ class Fleet:
         self._turn += 1
         gateway = living[self._turn % len(living)]
         self._clients.ask()
-        work_s, judged = self._costs.gateway.request_s / 2, partial(self._admit, call, gateway)
+        work_s, judged = self._costs.gateway.asked_s, partial(self._admit, call, gateway)
         self._ground.bus.hop(lambda: gateway.edge.serve(work_s, judged))
 
     def _admit(self, call: Call, gateway: Gateway) -> None:
@@ -127,7 +127,7 @@ class Fleet:
             self._connect(call)
             return
         edge = self._costs.gateway
-        gateway.edge.serve(edge.refusal_s - edge.request_s / 2, lambda: None)
+        gateway.edge.serve(edge.refusal_s - edge.asked_s, lambda: None)
         for pool, worker in ((self.talkers, call.talker), (self.vocoders, call.vocoder)):
             if not pool.withdraw(call) and worker is not None and worker.cancel(call.key):
                 pool.release(worker)
@@ -138,7 +138,12 @@ class Fleet:
         timeout_s = self.setup.gateway.first_audio_timeout_s
         self.kernel.after(timeout_s, partial(self._give_up, call))
         queued = partial(self._ground.queue, self.talkers, call)
-        self.bus.publish(gateway.home, 0.5, 0.0, queued)
+        published = partial(self.bus.publish, gateway.home, 0.5, 0.0, queued)
+        edge = self._costs.gateway
+        if (read_s := edge.request_s / 2 - edge.asked_s) > 0.0:
+            gateway.edge.serve(read_s, published)
+        else:
+            published()
 
     def _living(self) -> Iterator[Call]:
         """The requests that have a place at a gateway that lives."""

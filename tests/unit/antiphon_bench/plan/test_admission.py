@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -15,17 +16,21 @@ from typing import Final
 import numpy as np
 import pytest
 
-from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, Outcome, Wanted
+from antiphon_bench.plan.calls import OUTCOMES, Call, ClosedLoop, Heard, Outcome, Wanted
 from antiphon_bench.plan.costs import Curves, read_curves
 from antiphon_bench.plan.faults import Event, Faults
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import GatewaySetup
+from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.workers import Worker
+from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.wire.requests import OFFLINE
 
 LENGTH_S: Final = 20.0
 KEYS: Final = ("alice", "bob")
 ERROR: Final = OUTCOMES.index("error")
+JOB_S: Final = -1.0  # when portions of books are said to have been asked for
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def curves() -> Curves:
 class Scene:
     """cores: of the one machine; the curves were measured on two. beside: the most that other
     programs take of them, now and then. users: twice what it carries and more. burst: they all
-    begin within half a second.
+    begin within half a second. jobs: portions of books that are spoken beside them at any time.
     """
 
     cores: float
@@ -46,6 +51,7 @@ class Scene:
     burst: bool
     longest: int
     dies: bool
+    jobs: int = 0
 
     @classmethod
     def of(cls, seed: int) -> Scene:
@@ -54,7 +60,8 @@ class Scene:
         cores = 2.0 * 3.0 ** dice.uniform(-1.0, 1.0)
         users = round(15 * cores * dice.uniform(2.0, 3.0))
         beside = cores * dice.choice((0.0, 0.1, 0.2))
-        return cls(cores, beside, users, dice.random() < 0.5, dice.choice((60, 150, 600)), False)
+        burst, longest = dice.random() < 0.5, dice.choice((60, 150, 600))
+        return cls(cores, beside, users, burst, longest, False, jobs=8 * (seed % 2))
 
 
 class Listeners(ClosedLoop):
@@ -76,8 +83,46 @@ class Listeners(ClosedLoop):
     def next(
         self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
     ) -> Wanted | None:
+        if user < 0:  # a job's portion: its desk knows what follows
+            return None
         one = super().next(user, characters, heard_s, outcome, retry_s)
         return one and _keyed(one, user)
+
+
+class Desk:
+    """Speaks portions of books that no listener hears as they are made, so many at once."""
+
+    alive = True
+
+    def __init__(self, fleet: Fleet, portions: int) -> None:
+        self.edge = fleet.gateways[0].edge
+        self._fleet = fleet
+        self.numbers = count(1_000_000)
+        for _ in range(portions):
+            fleet.kernel.at(0.0, self._begin)
+        fleet.kernel.at(0.0, self._look)
+
+    def _look(self) -> None:
+        """Engines that have nothing to do but jobs look again and again whether they may."""
+        for worker in (*self._fleet.talkers, *self._fleet.vocoders):
+            worker.playback("nobody", 0.0)
+        if self._fleet.calls or self._fleet.kernel.now < LENGTH_S:
+            self._fleet.kernel.after(0.01, self._look)
+
+    def _begin(self) -> None:
+        fleet = self._fleet
+        frames = round(10.0 * fleet.setup.curves.costs.speech.frame_rate_hz)
+        account = PlaybackAccount(round(fleet.setup.curves.costs.speech.frame_rate_hz * SAMPLES))
+        call = Call(next(self.numbers), JOB_S, frames, account, priority=OFFLINE, gateway=self)
+        fleet.calls[call.key] = call
+        fleet.talkers.submit(call)
+
+    def spoke(self, call: Call) -> None:
+        call.silent = False
+
+    def end(self, call: Call) -> None:
+        if self._fleet.kernel.now < LENGTH_S:
+            self._begin()
 
 
 def _keyed(wanted: Wanted, user: int) -> Wanted:
@@ -105,14 +150,16 @@ def served(curves: Curves, scene: Scene, seed: int) -> tuple[Heard, Fleet]:
     weights = tuple((name, 1.0) for name in KEYS)
     fleet = Fleet(Setup(curves, shape, GatewaySetup(weights=weights)))
     neighbour(fleet, scene.beside, seed)
+    if scene.jobs:
+        Desk(fleet, scene.jobs)
     if scene.dies:
         Faults(fleet, seed).schedule([Event("talker", LENGTH_S / 2)], LENGTH_S)
     return fleet.run(Listeners(scene, seed), LENGTH_S + 120.0), fleet
 
 
 def dry_s(heard: Heard) -> list[float]:
-    """The longest gap of each that was accepted."""
-    accepted = np.array(heard.outcomes) == 0
+    """The longest gap of each listener that was accepted."""
+    accepted = (np.array(heard.outcomes) == 0) & (np.array(heard.at_s) != JOB_S)
     return [float(one) for one in np.array(heard.longest_s)[accepted]]
 
 
@@ -134,6 +181,21 @@ def test_who_is_let_in_does_not_run_dry_and_the_machine_is_used(curves: Curves, 
     assert max(gaps) < 0.1
     assert used(fleet, scene.cores - scene.beside / 4) > 0.6
     assert not [one for one in heard.outcomes if one == ERROR]
+
+
+def test_jobs_leave_listeners_their_first_sounds_and_lose_none_of_the_machine(
+    curves: Curves,
+) -> None:
+    """Eight portions of books at any time, beside fewer listeners than there is room for."""
+    few = Scene(cores=2.0, beside=0.0, users=12, burst=False, longest=150, dies=False)
+    alone, _ = served(curves, few, 1)
+    beside, fleet = served(curves, replace(few, jobs=8), 1)
+    at_s, ttfp_s = np.array(beside.at_s), np.array(beside.ttfp_s)
+    assert not any(dry_s(beside))
+    p95_s = np.quantile(ttfp_s[at_s != JOB_S], 0.95)
+    assert p95_s < np.quantile(np.array(alone.ttfp_s), 0.95) + 0.05
+    assert np.count_nonzero(at_s == JOB_S) > 8
+    assert used(fleet, 2.0) > 0.6
 
 
 def test_a_talker_that_dies_is_no_longer_counted_on(curves: Curves) -> None:

@@ -103,6 +103,12 @@ def test_without_a_measurement_a_refusal_is_half_a_request() -> None:
     assert Edge(0.004, 0.001, refused_s=0.003).refusal_s == 0.003
 
 
+def test_a_refusal_may_cost_less_than_half_a_request() -> None:
+    cheap = Edge(0.004, 0.001, refused_s=0.001)
+    assert (cheap.refusal_s, cheap.asked_s) == (0.001, 0.001)
+    assert Edge(0.004, 0.001, refused_s=0.003).asked_s == 0.002
+
+
 def test_no_cost_is_negative() -> None:
     found = edges([Work(100, 200.0, {"broker": 0.1}), Work(10, 300.0, {"broker": 0.2})])["broker"]
     assert found.request_s == 0.0
