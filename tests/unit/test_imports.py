@@ -57,7 +57,10 @@ FLOORS: Final = {
         *("base/talker", "base/sampling", "base/kernels", "base/text", "base/runners"),
         *("base/lm", "base/s3", "base/codec"),
     ],
-    "gateway": ["connections", "audio", "keys", "admission", "requests", "books", "protocols"],
+    "gateway": [
+        *("connections", "audio", "keys", "admission", "requests", "books", "protocols"),
+        "description",
+    ],
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -32,6 +33,7 @@ from gateway.settings import GatewaySettings
 from gateway.sockets import AnySession, Sockets
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.process.version import VERSION
 from ttscommon.wire.errors import BusUnavailable
 
 _EXPOSED: Final = (
@@ -118,7 +120,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     )
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
-    app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Antiphon", version=VERSION, docs_url=None, redoc_url=None)
+    app.openapi = partial(_described, app)  # type: ignore[method-assign]
     app.state.context = context
     sockets = Sockets(context)
     folder = settings.jobs_folder
@@ -134,6 +137,15 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     handle_failures(app)
     sockets.route(app)
     return gateway
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """What /openapi.json answers. Nothing else of a gateway needs what it is made of."""
+    from gateway.description import openapi
+
+    if app.openapi_schema is None:
+        app.openapi_schema = openapi(app)
+    return app.openapi_schema
 
 
 def _allow_origins(app: FastAPI, settings: GatewaySettings) -> None:

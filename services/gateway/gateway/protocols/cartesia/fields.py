@@ -60,7 +60,7 @@ class Speak(LenientMessage):
     cancel: bool = False
     max_buffer_delay_ms: Annotated[int, Field(ge=0, le=60_000)] = 3000
 
-    @field_validator("voice", mode="before")
+    @field_validator("voice", mode="before", json_schema_input_type=str | dict[str, Any])
     @classmethod
     def _voice_id(cls, value: Any) -> Any:
         """A voice is a string, or an object with its id; an embedding means the default."""

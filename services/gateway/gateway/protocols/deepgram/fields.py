@@ -48,7 +48,7 @@ class Query(LenientMessage):
         return self.audio(encoding, "none").rate_for(self.sample_rate or _RATES_HZ[chosen])
 
 
-class Body(LenientMessage):
+class SpeakBody(LenientMessage):
     text: str
 
 
@@ -65,10 +65,10 @@ def parse_query(connection: HTTPConnection) -> Query:
         raise errors.from_validation(error) from error
 
 
-def parse_body(data: bytes) -> Body:
+def parse_body(data: bytes) -> SpeakBody:
     """Raises BadRequest."""
     try:
-        return Body.model_validate_json(data)
+        return SpeakBody.model_validate_json(data)
     except ValidationError as error:
         raise errors.from_validation(error) from error
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, field_validator
 
 from gateway import errors
 from gateway.audio import AudioFormat
@@ -38,6 +38,12 @@ FORMATS: Final = MappingProxyType(
 )
 
 
+class VoiceId(BaseModel):
+    """A voice, as OpenAI's newest clients name one."""
+
+    id: Name
+
+
 class SpeechBody(LenientMessage, WishFields):
     """OpenAI's fields, and ours at the end. Unknown fields are ignored.
 
@@ -47,7 +53,7 @@ class SpeechBody(LenientMessage, WishFields):
     input: str = Field(validation_alias=AliasChoices("input", "inputs"))
     model: Name = DEFAULT
     voice: Name = DEFAULT
-    response_format: str = "mp3"
+    response_format: Annotated[str, Field(json_schema_extra={"enum": [*FORMATS]})] = "mp3"
     speed: Speed = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
     stream: bool = True
@@ -56,7 +62,7 @@ class SpeechBody(LenientMessage, WishFields):
     resumable: bool = False
     max_wait_s: MaxWait | None = None
 
-    @field_validator("voice", mode="before")
+    @field_validator("voice", mode="before", json_schema_input_type=Name | VoiceId)
     @classmethod
     def _voice_id(cls, value: Any) -> Any:
         """OpenAI names a voice by a string or by {"id": ...}."""

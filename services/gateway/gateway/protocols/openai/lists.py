@@ -133,7 +133,7 @@ def uploaded_card(voice: StoredVoice) -> dict[str, Any]:
     }
 
 
-@router.get("/health", include_in_schema=False)
+@router.get("/health", response_class=PlainTextResponse)
 async def health() -> PlainTextResponse:
     """Whether this process answers; what it can speak is told by the lists."""
     return PlainTextResponse("OK")
