@@ -10,6 +10,7 @@ from gateway.description import vendor_answers as v
 from gateway.description.operation import (
     CHANGED,
     DAY,
+    EVENTS,
     FILE,
     KEYED,
     LISTED,
@@ -75,7 +76,7 @@ _JOBS: Final = "/v1/audio/jobs"
 SPEECH: Final[Mapping[str, Operation]] = {
     "POST /v1/audio/speech": Operation(
         "create_speech",
-        {200: [*sound(*_FORMATS), Content("text/event-stream", TEXT)]},
+        {200: [*sound(*_FORMATS), EVENTS]},
         codes(CHANGED, SENT_JSON, SPOKEN),
         [json(SpeechBody, _SAID)],
     ),

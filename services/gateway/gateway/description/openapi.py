@@ -167,7 +167,7 @@ def _media(content: Content, schemas: _Schemas) -> dict[str, Any]:
     if content.model is None:
         return {"schema": {"type": "string", "format": "binary"}}
     schema = schemas.of(content.model)
-    # One object a line, which no keyword of this version tells.
+    # An object a line or an event, which no keyword of this version tells.
     found: dict[str, Any] = {"x-itemSchema" if content.lines else "schema": schema}
     return found if content.example is None else found | {"example": content.example}
 

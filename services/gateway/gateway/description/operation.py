@@ -14,7 +14,7 @@ Schema: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Content:
-    """One form of a body. model: a type, or a schema; None for bytes. lines: an object a line."""
+    """One form of a body. model: a type, or a schema; None for bytes. lines: many of it."""
 
     media_type: str
     model: Any = None
@@ -86,6 +86,11 @@ def form(properties: Mapping[str, Schema], *required: str) -> Content:
     return Content(FORM, schema)
 
 
+EVENTS: Final = Content(
+    "text/event-stream",
+    {"type": "object", "properties": {"event": TEXT, "data": TEXT}, "required": ["data"]},
+    lines=True,
+)
 FILE: Final[Schema] = {"type": "string", "format": "binary"}
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from gateway.description import vendor_answers as v
 from gateway.description.operation import (
     CHANGED,
+    EVENTS,
     FILE,
     KEYED,
     LISTED,
@@ -160,7 +161,7 @@ CARTESIA: Final[Mapping[str, Operation]] = {
     ),
     "POST /tts/sse": Operation(
         "cartesia_stream",
-        {200: [Content("text/event-stream", TEXT)]},
+        {200: [EVENTS]},
         _SPEAKING,
         [_CARTESIA_BODY],
         {"max_wait_s": WAIT_S},
