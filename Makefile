@@ -39,7 +39,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
-CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents wyoming-openai node)
+CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents openapi wyoming-openai node)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
@@ -79,8 +79,9 @@ $(CLIENTS)/.installed: tests/clients/requirements.txt
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
 	@touch $@
 
-# LiteLLM and wyoming-openai each want another openai than the rest, the Agents SDK other websockets.
-$(CLIENTS)/litellm/.installed $(CLIENTS)/openai-agents/.installed: \
+# LiteLLM and wyoming-openai each want another openai than the rest, the Agents SDK other websockets;
+# what reads the OpenAPI description wants much that nothing else does.
+$(CLIENTS)/litellm/.installed $(CLIENTS)/openai-agents/.installed $(CLIENTS)/openapi/.installed: \
   $(CLIENTS)/%/.installed: tests/clients/%.txt | $(CLIENTS)/.installed
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
@@ -19,6 +20,8 @@ from gateway.protocols.vendors import shape_of
 from gateway.requests import new_request_id
 from ttscommon.process import tracing
 from ttscommon.wire.errors import AntiphonError, BadRequest
+
+_METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
 
 log_ = structlog.get_logger(__name__)
 
@@ -85,7 +88,22 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     assert isinstance(error, HTTPException)
     kind = NotFound if error.status_code == 404 else BadRequest
     failure = kind(f"{request.method} {request.url.path}: {error.detail}")
-    return response_of(request, failure, error.status_code, dict(error.headers or {}))
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    if error.status_code == 405:
+        headers["allow"] = ", ".join(_allowed(request))
+    return response_of(request, failure, error.status_code, headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Methods of all routes of a path; the router tells those of the first."""
+    routes = request.app.routes
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes
+        )
+    ]
 
 
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:

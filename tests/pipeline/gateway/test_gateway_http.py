@@ -538,3 +538,19 @@ async def test_clients_of_other_servers_are_served_as_they_ask(stand: Any, clien
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "audio/mpeg"
     assert response.content[:3] == b"ID3"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/audio/jobs", "GET, POST"),
+        ("/v1/audio/jobs/one", "GET, DELETE"),
+        ("/v1/audio/jobs/one/audio", "GET, HEAD"),
+        ("/v1/audio/speech", "POST"),
+    ],
+)
+async def test_a_wrong_method_is_told_all_that_the_path_takes(
+    stand: Any, path: str, allowed: str
+) -> None:
+    response = await stand.http.put(path)
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from ttscommon.process.version import VERSION
 from ttscommon.wire.errors import AntiphonError
 
+_BEARER: Final = "bearer"
 _REFERENCE: Final = "#/components/schemas/{model}"
 _REQUEST_ID: Final = "0gBQmZ4Yx0mYJp0nO5xq1A"
 _SUMMARY: Final = (
@@ -48,7 +50,7 @@ class Protocol:
 
 PROTOCOLS: Final = (
     Protocol("OpenAI", "OpenAI's shape, and Antiphon's own routes in it.", openai.OPERATIONS,
-             OpenAiErrorBody, openai_shape, "bearer"),
+             OpenAiErrorBody, openai_shape, _BEARER),
     Protocol("ElevenLabs", "Voices, speech and dialogues for ElevenLabs' clients.",
              vendors.ELEVENLABS, ElevenLabsErrorBody, elevenlabs.error_shape, "xi-api-key"),
     Protocol("Cartesia", "Voices and speech for Cartesia's clients.", vendors.CARTESIA,
@@ -58,11 +60,11 @@ PROTOCOLS: Final = (
 )  # fmt: skip
 
 _SECURITY: Final[Mapping[str, Schema]] = {
-    "bearer": {"type": "http", "scheme": "bearer"},
+    _BEARER: {"type": "http", "scheme": "bearer"},
     "xi-api-key": {"type": "apiKey", "in": "header", "name": "xi-api-key"},
     "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
     "token": {
-        "type": "apiKey", "in": "header", "name": "authorization",
+        "type": "apiKey", "in": "header", "name": "Authorization",
         "description": "`Token` and the key.",
     },
 }  # fmt: skip
@@ -74,7 +76,8 @@ def openapi(app: FastAPI) -> Schema:
     schemas = _Schemas(_contents())
     for method, path, operation in _routes(found["paths"]):
         protocol, known = _described(f"{method.upper()} {path}")
-        operation.update(_fields(protocol, known, operation, schemas))
+        given = [*operation.get("parameters", ()), *_in_path(path, operation)]
+        operation.update(_fields(protocol, known, given, schemas))
     found["tags"] = [{"name": one.name, "description": one.about} for one in PROTOCOLS]
     found["components"] = {
         "schemas": schemas.components,
@@ -127,21 +130,35 @@ def _contents() -> Iterator[Content]:
 
 
 def _fields(
-    protocol: Protocol, known: Operation, given: Mapping[str, Any], schemas: _Schemas
+    protocol: Protocol, known: Operation, given: Sequence[Any], schemas: _Schemas
 ) -> dict[str, Any]:
     """What stands for one operation besides its words."""
-    parameters = [*given.get("parameters", ()), *_parameters(known)]
+    parameters = [*given, *_parameters(known)]
     fields: dict[str, Any] = {
         "operationId": known.id,
         "tags": [protocol.name],
         "responses": _answers(known, schemas) | _failures(protocol, known, schemas),
-        "security": [{protocol.security: []}, *([] if known.keyed else [{}])],
+        "security": [*_keys(protocol), *([] if known.keyed else [{}])],
     }
     if parameters:
         fields["parameters"] = list({(p["in"], p["name"]): p for p in parameters}.values())
     if known.body:
         fields["requestBody"] = {"required": True, "content": _content(known.body, schemas)}
     return fields
+
+
+def _keys(protocol: Protocol) -> Iterator[Schema]:
+    """Its clients' way to send one, and the one that is good everywhere."""
+    for scheme in dict.fromkeys((protocol.security, _BEARER)):
+        yield {scheme: []}
+
+
+def _in_path(path: str, operation: Mapping[str, Any]) -> Iterator[Schema]:
+    """Parameters that the route's function has no use for."""
+    known = {one["name"] for one in operation.get("parameters", ())}
+    for name in re.findall(r"{(\w+)}", path):
+        if name not in known:
+            yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _parameters(known: Operation) -> Iterator[dict[str, Any]]:
