@@ -14,8 +14,10 @@
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=120   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
+# make docs               the site, in build/site/html, with pictures and sound: ARGS=--plain
 # make goldens            run the official packages; our networks are held to their results: FAMILY=
 # make lock               write requirements*.txt anew
+# make release            what a release publishes, in build/release, and whether it speaks: TAG=
 # make clean
 #
 # TORCH_INDEX=<url>       where torch comes from; by default the CPU index (0.2 GB) on a machine
@@ -35,10 +37,13 @@ PYTHON312 ?= python3.12
 TORCH_INDEX ?=
 UV ?= 0.13.8
 ARGS ?=
+TAG ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
+SITE := .venv-docs
+MERMAID ?= 12.3.0
 CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents openapi wyoming-openai node)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
@@ -51,7 +56,7 @@ PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 
-.PHONY: serve test test-all clients fuzz test-deploy check chaos soak test-book fleet bench voice voice-eval voice-page goldens lock clean
+.PHONY: serve test test-all clients fuzz test-deploy check chaos soak test-book fleet bench voice voice-eval voice-page goldens lock docs release clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -136,12 +141,29 @@ voice-page: $(VENV)/.training
 goldens: $(VENV)/.developing
 	$(BIN)/python -m tests.parity.make_goldens $(GOLDENS) $(FAMILY) --pip="$(INDEX)"
 
+docs: $(VENV)/.training $(SITE)/.installed
+	$(BIN)/python -m tools.site build/site/source $(ARGS)
+	mkdir -p build/site/source/javascripts
+	cp $(SITE)/package/dist/mermaid.min.js build/site/source/javascripts
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+
+$(SITE)/.installed: docs/requirements.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	npm pack --silent --pack-destination $(@D) mermaid@$(MERMAID)
+	tar -x -z -C $(@D) -f $(@D)/mermaid-$(MERMAID).tgz package/dist/mermaid.min.js
+	@touch $@
+
+release: $(VENV)/.training
+	$(BIN)/python -m tools.artifacts build/release --tag "$(TAG)"
+	ANTIPHON_TEST_DEPLOY=1 ANTIPHON_WHEELS=build/release/wheels $(BIN)/python -m pytest -n0 tests/deploy/test_wheels.py
+
 lock: $(VENV)/.serving
 	$(PIP) uv==$(UV)
 	$(BIN)/python -m tools.lock
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(SITE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -o -name '*.egg-info' | xargs rm -rf
 
 $(BIN)/python:

@@ -3,8 +3,8 @@
     python -m tools.release 0.3.0
 
 Packages, what they ask of each other, the chart and its images. What CHANGELOG.md has under
-"Unreleased" becomes the version's. The commit and its tag `v0.3.0` are the maintainer's, and so is
-what follows from the tag: no workflow publishes yet.
+"Unreleased" becomes the version's, and must say how to upgrade. The commit and its tag `v0.3.0` are
+the maintainer's; what follows from the tag is .github/workflows/release.yaml.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tools.packages import ROOT, packages
 CHART: Final = "helm/antiphon/Chart.yaml"
 CHANGES: Final = "CHANGELOG.md"
 UNRELEASED: Final = "## Unreleased\n"
+UPGRADING: Final = "### Upgrading"
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:rc\d+)?")
 _OWN_LINE: Final = re.compile(r'^version = "([^"]+)"$', re.M)
 _CHART_LINE: Final = re.compile(r"^(?:version|appVersion): (\S+)$", re.M)
@@ -52,6 +53,8 @@ def close_changes(version: str, day: str, root: Path = ROOT) -> None:
     body, _, older = rest.partition("\n## ")
     if not found or not body.strip():
         raise ValueError(f"{CHANGES} has nothing under {UNRELEASED.strip()!r}")
+    if UPGRADING not in body:
+        raise ValueError(f"{CHANGES} has no {UPGRADING!r} there: nothing to do is said, too")
     path.write_text(f"{head}{UNRELEASED}\n## {version}\n\n{day}\n{body}\n## {older}", "utf-8")
 
 

@@ -31,13 +31,23 @@ def test_a_release_gives_packages_pins_and_chart_one_version(root: Path) -> None
 
 def test_what_is_unreleased_becomes_the_versions(root: Path) -> None:
     (root / "CHANGELOG.md").write_text(
-        "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.2.0\n\n- old\n"
+        "# Changelog\n\n## Unreleased\n\n### Upgrading\n\n- new\n\n## 0.2.0\n\n- old\n"
     )
     release.close_changes("7.8.9", "2030-01-02.", root)
-    assert release.notes("7.8.9", root) == "2030-01-02.\n\n- new"
+    assert release.notes("7.8.9", root) == "2030-01-02.\n\n### Upgrading\n\n- new"
     assert release.notes("0.2.0", root) == "- old"
     with pytest.raises(ValueError, match="nothing under"):
         release.close_changes("8.0.0", "2030-01-03.", root)
+
+
+def test_no_release_is_closed_without_an_upgrade_note(root: Path) -> None:
+    (root / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- new\n\n## 0.2.0\n")
+    with pytest.raises(ValueError, match="Upgrading"):
+        release.close_changes("7.8.9", "2030-01-02.", root)
+
+
+def test_what_is_unreleased_here_says_how_to_upgrade() -> None:
+    assert release.UPGRADING in release.notes("Unreleased")
 
 
 @pytest.mark.parametrize("version", ["", "1", "v1.2.3", "1.2.3-beta", "../x"])
