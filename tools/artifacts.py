@@ -48,8 +48,8 @@ def wheels(folder: Path) -> None:
     """One of each package that is published."""
     sources = [ROOT / one.folder for one in packages().values() if one.name not in UNPUBLISHED]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder]
-    subprocess.run([*command, *options, *sources], check=True, timeout=900)
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([*command, *options, *map(str, sources)], check=True, timeout=900)
 
 
 def chart() -> bytes:

@@ -26,6 +26,8 @@ _QUIET: Final = (
 _SIZES: Final = {"page": "1280,1000", "page-phone": "420,900"}
 _BROWSER_S: Final = 120.0
 _SPEECH_S: Final = 120.0
+# With two cores beside other work.
+_START_S: Final = 400.0
 
 
 class Missing(Exception):
@@ -57,7 +59,7 @@ def _program(names: Sequence[str], package: str) -> str:
 async def _of_a_stack(browser: str, pictures: Path, sounds: Path) -> list[str]:
     """The page's pictures and the voices' sounds; returns the voices."""
     with tempfile.TemporaryDirectory() as folder:
-        config = StackConfig(port=0, store=Path(folder))
+        config = StackConfig(port=0, store=Path(folder), start_timeout_s=_START_S)
         async with LocalStack(config) as stack:
             for name, size in _SIZES.items():
                 await _screenshot(browser, stack.url, size, pictures / f"{name}.png")

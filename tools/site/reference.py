@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import click
 from fastapi import FastAPI
 from typer.main import get_command
 
@@ -50,8 +49,8 @@ def commands() -> str:
     return f"# The command line\n\nMade from the program's help.\n\n{body}\n"
 
 
-def _command(command: click.Command, name: str, depth: int) -> Iterator[str]:
-    with click.Context(command, info_name=name) as context:
+def _command(command: Any, name: str, depth: int) -> Iterator[str]:
+    with command.context_class(command, info_name=name) as context:
         yield f"{'#' * depth} {name}\n"
         yield f"{_plain(command.help)}\n"
         yield from _options(command, context)
@@ -60,15 +59,15 @@ def _command(command: click.Command, name: str, depth: int) -> Iterator[str]:
                 yield from _command(child, f"{name} {child.name}", min(depth + 1, 3))
 
 
-def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+def _options(command: Any, context: Any) -> Iterator[str]:
     rows = []
     for parameter in command.get_params(context):
         names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-        if isinstance(parameter, click.Argument):
-            names = f"`{parameter.human_readable_name}`"
+        if parameter.param_type_name == "argument":
+            names = f"`{parameter.metavar or parameter.name.upper()}`"
         rows.append((names, _cell(getattr(parameter, "help", None))))
     if rows:
-        yield table(("option", ""), rows)
+        yield table(("option", ""), rows) + "\n"
     if command.epilog:
         yield f"\n{_plain(command.epilog)}\n"
 

@@ -1,4 +1,4 @@
-"""What clients may send and what they get, in the forms that tools read: OpenAPI and AsyncAPI."""
+"""Descriptions of what clients may send and get, in forms that tools read."""
 
 from gateway.description.asyncapi import asyncapi
 from gateway.description.openapi import openapi

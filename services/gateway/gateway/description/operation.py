@@ -1,4 +1,4 @@
-"""What the code of a route does not say by itself: its bodies, answers and errors."""
+"""One route, as its code does not say by itself: bodies, answers and errors."""
 
 from __future__ import annotations
 

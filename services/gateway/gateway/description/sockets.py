@@ -1,4 +1,4 @@
-"""What is said on each socket. Binary frames are sound and stand beside the messages."""
+"""Messages of each socket. Binary frames are sound and stand beside them."""
 
 from __future__ import annotations
 
