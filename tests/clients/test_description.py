@@ -16,9 +16,11 @@ from tests.clients.conftest import INSTALLED, KEY
 
 # Of each route, at random, behind what is tried of every field.
 EXAMPLES: Final = "3"
-# Bodies in others' shapes are taken leniently, no schema says which voices there are, and a key in
-# one place is good whatever stands in another.
-UNTRIED: Final = "negative_data_rejection,positive_data_acceptance,ignored_auth"
+# Bodies in others' shapes are taken leniently; no schema says which voices there are; a key in one
+# place is good whatever stands in another; and `/v1/voices/add` is a voice's name to a GET.
+UNTRIED: Final = (
+    "negative_data_rejection,positive_data_acceptance,ignored_auth,allow_header_conformance"
+)
 DRIVER: Final = Path(__file__).with_name("drive") / "described.py"
 # It reads bodies of one kind.
 _CONFIG: Final = "content_type_overrides:\n  audio/mpeg: application/octet-stream\n"
@@ -47,7 +49,7 @@ async def test_every_answer_is_as_it_is_described(stack: LocalStack, tmp_path: P
     said = await run(
         tmp_path, "st", "run", f"{stack.url}/openapi.json", "-H", f"Authorization: Bearer {KEY}",
         "--phases", "examples,coverage,fuzzing", "--exclude-checks", UNTRIED,
-        "--max-examples", EXAMPLES, "--workers", "4", "--continue-on-failure",
+        "--max-examples", EXAMPLES, "--workers", "1", "--continue-on-failure",
     )  # fmt: skip
     print(said[-2000:])
     assert "Tested: 52" in said
