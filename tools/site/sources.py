@@ -31,8 +31,8 @@ def mirror(target: Path, root: Path = ROOT) -> None:
         done.add(name)
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".md"):
-            text = (root / name).read_text("utf-8")
-            (target / name).write_text(page(text, name, root), "utf-8")
+            text = page((root / name).read_text("utf-8"), name, root)
+            (target / name).write_text(text, "utf-8")
             waiting += _linked(text, name, root)
         else:
             shutil.copyfile(root / name, target / name)

@@ -160,7 +160,7 @@ class LexiconLine(Answer):
     alphabet: Literal["ipa", "cmu-arpabet"] | None = None
 
 
-class Lexicon(LexiconCard):
+class LexiconWithEntries(LexiconCard):
     """A lexicon, and what is in it."""
 
     entries: list[LexiconLine]
@@ -211,7 +211,7 @@ class JobError(Answer):
     message: str
 
 
-class Job(Answer):
+class JobCard(Answer):
     """A text that is spoken behind listeners. Times are seconds since 1970."""
 
     id: str
@@ -238,7 +238,7 @@ class JobList(Answer):
     """The caller's jobs, the oldest first."""
 
     object: Literal["list"]
-    data: list[Job]
+    data: list[JobCard]
 
 
 class Used(Answer):

@@ -213,7 +213,7 @@ KEPT: Final[Mapping[str, Operation]] = {
     ),
     "GET /v1/audio/lexicons/{name}": Operation(
         "get_lexicon",
-        {200: [json(a.Lexicon, {**_LEXICON, "entries": [_LEXEME]})]},
+        {200: [json(a.LexiconWithEntries, {**_LEXICON, "entries": [_LEXEME]})]},
         codes(KEYED, STORED, ("unknown_lexicon",)),
     ),
     "DELETE /v1/audio/lexicons/{name}": Operation(
@@ -221,7 +221,7 @@ KEPT: Final[Mapping[str, Operation]] = {
     ),
     f"POST {_JOBS}": Operation(
         "create_job",
-        {202: [json(a.Job, {**_JOB, "status": "queued"})]},
+        {202: [json(a.JobCard, {**_JOB, "status": "queued"})]},
         codes(CHANGED, SENT_JSON, SPOKEN, ("quota_exceeded",)),
         [
             json(JobBody, {"input": "The tide is coming in.", "title": "The sea"}),
@@ -234,7 +234,7 @@ KEPT: Final[Mapping[str, Operation]] = {
         codes(KEYED, STORED),
     ),
     f"GET {_JOBS}/{{job_id}}": Operation(
-        "get_job", {200: [json(a.Job, _JOB)]}, codes(KEYED, STORED, ("not_found",))
+        "get_job", {200: [json(a.JobCard, _JOB)]}, codes(KEYED, STORED, ("not_found",))
     ),
     f"DELETE {_JOBS}/{{job_id}}": Operation("delete_job", _DONE, codes(CHANGED, ("not_found",))),
     f"GET {_JOBS}/{{job_id}}/audio": Operation(

@@ -45,7 +45,7 @@ def codes(*groups: Iterable[str]) -> frozenset[str]:
     return frozenset(code for group in groups for code in group)
 
 
-# Any route, whoever calls.
+# Any route, for any caller.
 ANY: Final = ("bad_request", "foreign_host", "too_many_connections", "internal")
 KEYED: Final = (*ANY, "invalid_api_key")
 STORED: Final = ("bus_unavailable", "store_unavailable")
