@@ -24,6 +24,7 @@ from antiphon_bench.plan.gateways import GatewaySetup
 from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.workers import Worker
+from ttscommon.sound.headroom import Headroom
 from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.requests import OFFLINE
 
@@ -95,7 +96,7 @@ class Desk:
     alive = True
 
     def __init__(self, fleet: Fleet, portions: int) -> None:
-        self.edge = fleet.gateways[0].edge
+        self.edge, self.headroom = fleet.gateways[0].edge, Headroom()
         self._fleet = fleet
         self.numbers = count(1_000_000)
         for _ in range(portions):
