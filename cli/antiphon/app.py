@@ -21,6 +21,7 @@ from antiphon import up as up_command
 from antiphon.devices import GPU_START_S, require_device, unused_gpu
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.examples import examples
+from antiphon.fetching import telling
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.voices import VoiceMissing, default_voice
@@ -199,7 +200,8 @@ def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, st
     found, left_out = [], {}
     for name, one in zip(names, given, strict=True):
         try:
-            found.append(Checkpoint.parse(one))
+            with telling(name, Console(stderr=True)) as told:
+                found.append(Checkpoint.parse(one, told))
         except CheckpointError as error:
             left_out[name] = str(error)
     return tuple(found), left_out

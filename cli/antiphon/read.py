@@ -12,6 +12,7 @@ from rich.console import Console
 from antiphon import client, listen
 from antiphon.devices import GPU_START_S, require_device
 from antiphon.environment import UnknownSetting, settings_in
+from antiphon.fetching import telling
 from antiphon.reading import run as reading
 from antiphon.reading.folder import FolderInUse
 from antiphon.reading.order import Labels, Order
@@ -155,10 +156,15 @@ def _format(output: Path) -> BookFormat:
     return found
 
 
+def _own_checkpoint(serve: str) -> Checkpoint:
+    with telling(serve.partition("=")[0], Console(stderr=True)) as told:
+        return Checkpoint.parse(serve, told)
+
+
 def _own_server(serve: str | None, device: str, engine: OwnEngine) -> StackConfig:
     """Raises CheckpointError, BadParameter."""
     require_device(device)
-    checkpoint = Checkpoint.parse(serve) if serve else None
+    checkpoint = _own_checkpoint(serve) if serve else None
     try:
         environ = settings_in(os.environ)
     except UnknownSetting as error:

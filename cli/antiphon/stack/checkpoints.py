@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from antiphon.stack.voices import installed
-from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 from ttsfamilies.base.digest import digest_of
 from ttsfamilies.known import FAMILIES
+from ttsfamilies.published import Telling, find
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")
@@ -37,24 +38,24 @@ class Checkpoint:
     device: str | None = None
 
     @classmethod
-    def parse(cls, given: str) -> Self:
+    def parse(cls, given: str, told: Telling = Telling()) -> Self:  # noqa: B008
         """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub; or
         `name=VOICE` for a voice that is installed as a package.
 
         What is on the hub is downloaded here, also a codec that is published by itself and was not
-        given. Raises CheckpointError.
+        given, and what is pickled is converted into a cache. Raises CheckpointError.
         """
         name, places = named(given)
         match = _PLACES.fullmatch(places)
         assert match is not None, "the first part takes whatever the others leave"
         where = match["where"]
-        folder = _voice_package(where) or find_checkpoint(where).resolve()
-        sound = codec_folder(folder, match["codec"] or "")
+        folder = _voice_package(where) or _place(find(where, told))
+        sound = codec_folder(folder, match["codec"] or "", told)
         digest = digest_of(FAMILIES.of(folder).codec, sound)
         return cls(name, folder, sound, digest, match["device"])
 
 
-def codec_folder(talker: Path, given: str = "") -> Path:
+def codec_folder(talker: Path, given: str = "", told: Telling = Telling()) -> Path:  # noqa: B008
     """The folder of a talker's codec: the given one, or where its family publishes it.
 
     Raises CheckpointError, also for a codec that the talker does not speak to.
@@ -63,12 +64,17 @@ def codec_folder(talker: Path, given: str = "") -> Path:
     inside = talker / family.codec.inside
     if not given and family.codec.inside:
         return inside
-    codec, folder = FAMILIES.codec_of(find_checkpoint(given or family.codec.published).resolve())
+    codec, folder = FAMILIES.codec_of(_place(find(given or family.codec.published, told)))
     if codec != family.codec:
         raise CheckpointError(
             f"{given} is a {codec.title} codec; {family.title} speaks to {family.codec.title}"
         )
     return folder
+
+
+def _place(found: Path) -> Path:
+    """From anywhere. A voice's file may be a link to what has no such name, so it stays one."""
+    return found.absolute() if found.is_file() else found.resolve()
 
 
 def _voice_package(where: str) -> Path | None:

@@ -15,14 +15,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ttscommon.engine.foreign import foreign
-from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, download, refusal
+from ttscommon.engine.hub import (
+    CONFIG,
+    PICKLES,
+    TENSORS,
+    CheckpointError,
+    HubName,
+    download,
+    refusal,
+)
 from ttscommon.engine.voice import sha256_of
 
 T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
 """Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
-CONFIG: Final = "config.json"
 VAE: Final = f"audiovae{TENSORS}"
 """The codec of VoxCPM2, beside its talker."""
 CODEC_FILE: Final = "mimi_name"

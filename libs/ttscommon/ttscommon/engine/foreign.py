@@ -55,6 +55,11 @@ def foreign(place: Path) -> str:
     return ""
 
 
+def foreign_names(place: Path, names: Sequence[str]) -> str:
+    """The same of names alone, which lie on the hub."""
+    return _vocoder(place, names) or _known_kind(place, names)
+
+
 def pointer(path: Path) -> bool:
     """Whether git-lfs left a pointer in place of the file."""
     with path.open("rb") as file:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ import msgspec
 
 from ttscommon.wire.errors import VoiceError
 
+CONFIG: Final = "config.json"
 TENSORS: Final = ".safetensors"
 PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _NAME: Final = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)((?:/[A-Za-z0-9][\w.-]*)*)")
@@ -61,6 +63,48 @@ class HubName(NamedTuple):
         return f"{place}@{self.revision}" if self.revision else place
 
 
+def listed(hub: HubName) -> dict[str, int]:
+    """Files of a whole repository and their bytes; without a network, what was downloaded of it.
+
+    Raises CheckpointError.
+    """
+    with _failures(hub) as client:
+        try:
+            told = client.HfApi().model_info(hub.name, revision=hub.revision, files_metadata=True)
+        except Exception as error:  # noqa: BLE001 -- whatever the client's transport raises
+            return _cached(client, hub, error)
+    return {one.rfilename: one.size or 0 for one in told.siblings or ()}
+
+
+def _cached(client: Any, hub: HubName, error: Exception) -> dict[str, int]:
+    """What was downloaded before; raises CheckpointError for `error` where there is nothing."""
+    try:
+        found = _snapshot(client, hub, [CONFIG], local_files_only=True)
+    except Exception:  # noqa: BLE001 -- likewise
+        raise _not_downloaded(hub, error) from error
+    paths = [path for path in found.rglob("*") if path.is_file() and path.name != _CHECKED]
+    return {str(path.relative_to(found)): path.stat().st_size for path in paths}
+
+
+def fetch(hub: HubName, files: Sequence[str]) -> Path:
+    """The folder that has these files of a place, downloaded where they are not there yet, and
+    checked. Raises CheckpointError.
+    """
+    folder = f"{hub.folder}/" if hub.folder else ""
+    with _failures(hub) as client:
+        found = _snapshot(client, hub, [escape(f"{folder}{name}") for name in files])
+    check(found)
+    return found / hub.folder
+
+
+def _snapshot(client: Any, hub: HubName, patterns: Sequence[str], **how: Any) -> Path:
+    return Path(
+        client.snapshot_download(
+            hub.name, revision=hub.revision, allow_patterns=list(patterns), **how
+        )
+    )
+
+
 def download(hub: HubName, *, pickles: bool = False) -> Path:
     """The folder of a checkpoint, downloaded where it is not there yet, and checked.
 
@@ -68,14 +112,11 @@ def download(hub: HubName, *, pickles: bool = False) -> Path:
     pickles alone names the command that converts it.
     """
     suffixes = [*_WANTED, *(f"*{suffix}" for suffix in PICKLES)] if pickles else list(_WANTED)
-    with _failures(hub) as huggingface_hub:
-        found = huggingface_hub.snapshot_download(
-            hub.name,
-            revision=hub.revision,
-            allow_patterns=[f"{within}{suffix}" for within in _within(hub) for suffix in suffixes],
-        )
-    check(Path(found))
-    folder = Path(found) / hub.folder
+    patterns = [f"{within}{suffix}" for within in _within(hub) for suffix in suffixes]
+    with _failures(hub) as client:
+        found = _snapshot(client, hub, patterns)
+    check(found)
+    folder = found / hub.folder
     if not folder.is_dir():
         raise CheckpointError(f"{hub} cannot be downloaded: there is no such folder")
     if not pickles and not any(folder.rglob(f"*{TENSORS}")):
@@ -102,9 +143,13 @@ def _failures(hub: HubName) -> Iterator[Any]:
     try:
         yield huggingface_hub
     except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
-        raise CheckpointError(
-            f"{hub} cannot be downloaded: {_first_line(error)}; give the path of a folder instead"
-        ) from error
+        raise _not_downloaded(hub, error) from error
+
+
+def _not_downloaded(hub: HubName, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{hub} cannot be downloaded: {_first_line(error)}; give the path of a folder instead"
+    )
 
 
 def _refuse_pickles(hub: HubName) -> None:

@@ -34,4 +34,9 @@ FAMILY = FamilyFacts(
     code="MIT",
     weights="MIT",
     published=("ResembleAI/chatterbox", "ResembleAI/chatterbox-turbo"),
+    files=(
+        *("t3_*.safetensors", "s3gen.*", "s3gen_meanflow.*", "ve.*", "conds.*"),
+        *("*.json", "*.txt"),
+    ),
+    told_by=("t3_*.safetensors", "s3gen*", "ve.*"),
 )

@@ -56,4 +56,10 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0",
     published=("FunAudioLLM/CosyVoice2-0.5B", "FunAudioLLM/Fun-CosyVoice3-0.5B-2512"),
+    files=(
+        *("*.safetensors", "*.safetensors.index.json", "llm.pt", "flow.pt", "hift.pt"),
+        *("campplus.onnx", "speech_tokenizer_v[23].onnx"),
+        *("CosyVoice-BlankEN/*.json", "CosyVoice-BlankEN/merges.txt"),
+    ),
+    told_by=("llm.pt", "flow.pt", "hift.pt"),
 )

@@ -53,4 +53,5 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0 (gated)",
     published=("sesame/csm-1b",),
+    files=("*.json", "model*.safetensors", "transformers*.safetensors"),
 )

@@ -32,5 +32,6 @@ FAMILY: Final = FamilyFacts(
     code="Apache-2.0, written without the authors'",
     weights=_LICENCE,
     published=("fishaudio/s2-pro",),
+    files=("*.json", "*.txt", "*.safetensors", "codec.pth"),
 )
 """The codec is published as `codec.pth`, which `antiphon convert` writes anew."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Signs
 from ttsfamilies.cosyvoice.facts import HIFT, OLDER
 
+_DECODER: Final = "glm-4-voice-decoder"
 # What names of the flow's tensors begin with.
 FLOW: Final = (
     *("input_embedding.", "spk_embed_affine_layer.", "encoder.", "encoder_proj.", "decoder."),
@@ -34,7 +35,7 @@ FAMILY = FamilyFacts(
         frame_rate_hz=12.5,
         code="Apache-2.0",
         weights="GLM-4's own licence",
-        inside="glm-4-voice-decoder",
+        inside=_DECODER,
         prefixes=(*FLOW, *HIFT),
     ),
     accepts=(
@@ -44,4 +45,9 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="GLM-4's own licence",
     published=("THUDM/glm-4-voice-9b",),
+    files=("*.json", "*.safetensors", "tokenizer.model"),
+    beside=(
+        Beside("glm-4-voice-tokenizer", "THUDM/glm-4-voice-tokenizer", ("*.json", "*.safetensors")),
+        Beside(_DECODER, f"THUDM/{_DECODER}", ("flow.pt", "hift.pt")),
+    ),
 )

@@ -31,6 +31,7 @@ FAMILY: Final = FamilyFacts(
         code="Apache-2.0",
         weights="Boson's community licence",
         published="bosonai/higgs-audio-v2-tokenizer",
+        files=("config.json", "*.safetensors", "model.pth"),
     ),
     accepts=(
         *("instructions", "ref_audio", "ref_text", "turns", "speaker"),

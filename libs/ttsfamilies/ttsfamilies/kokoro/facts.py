@@ -33,4 +33,5 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0",
     published=("hexgrad/Kokoro-82M",),
+    files=("config.json", "*.safetensors", "*.pth", "voices/*.pt"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ttsfamilies.base.facts import FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, FamilyFacts, Signs
 from ttsfamilies.csm import facts as csm
 
 
@@ -21,4 +21,12 @@ FAMILY = FamilyFacts(
     code="MIT",
     weights="CC-BY-4.0; each voice its own",
     published=("kyutai/tts-1.6b-en_fr",),
+    # Of hundreds of voices those that the authors' own programs begin with.
+    beside=(
+        Beside(
+            "voices",
+            "kyutai/tts-voices",
+            ("expresso/ex03-ex01_*_channel1_*.1e68beda@240.safetensors",),
+        ),
+    ),
 )

@@ -34,6 +34,7 @@ FAMILY = FamilyFacts(
         code="MIT",
         weights="MIT",
         published="hubertsiuzdak/snac_24khz",
+        files=("config.json", "*.safetensors", "pytorch_model.bin"),
     ),
     accepts=("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"),
     code="Apache-2.0",

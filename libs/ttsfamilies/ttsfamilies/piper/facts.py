@@ -31,4 +31,6 @@ FAMILY = FamilyFacts(
     accepts=("speed",),
     code="Apache-2.0",
     weights="each voice's own (CC0 to non-commercial)",
+    files=("*.onnx", "*.onnx.json"),
+    told_by=("*.onnx", "*.onnx.json"),
 )

@@ -40,4 +40,9 @@ FAMILY: Final = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0",
     published=("stepfun-ai/Step-Audio-2-mini",),
+    files=(
+        *("*.json", "*.txt", "*.safetensors", "token2wav/*.safetensors*"),
+        *("token2wav/flow.pt", "token2wav/hift.pt", "token2wav/campplus.onnx"),
+        "token2wav/speech_tokenizer_v2_25hz.onnx",
+    ),
 )

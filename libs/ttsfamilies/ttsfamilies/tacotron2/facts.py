@@ -32,4 +32,12 @@ FAMILY = FamilyFacts(
     accepts=("max_new_tokens",),
     code="BSD-3-Clause",
     weights="each checkpoint's own",
+    files=("tacotron2*.pt", "generator*", "g_[0-9]*", "config*.json", "*.safetensors*"),
+    told_by=("tacotron2*.pt", "[g]*", "config*.json"),
+    renamed=(
+        ("tacotron2*.pt", "tacotron2.pt"),
+        ("generator*[!s]", "generator.pt"),
+        ("g_[0-9]*", "generator.pt"),
+        ("config_v[123].json", "config.json"),
+    ),
 )

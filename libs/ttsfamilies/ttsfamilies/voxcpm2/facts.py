@@ -31,4 +31,5 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0",
     published=("openbmb/VoxCPM2",),
+    files=("*.json", "*.txt", "*.safetensors", "audiovae.pth"),
 )

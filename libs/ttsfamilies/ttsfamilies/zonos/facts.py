@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Signs
 
 _SAMPLE_RATE: Final = 44_100
 _FRAME_SAMPLES: Final = 512
+_SPEAKER: Final = "Zyphra/Zonos-v0.1-speaker-embedding"
+_DAC: Final = "descript/dac_44khz"
 
 
 def _talks(signs: Signs) -> bool:
@@ -31,7 +33,7 @@ FAMILY = FamilyFacts(
         frame_rate_hz=_SAMPLE_RATE / _FRAME_SAMPLES,
         code="MIT",
         weights="MIT",
-        published="descript/dac_44khz",
+        published=_DAC,
     ),
     accepts=(
         *("language", "ref_audio", "ref_text", "x_vector_only_mode", "speed"),
@@ -40,4 +42,9 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="Apache-2.0",
     published=("Zyphra/Zonos-v0.1-transformer",),
+    beside=(
+        Beside("speaker", _SPEAKER, ("ResNet293_SimAM_ASP_base.pt",), needed=False),
+        Beside("lda", _SPEAKER, ("ResNet293_SimAM_ASP_base_LDA-128.pt",), needed=False),
+        Beside("dac", _DAC, ("config.json", "model.safetensors"), needed=False),
+    ),
 )

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import unquote
 
 REPO = "org/model"
+LARGE_FILES = (".safetensors", ".bin", ".pt", ".pth", ".onnx")
 
 
 def commit_of(revision: str) -> str:
@@ -19,30 +21,38 @@ def commit_of(revision: str) -> str:
 
 @dataclass
 class Hub:
-    """revisions: files by name, by branch or tag. cut: files that break off once, half way.
-    damaged: files of which one byte is another on the way. ranges: what was asked for in part.
+    """revisions: files by name, by branch or tag, of REPO. others: files by name, of repositories
+    that have one branch. cut: files that break off once, half way. damaged: files of which one byte
+    is another on the way. ranges: what was asked for in part.
     """
 
-    revisions: Mapping[str, Mapping[str, bytes]]
+    revisions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)
     damaged: set[str] = field(default_factory=set)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
     url: str = ""
 
-    def files(self, revision: str) -> Mapping[str, bytes] | None:
-        for name, files in self.revisions.items():
+    def files(self, repo: str, revision: str) -> Mapping[str, bytes] | None:
+        revisions = {"main": self.others[repo]} if repo in self.others else self.revisions
+        for name, files in revisions.items():
             if revision in (name, commit_of(name)):
                 return files
         return None
 
     def commit(self, revision: str) -> str:
-        return commit_of(revision) if revision in self.revisions else revision
+        return commit_of(revision) if revision in ("main", *self.revisions) else revision
+
+    def repo(self, path: str) -> str:
+        """Of "ORG/NAME" and what follows; empty for what is not here."""
+        found = "/".join(path.split("/")[:2])
+        return found if found in (REPO, *self.others) else ""
 
 
 def etag_of(name: str, data: bytes) -> str:
     """As the hub names large files and small ones."""
-    if name.endswith((".safetensors", ".bin")):
+    if name.endswith(LARGE_FILES):
         return hashlib.sha256(data).hexdigest()
     head = b"blob %d\0" % len(data)
     return hashlib.sha1(head + data, usedforsecurity=False).hexdigest()
@@ -65,20 +75,25 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self._answer(body=True)
 
         def _answer(self, *, body: bool) -> None:
-            path = self.path.partition("?")[0]
-            if path.startswith(f"/api/models/{REPO}"):
-                self._about(path)
-            elif path.startswith(f"/{REPO}/resolve/"):
-                revision, _, name = path.removeprefix(f"/{REPO}/resolve/").partition("/")
-                self._file(revision, name, body=body)
+            path = unquote(self.path.partition("?")[0]).removeprefix("/")
+            about, path = path.startswith("api/models/"), path.removeprefix("api/models/")
+            repo = hub.repo(path)
+            path = path.removeprefix(repo)
+            if not repo:
+                self._refuse()
+            elif about:
+                self._about(repo, path)
+            elif path.startswith("/resolve/"):
+                revision, _, name = path.removeprefix("/resolve/").partition("/")
+                self._file(repo, revision, name, body=body)
             else:
                 self._refuse()
 
-        def _about(self, path: str) -> None:
+        def _about(self, repo: str, path: str) -> None:
             *_, revision = path.split("/revision/") if "/revision/" in path else ("", "main")
             if "/tree/" in path:
                 revision = path.split("/tree/")[1].split("/")[0]
-            files = hub.files(revision)
+            files = hub.files(repo, revision)
             if files is None:
                 self._refuse()
                 return
@@ -86,7 +101,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
                 content: object = [_entry(name, data) for name, data in files.items()]
             else:
                 siblings = [{"rfilename": name, "size": len(data)} for name, data in files.items()]
-                content = {"id": REPO, "sha": hub.commit(revision), "siblings": siblings}
+                content = {"id": repo, "sha": hub.commit(revision), "siblings": siblings}
             data = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -94,8 +109,8 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self.end_headers()
             self.wfile.write(data)
 
-        def _file(self, revision: str, name: str, *, body: bool) -> None:
-            data = (hub.files(revision) or {}).get(name)
+        def _file(self, repo: str, revision: str, name: str, *, body: bool) -> None:
+            data = (hub.files(repo, revision) or {}).get(name)
             if data is None:
                 self._refuse()
                 return
@@ -145,6 +160,6 @@ def serving(hub: Hub) -> Iterator[Hub]:
 
 def _entry(name: str, data: bytes) -> dict[str, object]:
     entry: dict[str, object] = {"type": "file", "path": name, "size": len(data), "oid": "0" * 40}
-    if name.endswith((".safetensors", ".bin")):
+    if name.endswith(LARGE_FILES):
         entry["lfs"] = {"oid": etag_of(name, data), "size": len(data), "pointerSize": 100}
     return entry

@@ -13,41 +13,34 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from ttscommon.engine.checkpoint import (
     PICKLES,
     TENSORS,
-    VAE,
     VOICES,
     CheckpointError,
     dump_json,
     read_json,
 )
+from ttscommon.engine.conversion.due import BESIDE, CODECS, PARTS, TALKER, due, unordered
 
 _VOICES: Final = "voices"
 # Endings of a pickle that is asked for by its name.
 _NAMED: Final = (*PICKLES, ".pth.tar", ".pt.tar")
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
-# Parts of one model whose tensors' names do not meet: CosyVoice's, the decoders of GLM-4-Voice and
-# of Step-Audio 2, and Tacotron 2 with HiFi-GAN.
-_PARTS: Final = (
-    ("llm.pt", "flow.pt", "hift.pt"),
-    ("flow.pt", "hift.pt"),
-    ("tacotron2.pt", "generator.pt"),
-)
-# A codec that lies beside its talker's safetensors, and keeps its name: Fish Audio's.
-_CODEC: Final = "codec.pth"
 _COPIED: Final = ("*.json", "*.txt")
-# Of Chatterbox: beginnings of talkers' names, and the files that each of them needs.
-_TALKER: Final = "t3_"
-_BESIDE: Final = (("s3gen_meanflow", "s3gen"), ("ve",), ("conds",))
 _KEPT: Final = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
 _GIB: Final = 1 << 30
+_LOOK_S: Final = 0.2
+
+Shown: TypeAlias = Callable[[int, int], object]
+"""Told how many bytes of how many are written."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +58,7 @@ def convert(
     file: str = "",
     into: Path | None = None,
     limits: ConversionLimits = ConversionLimits(),
+    shown: Shown = lambda done, whole: None,
 ) -> list[Path]:
     """Write a checkpoint's tensors as safetensors, beside its pickles or `into` another folder.
 
@@ -74,7 +68,9 @@ def convert(
     none.
     """
     whole = _whole(folder, file)
-    pickles, voices = ([], []) if whole else (_pickles(folder, file), _voices(folder))
+    voices = [] if whole else _voices(folder)
+    only_voices = voices and not file and not due([path.name for path in folder.glob("*")])
+    pickles = [] if whole or only_voices else _pickles(folder, file)
     pickles += [(path, f"{path.stem}{TENSORS}") for path in whole if path.suffix in PICKLES]
     target = folder if into is None else into
     target.mkdir(parents=True, exist_ok=True)
@@ -82,7 +78,7 @@ def convert(
         made = [(source, Path(scratch) / name) for source, name in pickles]
         gathered = Path(scratch) / VOICES
         if made or voices:
-            _convert_all([*made, *((voice, gathered) for voice in voices)], limits)
+            _convert_all([*made, *((voice, gathered) for voice in voices)], limits, shown)
         if into is not None:
             _copy_others(folder, into, whole)
         found = [path.replace(target / path.name) for _, path in made]
@@ -97,15 +93,15 @@ def _whole(folder: Path, file: str) -> list[Path]:
     """A Chatterbox's files, of which some may be pickles: the talker, and what is published beside
     it. None where a folder holds no such talker.
     """
-    talkers = sorted(path.name for path in folder.glob(f"{_TALKER}*{TENSORS}"))
+    talkers = sorted(path.name for path in folder.glob(f"{TALKER}*{TENSORS}"))
     if not talkers:
         return []
-    usual = f"{_TALKER}cfg{TENSORS}"
+    usual = f"{TALKER}cfg{TENSORS}"
     chosen = file or (usual if usual in talkers else talkers[0])
     if chosen not in talkers:
         raise CheckpointError(f"{folder / chosen} is no talker; there is {', '.join(talkers)}")
     found = [folder / chosen]
-    for stems in _BESIDE:
+    for stems in BESIDE:
         there = [folder / f"{stem}{suffix}" for stem in stems for suffix in (TENSORS, *PICKLES)]
         found += [path for path in there if path.exists()][:1]
     return found
@@ -127,12 +123,10 @@ def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
                 return _shards(index)
             if (whole := folder / f"{stem}{suffix}").exists():
                 return [(whole, f"model{TENSORS}")]
-    for parts in _PARTS:
+    for parts in PARTS:
         if all((folder / name).exists() for name in parts):
             return [(folder / name, f"{Path(name).stem}{TENSORS}") for name in parts]
     found = sorted(path for path in folder.glob("*") if path.suffix in PICKLES)
-    if [path.name for path in found] == [_CODEC]:
-        return [(found[0], f"{found[0].stem}{TENSORS}")]
     if len(found) == 1:
         return [(found[0], _called(found[0]))]
     if not found:
@@ -143,7 +137,7 @@ def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
 
 def _called(path: Path) -> str:
     """A codec beside its talker keeps its name."""
-    return VAE if path.stem == Path(VAE).stem else f"model{TENSORS}"
+    return f"{path.stem if path.stem in CODECS else 'model'}{TENSORS}"
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -165,7 +159,9 @@ def _shards(index: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def _convert_all(files: Sequence[tuple[Path, Path]], limits: ConversionLimits) -> None:
+def _convert_all(
+    files: Sequence[tuple[Path, Path]], limits: ConversionLimits, shown: Shown
+) -> None:
     """Raises CheckpointError for the first that cannot be converted."""
     largest = max(source.stat().st_size for source, _ in files)
     if largest > limits.most_bytes:
@@ -177,27 +173,51 @@ def _convert_all(files: Sequence[tuple[Path, Path]], limits: ConversionLimits) -
     )
     given = [str(memory), str(written + (1 << 20)), *(str(p) for pair in files for p in pair)]
     module = "ttscommon.engine.conversion.child"
-    said = _said([sys.executable, "-m", module, *given], limits.seconds * len(files))
+    whole = sum(source.stat().st_size for source, _ in files)
+    targets = {target for _, target in files}
+
+    def look() -> None:
+        done = sum(target.stat().st_size for target in targets if target.exists())
+        shown(min(done, whole), whole)
+
+    said = _said([sys.executable, "-m", module, *given], limits.seconds * len(files), look)
     if not said.get("ok"):
         source = said.get("source", files[0][0])
         raise CheckpointError(f"{source} cannot be converted: {said.get('error')}")
+    shown(whole, whole)
 
 
-def _said(command: Sequence[str], seconds: float) -> dict[str, object]:
+def _said(command: Sequence[str], seconds: float, look: Callable[[], None]) -> dict[str, object]:
     """The last line that the process wrote, as JSON; what ended it otherwise."""
     environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
     environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    try:
-        done = subprocess.run(
-            command, env=environ, capture_output=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, env=environ, stdout=pipe, stderr=none) as process:
+        try:
+            written = _waited(process, time.monotonic() + seconds, look)
+        except BaseException:
+            process.kill()
+            raise
+    if written is None:
         return {"error": f"it took longer than {seconds:g} s"}
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(written.splitlines()[-1])
     except (IndexError, ValueError):
-        return {"error": f"its limits ended the process that read it ({done.returncode})"}
+        return {"error": f"its limits ended the process that read it ({process.returncode})"}
     return found if isinstance(found, dict) else {}
+
+
+def _waited(
+    process: subprocess.Popen[bytes], until: float, look: Callable[[], None]
+) -> bytes | None:
+    """What a process wrote; None for one that was ended because it is late."""
+    while (left := until - time.monotonic()) > 0:
+        try:
+            return process.communicate(timeout=min(_LOOK_S, left))[0]
+        except subprocess.TimeoutExpired:
+            look()
+    process.kill()
+    return None
 
 
 def _copy_others(folder: Path, into: Path, whole: Sequence[Path]) -> None:
@@ -229,4 +249,4 @@ def _header(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
     return dict(header)
 
 
-__all__ = ["ConversionLimits", "convert"]
+__all__ = ["ConversionLimits", "Shown", "convert", "due", "unordered"]
