@@ -5,8 +5,11 @@ What every family is held to is in test_families.py and test_codecs.py.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -18,7 +21,12 @@ from tests.parity.piper_voice import SEED, codec, talker
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Array, Arrays, cut, rows
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Value
+from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.text.frontend import Given
+from ttsfamilies.piper.family import Piper
+from ttsfamilies.piper.phones import Sentence
 from ttsfamilies.piper.voice import HOP
 
 LONG = Case(
@@ -27,6 +35,7 @@ LONG = Case(
     " had spoken first, or why the others had said nothing at all.",
 )
 STEP = 1 / 32768
+GOLDEN: Final = Path(__file__).parent / "goldens/piper_sentences.json"
 
 
 def said(case: Case) -> Arrays:
@@ -83,6 +92,33 @@ def test_durations_are_the_references_and_samples_within_three_steps(case: Case)
         sound = heard(frames, *pieces)
         assert len(sound) == len(whole) == rows(frames) * HOP
         assert np.abs(sound - whole).max() < 3 * STEP
+
+
+@pytest.mark.parametrize("told", json.loads(GOLDEN.read_text("utf-8")))
+def test_a_sentence_is_read_whole_and_lasts_as_long_as_the_packages(told: dict[str, Any]) -> None:
+    left, known = list(told["phonemes"]), dict[str, str]()
+
+    def packages(text: str, given: tuple[Given, ...] = ()) -> Sentence:
+        if text not in known:
+            known[text] = left.pop(0)
+        return Sentence((), (), (), tuple(known[text]))
+
+    voice = Piper("joe", talker()._net, talker()._config, {"own": packages})
+    still: dict[str, Value] = {"noise_scale": 0.0, "noise_w": 0.0, "length_scale": 1.0}
+    request = SpeechRequest("r", "joe", "joe", told["text"], extra_params=still)
+    (spoken,) = synthesise(Engine(voice, slots=4, metrics=Metrics()), [request])
+    assert left == []
+    assert [HOP * sum(ids) for ids in durations(spoken.arrays)] == told["samples"]
+
+
+def test_the_first_clause_goes_alone_where_that_is_asked_for() -> None:
+    text = "When it was dark, the kettle boiled, and nobody said a word."
+    request = SpeechRequest("r", "joe", "joe", text, extra_params={"first_clause": True})
+    said = list(talker().prepare(request).read([Text(text)], final=True))
+    assert [" ".join(word.text for word in one.words) for one in said] == [
+        "When it was dark,",
+        "the kettle boiled, and nobody said a word.",
+    ]
 
 
 def test_words_are_where_their_phones_are() -> None:

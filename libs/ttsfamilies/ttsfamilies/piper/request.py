@@ -12,13 +12,17 @@ from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.frontend import Word
 from ttsfamilies.base.text.reader import Reader
+from ttsfamilies.base.text.segment import Segmenter
 from ttsfamilies.piper.phones import Sentence, Sentences, ids_of
 from ttsfamilies.piper.voice import PiperConfig
 
 MOST_IDS: Final = 768
 """Of a segment, about 20 s; a longer one is spoken in parts."""
 SPEEDS: Final = 0.25, 4.0
+_LONGEST_WORDS: Final = 80
+"""More than fit into a segment: that is what cuts a sentence."""
 PHONES: Final = "phones"
+FIRST_CLAUSE: Final = "first_clause"
 OWN, ESPEAK = "own", "espeak"
 
 
@@ -45,6 +49,12 @@ def parameters_of(config: PiperConfig, ways: Sequence[str]) -> tuple[Parameter, 
             "length_scale", "number", own.length_scale, "Slower above 1, besides speed.", 0.25, 4.0
         ),
         Parameter("noise_w", "number", own.noise_w, "How much durations vary.", 0.0, 2.0),
+        Parameter(
+            FIRST_CLAUSE,
+            "switch",
+            default=False,
+            about="The first clause is spoken by itself: sooner heard, with another melody.",
+        ),
     )
     if len(ways) < 2:
         return found
@@ -67,7 +77,9 @@ class PiperPrepared(Prepared):
         self.noise, self.noise_w = float(asked["noise_scale"]), float(asked["noise_w"])
         self.length = float(asked["length_scale"]) / request.speed
         self._table = config.phoneme_id_map
-        self._reader = Reader(ways[str(asked.get(PHONES, next(iter(ways))))])
+        segmenter = Segmenter(whole=not asked[FIRST_CLAUSE], longest_words=_LONGEST_WORDS)
+        way = ways[str(asked.get(PHONES, next(iter(ways))))]
+        self._reader = Reader(way, segmenter=segmenter)
         self._sentences = 0
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[SaidSentence]:

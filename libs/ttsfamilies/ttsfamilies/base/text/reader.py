@@ -74,16 +74,21 @@ class Reader:
     """Reads the text of one request; used by one caller at a time.
 
     paragraph_s: silence in front of each paragraph but the first, beside what utterances end with;
-    for models that are told so much.
+    for models that are told so much. segmenter: where its utterances end.
     """
 
-    def __init__(self, phones: Phonetise, paragraph_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        phones: Phonetise,
+        paragraph_s: float = 0.0,
+        segmenter: Segmenter | None = None,
+    ) -> None:
         self._phones = phones
         self._paragraph_s = paragraph_s
         self._paragraph = False  # one ended since the last utterance
         self._places = _Places()
         self._fed = 0
-        self._segmenter = Segmenter()
+        self._segmenter = segmenter or Segmenter()
         self._given: list[Given] = []
         self._spoken = False
 

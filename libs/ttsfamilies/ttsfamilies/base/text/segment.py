@@ -52,13 +52,14 @@ class Segmenter:
     """Utterances of one request, in order.
 
     A cut falls after a sentence (by sentencex) and at the end of a line, unless it was only
-    wrapped there. The first utterance may also end at a clause mark, so that sound starts early.
-    What grows past `LONGEST_WORDS` words is cut at its last clause mark, else before a joining
-    word, else anywhere between words. Digits and long words count as several: they take longer to
-    say.
+    wrapped there. The first utterance may also end at a clause mark, so that sound starts early,
+    unless it is to be `whole`. What grows past `longest_words` is cut at its last clause mark, else
+    before a joining word, else anywhere between words. Digits and long words count as several: they
+    take longer to say.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False, longest_words: int = LONGEST_WORDS) -> None:
+        self._whole, self._longest_words = whole, longest_words
         self._text = ""
         self._start = 0
         self._origin = 0  # of self._text in all that was fed
@@ -97,7 +98,7 @@ class Segmenter:
             self._scanned = word[1]
             if cut:
                 utterances.append(self._take(len(self._words)))
-            elif self._weight(len(self._words)) >= LONGEST_WORDS:
+            elif self._weight(len(self._words)) >= self._longest_words:
                 utterances.append(self._take(self._forced_cut()))
         if final and self._words:
             utterances.append(self._take(len(self._words)))
@@ -153,7 +154,7 @@ class Segmenter:
             quoted = core != self._text[start:end] and self._text[resume].islower()
             goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
             return not goes_on and self._sentence_ends(end, following)
-        early = self._first and len(self._words) + 1 in FIRST_CLAUSE_WORDS
+        early = self._first and not self._whole and len(self._words) + 1 in FIRST_CLAUSE_WORDS
         if not early or not core.endswith(_CLAUSE_MARKS) or self._text[resume].isdigit():
             return False
         return self._clause_ends(word, resume)
