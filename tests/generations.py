@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from ttscommon.engine.checkpoint import dump_json
@@ -15,13 +18,16 @@ _PRE_TOKEN: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_EXPERT: Final = re.compile(r"\.experts\.\d+\.(gate|up|down)_proj\.weight$")
 _MIXTURE: Final = "shared_expert_intermediate_size"
 
 
 def save_again(folder: Path) -> None:
-    """Rewrite a checkpoint's configs and Qwen2 tokenizers; tensors keep their names."""
+    """Rewrite a checkpoint's configs and Qwen2 tokenizers; experts become one tensor."""
     for path in folder.rglob("config.json"):
-        dump_json(path, _renamed(json.loads(path.read_text("utf-8"))))
+        dump_json(path, _sorted(_renamed(json.loads(path.read_text("utf-8")))))
+    for path in folder.glob("model*.safetensors"):
+        _fuse(path)
     for path in folder.rglob("vocab.json"):
         _as_whole(path.parent)
 
@@ -38,6 +44,30 @@ def _renamed(config: Any) -> Any:
     if (kind := found.pop("torch_dtype", None)) is not None:
         found["dtype"] = kind
     return found
+
+
+def _sorted(config: Any) -> Any:
+    """Keys in order, as they are saved."""
+    if not isinstance(config, dict):
+        return config
+    return {name: _sorted(config[name]) for name in sorted(config)}
+
+
+def _fuse(path: Path) -> None:
+    """As a model that was built and trained is saved; one that was loaded keeps its names."""
+    tensors = load_file(path)
+    by_home: dict[str, dict[tuple[int, str], Any]] = {}
+    for name in [name for name in tensors if _EXPERT.search(name)]:
+        home, number, part = name.rsplit(".", 3)[0], *name.rsplit(".", 3)[1:3]
+        by_home.setdefault(home, {})[int(number), part] = tensors.pop(name)
+    for home, parts in by_home.items():
+        count = 1 + max(number for number, _ in parts)
+        gates = [torch.cat([parts[i, "gate_proj"], parts[i, "up_proj"]]) for i in range(count)]
+        tensors[f"{home}.gate_up_proj"] = torch.stack(gates)
+        tensors[f"{home}.down_proj"] = torch.stack([parts[i, "down_proj"] for i in range(count)])
+    if by_home:
+        path.unlink()
+        save_file(tensors, path, {"format": "pt"})
 
 
 def _as_whole(folder: Path) -> None:

@@ -97,7 +97,7 @@ def _downloaded(hub: HubName, told: Telling) -> Chosen:
     config = fetch(place, [CONFIG]) / CONFIG if CONFIG in names else None
     facts = _facts(names, config, hub)
     read = selected(names, facts, only)
-    if not read:
+    if not read or (facts is None and not any(name.endswith((TENSORS, ONNX)) for name in read)):
         raise CheckpointError(foreign_names(Path(str(hub)), sorted(names)) or _unknown(hub, names))
     folder = _fetched(place, list(read.values()), names, told)
     there = {name.partition("/")[0] for name in read if "/" in name}

@@ -13,6 +13,7 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save
 
+from tests.unit.ttsfamilies.higgs_audio.test_authors import as_authors, rewrite
 from ttsfamilies.base.synthetic.families import family
 from ttsfamilies.cosyvoice.facts import HIFT
 
@@ -267,10 +268,17 @@ def qwen3_omni() -> Published:
 
 
 def higgs_audio() -> Published:
-    repos = {
-        "bosonai/higgs-audio-v2-generation-3B-base": written("higgs_audio"),
-        "bosonai/higgs-audio-v2-tokenizer": written("higgs_audio", "codec"),
-    }
+    """By the authors' names; the small codec has sizes that only the other form can say."""
+    with TemporaryDirectory() as apart:
+        talker, codec = Path(apart) / "talker", Path(apart) / "codec"
+        family("higgs_audio").written(talker, "", "", SEED)
+        family("higgs_audio").written(codec, "", "codec", SEED)
+        as_authors(talker)
+        rewrite(codec)
+        files = _read(codec)
+        repos = {"bosonai/higgs-audio-v2-generation-3B-base": _read(talker)}
+    files["model.pth"] = pickled(tensors(files.pop("model.safetensors")))
+    repos["bosonai/higgs-audio-v2-tokenizer"] = files
     return Published("bosonai/higgs-audio-v2-generation-3B-base", repos, "higgs_audio")
 
 

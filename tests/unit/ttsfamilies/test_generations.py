@@ -15,6 +15,7 @@ from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.generations import save_again
 from ttscommon.engine.checkpoint import CheckpointError, renamed
+from ttscommon.engine.nn.weights import Shards
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
@@ -73,6 +74,15 @@ def test_both_generations_of_a_folder_speak_the_same_frames(family: str, tmp_pat
     assert one.keys() == other.keys()
     for name, rows in one.items():
         np.testing.assert_array_equal(rows, other[name], err_msg=name)
+
+
+def test_experts_that_are_saved_in_one_tensor_are_read(tmp_path: Path) -> None:
+    WRITTEN["qwen3_omni"](tmp_path)
+    save_again(tmp_path)
+    names = Shards.of(tmp_path).shapes
+    assert "talker.model.layers.0.mlp.experts.gate_up_proj" in names
+    assert not any(name.endswith("experts.0.gate_proj.weight") for name in names)
+    assert [voice.id for voice in load("m", tmp_path).spec.voices] == ["chelsie", "ethan", "aiden"]
 
 
 @pytest.fixture

@@ -32,6 +32,12 @@ def adapter(folder: Path) -> None:
     (folder / "adapter_model.safetensors").write_bytes(b"x")
 
 
+def voxcpm1(folder: Path) -> None:
+    (folder / "config.json").write_text('{"architecture": "voxcpm"}')
+    for name in ("pytorch_model.bin", "audiovae.pth"):
+        (folder / name).write_bytes(b"x")
+
+
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 WRONG: dict[str, tuple[Write, str]] = {
     "empty": (lambda folder: None, "is empty: download a checkpoint into it"),
@@ -47,6 +53,7 @@ WRONG: dict[str, tuple[Write, str]] = {
     "recordings": (file("anna.wav"), "holds recordings and no model: a voice is made of one"),
     "git-lfs": (file("model.safetensors", LFS), "is a pointer of git-lfs: run `git lfs pull`"),
     "pickle": (file("model.pth"), "is a pickle .* `antiphon convert"),
+    "VoxCPM 1": (voxcpm1, "of no known family .its config.json says architecture 'voxcpm'"),
     "codec": (
         lambda folder: write_codec(folder, seed=2),
         "is SNAC.* a codec, which speaks no",

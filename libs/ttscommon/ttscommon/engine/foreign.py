@@ -124,7 +124,7 @@ def _weights(folder: Path) -> Iterator[Path]:
 
 
 def _config_alone(folder: Path, names: Sequence[str]) -> str:
-    if "config.json" not in names:
+    if "config.json" not in names or any(name.endswith((".bin", ".pt", ".pth")) for name in names):
         return ""
     return (
         f"{folder} has neither model.safetensors nor its index beside config.json: download the"

@@ -112,7 +112,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def _said(signs: Signs) -> str:
-    for key in ("model_type", "family"):
+    for key in ("model_type", "family", "architecture"):
         if key in signs.config:
             return f"its config.json says {key} {signs.config[key]!r}"
     return "its config.json names none" if signs.config else "by the names of its tensors"

@@ -16,7 +16,7 @@ HIFT: Final = (
 )
 # Other families say who they are. Of codecs, GLM-4-Voice's flow, which is of the version before,
 # has a regulator of lengths, and Step-Audio 2's has another estimator.
-_NAMED: Final = ("model_type", "family")
+_NAMED: Final = ("model_type", "family", "architecture")
 OLDER: Final = "length_regulator.model.0.weight"
 CONVDIT: Final = "decoder.estimator.t_embedder.mlp.0.weight"
 

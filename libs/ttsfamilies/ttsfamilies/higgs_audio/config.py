@@ -12,6 +12,8 @@ from ttscommon.engine.stagger import Stagger
 from ttsfamilies.base.lm.llama import LlamaSizes
 
 V2: Final = "higgs_audio_v2"
+# By the authors' own names.
+AUTHORS: Final = "higgs_audio"
 V3: Final = "higgs_multimodal_qwen3"
 # Sequences of the third version are served no longer by those who published it.
 _MOST_POSITIONS: Final = 8192
@@ -27,6 +29,24 @@ class _SecondFile(LlamaSizes):
     codebook_size: int = 1026
     audio_stream_bos_id: int = 1024
     audio_stream_eos_id: int = 1025
+
+
+@dataclass(frozen=True)
+class _AuthorsFile:
+    text_config: LlamaSizes
+    audio_num_codebooks: int = 8
+    audio_codebook_size: int = 1024
+    audio_stream_bos_id: int = 1024
+    audio_stream_eos_id: int = 1025
+    audio_adapter_type: str = "dual_ffn_fast_forward"
+    audio_dual_ffn_layers: tuple[int, ...] = ()
+
+    def problems(self) -> list[str]:
+        """Kinds of it that are not served."""
+        layers = range(self.text_config.num_hidden_layers)
+        if "dual_ffn" in self.audio_adapter_type and set(self.audio_dual_ffn_layers) == {*layers}:
+            return []
+        return ["layers without a feed-forward network for sound are not served"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +121,14 @@ def load_config(folder: Path) -> HiggsConfig:
         codes = third.audio_encoder_config
         config = HiggsConfig(third.text_config, codes.num_codebooks, codes.vocab_size, True)
         wrong = [] if codes.tie_word_embeddings else ["a head of its own is not served"]
+    elif kind == AUTHORS:
+        theirs = read_json(path, _AuthorsFile)
+        ids = theirs.audio_codebook_size + _SPECIALS
+        config = HiggsConfig(theirs.text_config, theirs.audio_num_codebooks, ids, False)
+        specials = (theirs.audio_stream_bos_id, theirs.audio_stream_eos_id)
+        wrong = theirs.problems()
+        if specials != (config.begin, config.end):
+            wrong.append(f"control ids {specials} of {ids} are not served")
     else:
         second = read_json(path, _SecondFile)
         config = HiggsConfig(second, second.num_codebooks, second.codebook_size, False)

@@ -7,15 +7,17 @@ from typing import Final
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 
 _THIRD: Final = "higgs_multimodal_qwen3"
+_AUTHORS_KEYS: Final = {"ratios", "bins", "n_q"}
 _CODEC: Final = "higgs_audio_v2_tokenizer"
 
 
 def _talks(signs: Signs) -> bool:
-    return signs.config.get("model_type") in ("higgs_audio_v2", _THIRD)
+    return signs.config.get("model_type") in ("higgs_audio_v2", "higgs_audio", _THIRD)
 
 
 def _sounds(signs: Signs) -> bool:
-    return signs.config.get("model_type") in (_CODEC, _THIRD)
+    kind = signs.config.get("model_type")
+    return kind in (_CODEC, _THIRD) or (not kind and signs.config.keys() >= _AUTHORS_KEYS)
 
 
 FAMILY: Final = FamilyFacts(

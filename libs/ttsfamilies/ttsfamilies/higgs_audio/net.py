@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Source, check, decoder_sources, fill, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.turns import FRAME
+from ttsfamilies.higgs_audio.authors import tensors_of
 from ttsfamilies.higgs_audio.config import HiggsConfig, load_config
 
 _SOUND: Final = "audio_"
@@ -132,7 +133,7 @@ def _of_sound(source: Source) -> Source:
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> HiggsNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    config, shards = load_config(checkpoint), Shards.of(checkpoint)
+    config, shards = load_config(checkpoint), tensors_of(checkpoint)
     with torch.device("meta"):
         net = HiggsNet(config).to(getattr(torch, dtype))
     stated, others = sources(net), _THIRD_OTHERS if config.third else _TEXT_ALONE

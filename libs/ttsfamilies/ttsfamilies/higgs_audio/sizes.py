@@ -20,7 +20,7 @@ THIRD_KIND: Final = "higgs_multimodal_qwen3"
 _THIRD_PREFIX: Final = "tied.embedding.modality_embeddings.0.model."
 _PARTS: Final = (
     *("acoustic_encoder.", "acoustic_decoder.", "encoder_semantic.", "decoder_semantic."),
-    *("semantic_model.", "fc.", "fc1.", "fc2.", "quantizer."),
+    *("semantic_model.", "fc.", "fc1.", "fc2.", "quantizer.", "unused."),
 )
 
 
@@ -119,15 +119,45 @@ class HiggsCodecSizes:
             yield "an encoder of features that changes their width or rate is not served"
 
 
+@dataclass(frozen=True)
+class _AuthorsSizes:
+    """config.json of the authors' own, whose class has the other sizes."""
+
+    ratios: tuple[int, ...]
+    target_bandwidths: tuple[float, ...]
+    D: int = 256
+    sample_rate: int = 24_000
+    bins: int = 1024
+    codebook_dim: int = 64
+    semantic_techer: str = "hubert_base_general"
+
+    def sizes(self) -> HiggsCodecSizes:
+        """In transformers' terms."""
+        acoustic = AcousticSizes(
+            downsampling_ratios=self.ratios, upsampling_ratios=self.ratios, hidden_size=self.D
+        )
+        return HiggsCodecSizes(
+            acoustic,
+            sample_rate=self.sample_rate,
+            target_bandwidths=self.target_bandwidths,
+            codebook_size=self.bins,
+            codebook_dim=self.codebook_dim,
+        )
+
+
 def load_sizes(folder: Path) -> tuple[HiggsCodecSizes, str]:
     """A codec's config.json, checked, and what the names of its tensors begin with.
 
     Raises CheckpointError.
     """
     path = folder / "config.json"
-    if read_json(path, dict[str, Any]).get("model_type") == THIRD_KIND:
+    said = read_json(path, dict[str, Any])
+    if said.get("model_type") == THIRD_KIND:
         return HiggsCodecSizes(), _THIRD_PREFIX
-    sizes = read_json(path, HiggsCodecSizes)
+    if "ratios" in said:
+        sizes = read_json(path, _AuthorsSizes).sizes()
+    else:
+        sizes = read_json(path, HiggsCodecSizes)
     for wrong in sizes.problems():
         raise CheckpointError(f"{path}: {wrong}")
     return sizes, ""

@@ -143,7 +143,11 @@ class OmniConfig:
             text_hidden_size=c.thinker_hidden_size,
             codec_think_id=c.codec_nothink_id,
             codec_language_id={},
-            spk_id={name.lower(): number for name, number in c.speaker_id.items()},
+            # The first is the default; transformers 5 saves names sorted, not as published.
+            spk_id={
+                name.lower(): number
+                for name, number in sorted(c.speaker_id.items(), key=lambda each: each[1])
+            },
         )
         return TalkerConfig(backbone, "custom_voice", "30b", "", PAD, BEGIN, END, self.model_type)
 

@@ -10,7 +10,7 @@ from typing import Final
 import torch
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.experts import expert_sources
+from ttscommon.engine.nn.experts import expert_sources, parted
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
 from ttscommon.wire.fields import Array
 from ttsfamilies.qwen3_omni.config import PAD, OmniConfig, load_config
@@ -87,9 +87,9 @@ def load_talker(
     with torch.device("meta"):
         net = OmniNet(config).to(_DTYPES[dtype])
     net.keep_float32()
-    stated = sources(net, config)
-    check(net, stated, shards, others=OTHERS)  # before its memory is asked for
+    stated, published = sources(net, config), parted(shards)
+    check(net, stated, published, others=OTHERS)  # before its memory is asked for
     net.to_empty(device=check_device(device))
-    fill(net, stated, shards, others=OTHERS)
+    fill(net, stated, published, others=OTHERS)
     net.pad.copy_(torch.from_numpy(table.rows(config.specials)[PAD]))
     return config, net.eval().requires_grad_(False), table

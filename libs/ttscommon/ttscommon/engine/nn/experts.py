@@ -7,14 +7,19 @@ on the CPU its bits, depend on the row alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.experts import mix_experts
 from ttscommon.engine.nn.decoder import SwiGLU
-from ttscommon.engine.nn.weights import Source, same
+from ttscommon.engine.nn.weights import Shards, Source, Tensors, same
+
+_FUSED: Final = (".experts.gate_up_proj", ".experts.down_proj")
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,43 @@ def expert_sources(c: ExpertSizes, ours: str, theirs: str) -> dict[str, Source]:
         f"{ours}shared.gate_up.weight": Source(both, (c.shared, c.shared)),
         f"{ours}shared.down.weight": same(f"{shared}.down_proj.weight"),
     }
+
+
+class PartedExperts:
+    """See Tensors: experts that transformers 5 saves in one tensor, an expert a name again."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._shapes = {n: s for n, s in shards.shapes.items() if not n.endswith(_FUSED)}
+        self._places: dict[str, tuple[str, int, int]] = {}
+        for name in shards.shapes.keys() - self._shapes.keys():
+            self._part(name)
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return self._shapes
+
+    def _part(self, name: str) -> None:
+        experts, rows, width = self._shards.shapes[name]
+        home, _, kind = name.rpartition(".")
+        parts = kind.removesuffix("_proj").split("_")  # the gate's rows, then those of up
+        for expert in range(experts):
+            for at, part in enumerate(parts):
+                one = f"{home}.{expert}.{part}_proj.weight"
+                self._shapes[one] = (rows // len(parts), width)
+                self._places[one] = (name, expert, at)
+
+    def read(self, name: str) -> Tensor:
+        if name not in self._places:
+            return self._shards.read(name)
+        fused, expert, at = self._places[name]
+        rows = self._shapes[name][0]
+        return self._shards.rows(fused, [expert])[0, at * rows : (at + 1) * rows]
+
+    def where(self, name: str) -> Path:
+        return self._shards.where(self._places.get(name, (name,))[0])
+
+
+def parted(shards: Shards) -> Tensors:
+    """A checkpoint's tensors with an expert a name, however they were saved."""
+    return PartedExperts(shards) if any(n.endswith(_FUSED) for n in shards.shapes) else shards

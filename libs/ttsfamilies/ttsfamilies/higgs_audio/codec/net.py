@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Source, check, fill, same
 from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
+from ttsfamilies.higgs_audio.authors import tensors_of
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts
 
 _PARTS = ("weight", "bias")
@@ -69,7 +70,7 @@ def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:
     sizes, theirs = load_sizes(folder)
     with torch.device("meta"):
         net = HiggsDecoder(sizes)
-    stated, shards = sources(net, theirs), Shards.of(folder)
+    stated, shards = sources(net, theirs), tensors_of(folder)
     others = parts(theirs)
     check(net, stated, shards, others=others)  # before its memory is asked for
     net.to_empty(device=device)
