@@ -31,6 +31,20 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
                 task.exception()  # seen, so that asyncio does not complain of it
 
 
+async def to_the_end(clean_up: Coroutine[Any, Any, None]) -> None:
+    """Do it whether or not the caller is cancelled meanwhile, who is told of that behind it."""
+    task = asyncio.ensure_future(clean_up)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
 class Chores:
     """Short tasks without a waiting caller, kept from being collected until they end.
 

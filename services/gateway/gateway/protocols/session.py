@@ -20,7 +20,7 @@ from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyC
 from gateway.protocols.transport import Gone, Transport, hang_up
 from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, StreamedText
 from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
-from ttscommon.process.tasks import stop
+from ttscommon.process.tasks import stop, to_the_end
 from ttscommon.wire.errors import AntiphonError
 
 NORMAL: Final = 1000
@@ -227,9 +227,19 @@ class Session(ABC, Generic[M, F]):
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             code, failed = await self._verdict([sender, *parts])
         finally:
-            await stop(*parts, again_s=CLEAN_UP_S)
-            await self._stop_all(failed)
-            await hang_up(self._transport, self.outbox, sender, code)
+            # A gateway that ends cancels sessions, also those that clean up already.
+            await to_the_end(self._clean_up(parts, sender, code, failed))
+
+    async def _clean_up(
+        self,
+        parts: list[asyncio.Task[None]],
+        sender: asyncio.Task[None],
+        code: int,
+        failed: AntiphonError | None,
+    ) -> None:
+        await stop(*parts, again_s=CLEAN_UP_S)
+        await self._stop_all(failed)
+        await hang_up(self._transport, self.outbox, sender, code)
 
     async def _verdict(self, tasks: list[asyncio.Task[None]]) -> tuple[int, AntiphonError | None]:
         """The close code for whatever ended the session, and its failure.

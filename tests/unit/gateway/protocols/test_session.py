@@ -133,3 +133,23 @@ async def test_a_gateway_that_shuts_down_ends_what_has_nothing_to_say(before: bo
     session.drain()
     await serving
     assert line.closed == [1012]
+
+
+async def test_a_session_that_is_cancelled_while_it_cleans_up_leaves_nothing_spoken() -> None:
+    line, asked, released = Line("leave"), asyncio.Event(), asyncio.Event()
+    session, stopped = echo(line), []
+
+    async def stop() -> None:
+        asked.set()
+        await released.wait()
+        stopped.append(True)
+
+    session.utterances.append(cast(Any, SimpleNamespace(stop=stop)))
+    serving = asyncio.create_task(session.serve())
+    await asked.wait()
+    serving.cancel()
+    await asyncio.sleep(0)
+    released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert (stopped, line.closed) == ([True], [1001])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from ttscommon.process.tasks import Chores, DutyEnded, stop, stop_everything, until
+from ttscommon.process.tasks import Chores, DutyEnded, stop, stop_everything, to_the_end, until
 
 
 async def fail() -> None:
@@ -89,3 +89,8 @@ async def test_tasks_that_will_not_end_are_named() -> None:
     assert await stop_everything(0.05) == ["deaf"]
     enough.set()
     await task
+
+
+async def test_a_clean_up_that_fails_says_so() -> None:
+    with pytest.raises(ValueError, match="broken"):
+        await to_the_end(fail())
