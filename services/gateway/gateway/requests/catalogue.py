@@ -169,8 +169,9 @@ class Catalogue:
         """`peers`: the other gateways, which tell of their own streams."""
         self._peers = Peers() if peers is None else peers
         self._reports: dict[str, Report] = {}
-        self._revisions: dict[str, int] = {}
-        self._gone: dict[str, int] = {}
+        self._workers: dict[str, Report] = {}
+        # What workers that were found dead had said last.
+        self._gone: dict[str, Report] = {}
         self._bus = bus
         self._default_model = default_model
         self._tuning = tuning
@@ -241,8 +242,8 @@ class Catalogue:
         queue for its successor, which is back within seconds, in place of being refused.
         """
         left = ReplicaSnapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
-        if worker_id in self._revisions and left.serves_all_of(self.snapshot):
-            self._gone[worker_id] = self._revisions[worker_id]
+        if worker_id in self._workers and left.serves_all_of(self.snapshot):
+            self._gone[worker_id] = self._workers[worker_id]
             self.snapshot = left
 
     async def resolve(
@@ -335,14 +336,22 @@ class Catalogue:
         self.refreshed()
 
     def _living(self, entries: Iterable[BucketEntry]) -> Iterable[Replica]:
-        """The reports of workers that were not found dead after they wrote them."""
+        """The reports of workers that were not found dead after they wrote them.
+
+        A broker that lost its store counts revisions anew.
+        """
         self._reports = self._found(entries)
-        found = self._reports.values()
-        self._revisions = {one.replica.worker_id: one.revision for one in found}
-        self._gone = {name: at for name, at in self._gone.items() if name in self._revisions}
-        living = (
-            one.replica for one in found if one.revision > self._gone.get(one.replica.worker_id, 0)
-        )
+        self._workers = {one.replica.worker_id: one for one in self._reports.values()}
+        lost_s = self._bus.link.store.queues_lost_s
+        self._gone = {
+            name: last
+            for name, last in self._gone.items()
+            if name in self._workers
+            and self._workers[name].revision <= last.revision
+            and last.read_s > lost_s
+        }
+        said = (one.replica for one in self._reports.values())
+        living = (replica for replica in said if replica.worker_id not in self._gone)
         return sorted(living, key=lambda replica: replica.worker_id)
 
     def _found(self, entries: Iterable[BucketEntry]) -> dict[str, Report]:

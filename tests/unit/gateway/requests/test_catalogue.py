@@ -198,6 +198,33 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
         await bus.close()
 
 
+async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_report(
+    broker: Any,
+) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    first = replica("talker", "a")
+    second = msgspec.structs.replace(first, worker_id="talker-2")
+
+    async def report() -> None:
+        for one in (first, second):
+            await bus.kv.put(subjects.REPLICAS, f"talker.{one.worker_id}", one.encode())
+        await catalogue.refresh()
+
+    try:
+        await report()
+        await report()
+        catalogue.strike("talker-1")  # as its connection was lost with the broker
+        await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(subjects.REPLICAS)}")
+        bus.link.store.lost_queue("jobs")
+        await bus.setup.create()
+        await report()
+        assert len(catalogue.snapshot.live("talker", "a")) == 2
+    finally:
+        await bus.close()
+
+
 async def test_streams_of_other_gateways_count_at_once_and_once(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     await bus.ensure()
