@@ -58,6 +58,9 @@ class Delivery:
     `receipt` is where the broker takes word of it. `sequence` is the message's own, `deliveries`
     how often it was given to a worker; `headers` name its trace. `named`: the model and request
     that its subject names, whatever is in it; empty where it was handed over.
+
+    Where the queue was lost since, nothing is said of it: in the queue that took its place the
+    receipt is another job's, which an acknowledgement would remove.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Delivery:
         self.headers = headers or {}
         self.named = named
         self._link = link
+        self._given_s = time.monotonic()
 
     @classmethod
     def of(cls, link: Link, message: Msg) -> Delivery:
@@ -94,8 +98,15 @@ class Delivery:
     def epoch(self, request: SpeechRequest) -> int:
         return epoch_of(self.sequence, self.deliveries, again=request.again)
 
+    @property
+    def _lost(self) -> bool:
+        """The queue that gave it is gone."""
+        return self._link.store.queues_lost_s > self._given_s
+
     async def acknowledge(self, timeout_s: float) -> bool:
         """The job is done; False if the broker did not confirm it."""
+        if self._lost:
+            return True
         try:
             await self._link.ask(self.receipt, _ACK, timeout_s)
         except BusUnavailable:
@@ -107,15 +118,19 @@ class Delivery:
         word = NAK
         if delay_s:
             word += b" " + json.dumps({"delay": round(delay_s * 1e9)}).encode()
-        await self._link.reply(self.receipt, word)
+        await self._say(word)
 
     async def renew(self) -> None:
         """It is still worked on."""
-        await self._link.reply(self.receipt, _IN_PROGRESS)
+        await self._say(_IN_PROGRESS)
 
     async def discard(self) -> None:
         """No worker can ever do it."""
-        await self._link.reply(self.receipt, _TERM)
+        await self._say(_TERM)
+
+    async def _say(self, word: bytes) -> None:
+        if not self._lost:
+            await self._link.reply(self.receipt, word)
 
 
 def pull_priority(load: float) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from ttscommon.bus import Bus, Delivery, JobFeed
 from ttscommon.bus.deliveries import pull_priority
+from ttscommon.bus.storestate import StoreState
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.messages import SpeechRequest, decode
@@ -96,6 +97,24 @@ async def test_a_job_that_was_acknowledged_is_neither_found_nor_requeued(bus: Bu
     assert await bus.queue.find(TALKER, "r") is None
     assert not await bus.queue.requeue(TALKER, job)
     assert await messages(bus) == 0
+
+
+async def test_word_of_a_job_of_a_lost_queue_removes_none_of_the_queue_in_its_place(
+    bus: Bus,
+) -> None:
+    """Both jobs are the first of their queue: their receipts are the same but for the time."""
+    await bus.submit(TALKER, REQUEST)
+    lost, _ = await claim(bus)
+    await bus.link.jetstream.delete_stream(bus.link.name(TALKER.stream))
+    bus.link.store.lost_queue(TALKER.stream)
+    await bus.setup.create()
+    await bus.ensure_consumer(TALKER, "m")
+    await bus.submit(TALKER, SpeechRequest("new", "m", "v", "hello"))
+    await claim(bus)
+    assert await lost.acknowledge(5.0)
+    await lost.discard()
+    await bus.link.client.flush()
+    assert await bus.queue.find(TALKER, "new") is not None
 
 
 async def test_the_backlog_says_what_waits_and_what_was_given(bus: Bus) -> None:
@@ -231,6 +250,7 @@ class Link:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.store = StoreState()
         self.said: list[tuple[str, bytes]] = []
 
     def name(self, name: str) -> str:

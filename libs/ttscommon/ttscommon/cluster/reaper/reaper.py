@@ -50,6 +50,8 @@ class Reaper:
         self._leftovers = StaleLeases(bus, self._held_jobs, tuning)
         self._has_led = False
         self._listed: dict[str, float] = {}
+        # Workers whose leases are being read: who answers meanwhile is not dead.
+        self._listing: set[str] = set()
         self._doubted: set[str] = set()
         self._announced: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,6 +91,7 @@ class Reaper:
         if verdict is Verdict.ALIVE:
             self._announced.discard(worker_id)
             self._listed.pop(worker_id, None)
+            self._listing.discard(worker_id)
         if verdict in (Verdict.GONE, Verdict.SILENT):
             if self.leading:
                 self._hand_on(worker_id, verdict)
@@ -184,6 +187,7 @@ class Reaper:
         """Once for each death: what it held is read then, and no watch begins before."""
         if worker_id not in self._listed:
             self._listed[worker_id] = time.monotonic()
+            self._listing.add(worker_id)
             self._held_jobs.drop(worker_id)
             self._in_background(self._hand_all_on(worker_id, why))
 
@@ -198,13 +202,22 @@ class Reaper:
         await self._handing.tidy(held)
 
     async def _held_by(self, worker_id: str) -> list[Lease]:
-        """The leases of a dead worker, as soon as the bucket answers."""
-        while True:
+        """The leases of a dead worker, as soon as the bucket answers; none if it lives by then.
+
+        A broker that was away for long has all workers back before its buckets, and then their jobs
+        are new ones.
+        """
+        while worker_id in self._listing:
             try:
-                return await self._handing.held_by(worker_id)
+                held = await self._handing.held_by(worker_id)
             except BusUnavailable as error:
                 log_.debug("leases.unlisted", worker_id=worker_id, error=error.message)
-            await asyncio.sleep(self._tuning.list_s)
+                await asyncio.sleep(self._tuning.list_s)
+                continue
+            if worker_id in self._listing:
+                self._listing.discard(worker_id)
+                return held
+        return []
 
     async def _hand_one_on(self, lease: Lease, after: Lease) -> None:
         if await self._handing.run(lease, after):

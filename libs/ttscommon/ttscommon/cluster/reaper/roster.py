@@ -11,7 +11,10 @@ from ttscommon.wire.subjects import REPLICAS
 
 
 class Roster:
-    """A worker stays in it until it is known to be gone, also when its report has expired."""
+    """A worker stays in it until it is known to be gone, also when its report has expired.
+
+    One that loads its first model is not in it yet: it holds nothing, and answers no ping.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self.replicas: list[Replica] = []
@@ -23,7 +26,8 @@ class Roster:
         """Read who reports; raises BusUnavailable."""
         reports = await self._bus.kv.all(REPLICAS)
         before = self._reporting()
-        self.replicas = [one for value in reports.values() if (one := _parse(value))]
+        found = [one for value in reports.values() if (one := _parse(value))]
+        self.replicas = [one for one in found if one.models or not one.loading]
         self._missing = (self._missing | before) - self._reporting()
         known = {worker: stage for worker, stage in self._stages.items() if worker in self._missing}
         self._stages = known | {replica.worker_id: replica.stage for replica in self.replicas}

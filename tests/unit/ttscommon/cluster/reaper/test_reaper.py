@@ -10,13 +10,16 @@ from typing import Any
 
 from ttscommon.bus import Bus, Incoming
 from ttscommon.cluster.reaper import Reaper
+from ttscommon.cluster.reaper.failure_detector import Verdict
+from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
 from ttscommon.cluster.worker import Job, Worker
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
+from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.replicas import Replica
-from ttscommon.wire.subjects import TALKER
+from ttscommon.wire.subjects import REPLICAS, TALKER
 
 
 class Jobs:
@@ -121,6 +124,47 @@ async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
     async with working(other, heir), reaping(bus, scene, no_orphans):
         assert (await heir.next()).epoch > lease.epoch
         heir.finish.set()
+
+
+async def test_a_worker_that_is_back_before_its_leases_could_be_read_keeps_its_jobs(
+    bus: Bus, other: Bus, scene: Any, monkeypatch: Any
+) -> None:
+    """As when a broker comes back with an empty store: the leases are of new jobs by then."""
+    jobs, asked, readable = Jobs(), asyncio.Event(), asyncio.Event()
+    async with reaping(bus, scene) as reaper, working(other, jobs):
+        await bus.submit(TALKER, scene.request)
+        await jobs.next()
+
+        async def known() -> bool:
+            return await scene.lease(bus) is not None
+
+        await scene.until(known)
+        read = reaper._handing.held_by
+
+        async def late(worker_id: str) -> Any:
+            asked.set()
+            if not readable.is_set():
+                raise BusUnavailable("no such bucket")
+            return await read(worker_id)
+
+        monkeypatch.setattr(reaper._handing, "held_by", late)
+        reaper._hand_on(other.worker_id, Verdict.GONE)
+        await asyncio.wait_for(asked.wait(), 10)
+        await reaper.check(other.worker_id)  # it answers
+        readable.set()
+        await asyncio.wait_for(asyncio.gather(*reaper._tasks), 10)
+        assert jobs.seen.empty()
+        assert reaper.reaped == 0
+        jobs.finish.set()
+
+
+async def test_a_worker_that_loads_its_first_model_is_not_taken_for_dead(bus: Bus) -> None:
+    """It answers no ping, and would be blamed for jobs that others lost."""
+    loading = Replica("talker-new", "talker", (), 0, 0, loading="m")
+    await bus.kv.put(REPLICAS, "talker.talker-new", loading.encode())
+    roster = Roster(bus)
+    await roster.refresh()
+    assert roster.workers() == set()
 
 
 async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus, scene: Any) -> None:
