@@ -116,7 +116,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
     watermark = None if settings.watermark is None else Perth.load(settings.watermark)
     services = RequestServices(
-        settings, bus, admission, metrics, tokens, listeners, retention, Usage(bus), watermark
+        *(settings, bus, admission, metrics, tokens, listeners, retention, Usage(bus), watermark),
+        lacks=catalogue.lacks,
     )
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)

@@ -35,6 +35,10 @@ class Framing(ABC):
     def audio(self, speech: Speech, piece: PcmBlock) -> str | bytes:
         """The message for a piece; empty if there is nothing to say yet."""
 
+    def waits(self, speech: Speech, lacking: AntiphonError) -> None:
+        """Tell that its audio waits for workers, where the protocol has a word for it."""
+        del speech, lacking
+
     def last(self, speech: Speech, samples: int) -> str | bytes:
         """What goes behind the last audio, of which there are so many samples in all."""
         return b""

@@ -85,6 +85,7 @@ class StreamedText(Generic[F]):
         """
         speech = self.speech
         encoder = encoder_for(self._audio, speech.sample_rate, speech.provenance)
+        speech.on_wait = self.framing.waits
         unsent = made = 0
         async with self.speech as speech:
             async for piece in pieces(speech, encoder, cost_ms(self._audio)):

@@ -85,7 +85,8 @@ class WyomingServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None and self._server is not None
+        assert task is not None
+        assert self._server is not None
         if not self._server.is_serving():  # it came while this gateway left
             writer.close()
             return

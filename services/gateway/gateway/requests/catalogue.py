@@ -170,8 +170,9 @@ class Catalogue:
         self._peers = Peers() if peers is None else peers
         self._reports: dict[str, Report] = {}
         self._workers: dict[str, Report] = {}
-        # What workers that were found dead had said last.
-        self._gone: dict[str, Report] = {}
+        # What workers that were found dead had said last, and those of them that are left out.
+        self._dead: dict[str, Report] = {}
+        self._gone: set[str] = set()
         self._bus = bus
         self._default_model = default_model
         self._tuning = tuning
@@ -242,9 +243,22 @@ class Catalogue:
         queue for its successor, which is back within seconds, in place of being refused.
         """
         left = ReplicaSnapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
-        if worker_id in self._workers and left.serves_all_of(self.snapshot):
-            self._gone[worker_id] = self._workers[worker_id]
+        if worker_id not in self._workers:
+            return
+        self._dead[worker_id] = self._workers[worker_id]
+        if left.serves_all_of(self.snapshot):
+            self._gone.add(worker_id)
             self.snapshot = left
+
+    def lacks(self, model: str) -> Unavailable | None:
+        """What requests of a model wait for, if a stage has no worker that lives."""
+        for stage in STAGES:
+            if any(one.worker_id not in self._dead for one in self.snapshot.live(stage, model)):
+                continue
+            if model in self.snapshot.loading(stage):
+                return ModelLoading(f"a {stage} is loading '{model}'", param="model")
+            return Unavailable(f"no live {stage} serves '{model}'", param="model")
+        return None
 
     async def resolve(
         self, model: str, voice: str, naming: Naming | None = None
@@ -343,13 +357,14 @@ class Catalogue:
         self._reports = self._found(entries)
         self._workers = {one.replica.worker_id: one for one in self._reports.values()}
         lost_s = self._bus.link.store.queues_lost_s
-        self._gone = {
+        self._dead = {
             name: last
-            for name, last in self._gone.items()
+            for name, last in self._dead.items()
             if name in self._workers
             and self._workers[name].revision <= last.revision
             and last.read_s > lost_s
         }
+        self._gone &= self._dead.keys()
         said = (one.replica for one in self._reports.values())
         living = (replica for replica in said if replica.worker_id not in self._gone)
         return sorted(living, key=lambda replica: replica.worker_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.sound.headroom import Headroom
+from ttscommon.wire.errors import AntiphonError
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class SpeechTuning:
     """How long the stages go on without word of a listener who cannot come back: longer than a
     broker takes to restart.
     """
+    tell_s: float = 1.0
+    """A request that is silent for so long tells its client if workers are missing."""
     lost_job_s: float = 2.0
     """How long a request whose queue is gone waits for a worker that may have had its job."""
     offline_s: float = 600.0
@@ -57,6 +61,8 @@ class RequestServices:
     usage: Usage
     watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
+    lacks: Callable[[str], AntiphonError | None] = lambda model: None
+    """What requests of a model wait for, where workers are missing; see Catalogue."""
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
     session_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(16 << 20, 7200.0))
     """A quarter of what the bucket holds, for as long as it holds it."""

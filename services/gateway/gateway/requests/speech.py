@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from enum import Enum, auto
 from types import TracebackType
@@ -63,6 +64,8 @@ class Speech:
         self.delivery = ListenerDelivery(services, source)
         self.outcome: str = "cancelled"
         self.runaway: AntiphonError | None = None
+        # Called with what it waits for, where workers are missing.
+        self.on_wait: Callable[[Speech, AntiphonError], None] = lambda speech, error: None
         self._services = services
         self._source = source
         self._progress = RequestPhase.WAITING
@@ -226,7 +229,7 @@ class Speech:
 
     async def __anext__(self) -> AudioChunk:
         try:
-            record = await self._waiting.next(self._reader, self._duty)
+            record = await self._waiting.next(self._reader, self._duty, self._wait)
         except StopAsyncIteration:
             if self._leaving is Leaving.HAND_ON:
                 raise HeardElsewhere("the request goes on over another connection") from None
@@ -268,6 +271,10 @@ class Speech:
         if not self._waiting.on_stages or (text is not None and not text.complete):
             return None
         return self.delivery.slack_s(now, self._services.admission.limits.loop.heard_s)
+
+    def _wait(self, lacking: AntiphonError) -> None:
+        log_.info("request.waits", request_id=self.request_id, reason=lacking.message)
+        self.on_wait(self, lacking)
 
     def _give_up(self) -> None:
         """Others would run dry."""

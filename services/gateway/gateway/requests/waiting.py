@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from gateway.admission import Grant
@@ -11,7 +12,7 @@ from gateway.requests.record_timeouts import RecordTimeouts, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from ttscommon.bus import AudioReader
-from ttscommon.wire.errors import StoreLost
+from ttscommon.wire.errors import AntiphonError, StoreLost
 
 
 class Waiting:
@@ -27,15 +28,25 @@ class Waiting:
         self._source = source
         self._grant = grant
         self._first = True
+        self._told = ""
         self.on_stages = False
 
     def came(self) -> None:
         """A record came."""
         self.last_s = time.monotonic()
         self._first = False
+        self._told = ""
 
-    async def next(self, reader: AudioReader, duty: asyncio.Task[Any] | None) -> object:
-        """Raises what a request is told that waited too long, and what its `duty` failed with."""
+    async def next(
+        self,
+        reader: AudioReader,
+        duty: asyncio.Task[Any] | None,
+        tell: Callable[[AntiphonError], None],
+    ) -> object:
+        """Raises what a request is told that waited too long, and what its `duty` failed with.
+
+        `tell`: called with what it waits for where workers are missing, whenever that changes.
+        """
         if (record := reader.at_hand()) is not None:
             return record
         while True:
@@ -48,6 +59,8 @@ class Waiting:
             except TimeoutError:
                 if duty is not None and duty.done():
                     duty.result()
+                if (lacking := self._lacks()) is not None:
+                    tell(lacking)
             finally:
                 self.on_stages = False
 
@@ -71,3 +84,13 @@ class Waiting:
         lost_s = self._services.bus.link.store.queues_lost_s
         grace_s = self._services.tuning.lost_job_s
         return self.last_s < lost_s and time.monotonic() - lost_s > grace_s
+
+    def _lacks(self) -> AntiphonError | None:
+        """What it waits for, unless it said so."""
+        if time.monotonic() - self.last_s < self._services.tuning.tell_s:
+            return None
+        lacking = self._services.lacks(self._source.spec.model.name)
+        if lacking is None or lacking.message == self._told:
+            return None
+        self._told = lacking.message
+        return lacking

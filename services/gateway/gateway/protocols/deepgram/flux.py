@@ -14,7 +14,7 @@ from gateway.protocols.framing import Plain
 from gateway.protocols.shared.sockets import JsonObject
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import Speech
-from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.messages import WordTime
 
 
@@ -33,6 +33,9 @@ class FluxTurn(Plain):
         if not self._started:
             self._started = True
             self._tell({"type": "SpeechStarted", "speech_id": self.speech_id})
+
+    def waits(self, speech: Speech, lacking: AntiphonError) -> None:
+        self._tell({"type": "Warning", "code": "WAITING", "description": lacking.message})
 
     def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self.words += piece.words

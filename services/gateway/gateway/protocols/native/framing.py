@@ -98,6 +98,10 @@ class NativeFraming(Framing):
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         return error_message(error, **self.about(speech))
 
+    def waits(self, speech: Speech, lacking: AntiphonError) -> None:
+        told = {"code": lacking.code, "message": lacking.message}
+        self._say("warning", speech, warning=told)
+
     def transcribe(self, speech: Speech, piece: PcmBlock) -> None:
         """Tell what the model says with a piece."""
         for said in piece.said:

@@ -16,6 +16,8 @@ from gateway.protocols.shared.context import Context, Desk, Reader, Shelf
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.ranges import RangedSound
 from gateway.protocols.shared.response import PROVENANCE_HEADER
+from gateway.requests import GatewayContext
+from ttscommon.wire.errors import AntiphonError
 
 router = APIRouter()
 
@@ -34,7 +36,7 @@ async def make(
     context.services.usage.count(tenant, order.model, requests=1)
     desk.wake()
     where = {"location": f"{_PATH}/{record.book_id}"}
-    return JSONResponse(job_card(record, time.time()), 202, where)
+    return JSONResponse(_card(context, record, time.time()), 202, where)
 
 
 @router.get(_PATH)
@@ -42,14 +44,14 @@ async def every(request: Request, context: Context, shelf: Shelf) -> dict[str, A
     """The caller's jobs, the oldest first."""
     now = time.time()
     found = await shelf.of(tenant_of(context, request))
-    return {"object": "list", "data": [job_card(one.record, now) for one in found]}
+    return {"object": "list", "data": [_card(context, one.record, now) for one in found]}
 
 
 @router.get(_PATH + "/{job_id}")
 async def one(request: Request, context: Context, shelf: Shelf, job_id: str) -> dict[str, Any]:
     """How far a job is."""
     found = await shelf.get(tenant_of(context, request), job_id)
-    return job_card(found.record, time.time())
+    return _card(context, found.record, time.time())
 
 
 @router.delete(_PATH + "/{job_id}")
@@ -76,8 +78,17 @@ async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -
     return RangedSound(shelf.parts, result, headers, request)
 
 
-def job_card(record: BookRecord, now: float) -> dict[str, Any]:
-    """A job for its owner. Times are seconds since 1970; what is not known yet is null."""
+def _card(context: GatewayContext, record: BookRecord, now: float) -> dict[str, Any]:
+    lacking = None if record.over else context.catalogue.lacks(record.order.model)
+    return job_card(record, now, lacking)
+
+
+def job_card(
+    record: BookRecord, now: float, lacking: AntiphonError | None = None
+) -> dict[str, Any]:
+    """A job for its owner. Times are seconds since 1970; what is not known yet is null. lacking:
+    what it waits for.
+    """
     order = record.order
     done = record.state == "done"
     return {
@@ -98,6 +109,7 @@ def job_card(record: BookRecord, now: float) -> dict[str, Any]:
         "bytes": record.size if done else None,
         "audio_url": f"{_PATH}/{record.book_id}/audio" if done else None,
         "runaways": record.runaways,
+        "warning": {"code": lacking.code, "message": lacking.message} if lacking else None,
         "error": {"code": record.code, "message": record.message} if record.code else None,
     }
 

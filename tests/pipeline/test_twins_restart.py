@@ -1,0 +1,114 @@
+"""Both talkers of a model restart: who waits is told so, and served by the first that is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any, Final
+
+import httpx
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from antiphon.stack import LocalStack
+from antiphon.stack.child import RestartPolicy
+from tests.waits import PATIENCE_S
+
+BOTH: Final = ("talker-1", "talker-2")
+# The worker that was killed would have had this long to acknowledge the job: 30 s.
+AT_ONCE_S: Final = 10.0
+TWINS: Final = [
+    {"engine": "fake", "talkers": 2, "restarts": RestartPolicy(first_backoff_s=6.0)},
+]
+JOB: Final = {"input": "The tide came in.\n\n" * 5000, "response_format": "pcm"}
+
+
+async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
+    await socket.send(json.dumps({"type": kind, **fields}))
+
+
+async def until(socket: ClientConnection, *kinds: str) -> dict[str, Any]:
+    """The next message of these kinds; audio is `pcm`."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            data = await socket.recv()
+            told = {"type": "pcm"} if isinstance(data, bytes) else json.loads(data)
+            assert told["type"] != "error" or "error" in kinds, told
+            if told["type"] in kinds:
+                return dict(told)
+
+
+async def first_ready(stack: LocalStack) -> str:
+    """The talker that is ready first, as soon as it is."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            for name in BOTH:
+                if stack.children[name].ready.is_set():
+                    return name
+            await asyncio.sleep(0.02)
+
+
+async def kill_both(stack: LocalStack) -> None:
+    """One after the other, so that the second has the jobs of the first."""
+    for name in BOTH:
+        stack.children[name].kill()
+        async with asyncio.timeout(PATIENCE_S):
+            while stack.children[name].ready.is_set():
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("stack", TWINS, indirect=True)
+async def test_a_stream_without_talkers_is_told_and_goes_on_with_the_first_that_is_ready(
+    stack: LocalStack,
+) -> None:
+    async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
+        await say(socket, "session.config", seed=5)
+        await say(socket, "input.text", text="The tide came in before dawn. ")
+        await until(socket, "pcm")
+        await kill_both(stack)
+        await say(socket, "input.text", text="It was slow, and silver. ")
+        await say(socket, "input.done")
+        warning = await until(socket, "warning")
+        assert warning["warning"]["code"] == "unavailable"
+        assert "talker" in warning["warning"]["message"]
+        heard = asyncio.create_task(until(socket, "audio.done"))
+        name = await first_ready(stack)
+        ready_s = time.monotonic()
+        done = await heard
+        took_s = time.monotonic() - ready_s
+    assert done["outcome"] == "ok"
+    print(f"\n{name} was ready; the stream's end came {took_s:.2f} s later")
+    assert took_s < AT_ONCE_S
+
+
+@pytest.mark.parametrize("stack", TWINS, indirect=True)
+async def test_a_job_says_what_it_waits_for_and_goes_on_with_the_first_that_is_ready(
+    stack: LocalStack,
+) -> None:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=PATIENCE_S) as http:
+        path = f"/v1/audio/jobs/{(await http.post('/v1/audio/jobs', json=JOB)).json()['id']}"
+
+        async def reached(condition: Any) -> dict[str, Any]:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    card = (await http.get(path)).json()
+                    if condition(card):
+                        return dict(card)
+                    await asyncio.sleep(0.05)
+
+        begun = await reached(lambda card: card["progress"]["spoken"])
+        assert begun["warning"] is None
+        await kill_both(stack)
+        told = await reached(lambda card: card["warning"])
+        assert told["status"] == "running"
+        assert told["warning"]["code"] == "unavailable"
+        await first_ready(stack)
+        ready_s = time.monotonic()
+        spoken = (await http.get(path)).json()["progress"]["spoken"]
+        await reached(lambda card: card["progress"]["spoken"] > spoken)
+        took_s = time.monotonic() - ready_s
+        print(f"\nthe job went on {took_s:.2f} s after the first talker was ready")
+        assert took_s < AT_ONCE_S
+        assert (await reached(lambda card: card["progress"]["spoken"] > spoken))["warning"] is None
+        assert (await http.delete(path)).is_success
