@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from prometheus_client import generate_latest
 
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
@@ -48,6 +50,53 @@ async def test_slow_books_of_one_key_hold_up_no_other(stand: Any) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while readers() or stand.gateway.app.state.reader.busy:
                 await asyncio.sleep(0.02)
+
+
+async def test_encoders_uploads_and_metrics_answer_beside_slow_books(stand: Any) -> None:
+    """None of them has its turn behind a book, on the threads that they share."""
+    said = {"input": "It was calm.", "response_format": "mp3"}
+    words = {"name": "mine", "entries": [{"grapheme": "tide", "alias": "wave"}]}
+    attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(8)]
+    async with asyncio.timeout(PATIENCE_S):
+        while not readers():
+            await asyncio.sleep(0.02)
+    async with probed(stand, "eight slow books beside encoders"), asyncio.timeout(PATIENCE_S):
+        heard = await stand.http.post("/v1/audio/speech", headers=B, json=said)
+        assert heard.is_success and heard.content  # noqa: PT018
+        assert (await stand.http.post("/v1/audio/lexicons", headers=B, json=words)).is_success
+        assert b"tts_" in await asyncio.to_thread(generate_latest, stand.metrics.registry)
+    assert len(readers()) == 1
+    await stop(*attack)
+
+
+@pytest.mark.parametrize("called", ["mp3", "opus", "wav", "m4b"])
+async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str) -> None:
+    """Line ends, control characters and a half surrogate, in the job and in its chapter."""
+    evil = "A\r\nSet-Cookie: x=1\u2028CHAPTER002=x\x00\ud800"
+    said = f"# B\r\n\r\n# {evil}\n\nIt was calm.".replace("\x00", "")
+    body = {"title": evil, "input": said, "response_format": called}
+    text = json.dumps({**body, "input_format": "markdown"}).encode()
+    desk = asyncio.create_task(stand.gateway.desk.run())
+    kind = {"content-type": "application/json"}
+    try:
+        made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
+        if made.status_code == 400:  # a half surrogate is no text
+            text = text.replace(b"\\ud800", b"")
+            made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
+        assert made.status_code == 202, made.text
+        where = made.headers["location"]
+        async with asyncio.timeout(PATIENCE_S):
+            while (card := (await stand.http.get(where, headers=A)).json())["status"] != "done":
+                assert card["status"] != "failed", card
+                await asyncio.sleep(0.05)
+        answer = await stand.http.get(f"{where}/audio", headers=A)
+    finally:
+        await stop(desk, again_s=10.0)
+    assert card["title"].isprintable()
+    assert "set-cookie" not in answer.headers
+    assert all(value.isprintable() for value in answer.headers.values())
+    for line in (b"\nSet-Cookie", b"\nCHAPTER002", b"\r\n", b"\xed\xa0\x80"):
+        assert line not in answer.content[:4096]
 
 
 async def test_a_key_with_many_texts_that_wait_is_told_so(stand: Any) -> None:

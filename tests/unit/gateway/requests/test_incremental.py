@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
+from gateway.requests.lexicon import ClientLexicon, LexiconEntry, Lookup
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Span
 
@@ -98,3 +99,23 @@ async def test_markup_is_not_text() -> None:
 def test_a_whole_text_of_markup_has_nothing_to_say() -> None:
     with pytest.raises(NothingToSay):
         IncrementalText.whole("<a/><b/>", 100)
+
+
+async def test_others_are_served_while_a_text_is_looked_through() -> None:
+    """Of which everything may be the beginning of an entry."""
+    entries = [LexiconEntry("a " * count + "b", alias="x") for count in range(4)]
+    text, turns, said = IncrementalText(10_000), 0, "a " * 4000 + "c"
+
+    async def serve() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    text.look_up(Lookup([ClientLexicon(entries)]))
+    text.add(said)
+    text.finish()
+    serving = asyncio.create_task(serve())
+    assert (await text.head(0.0)).text == said
+    serving.cancel()
+    assert turns > 50
