@@ -51,7 +51,7 @@ def test_values_that_mean_nothing_are_refused_by_name(
             {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 50}}},
             "gateway: autoscaling.minReplicas is more than maxReplicas",
         ),
-        ({"nats": {"maxLogBytes": "5Gi"}}, "and queues need 28406 Mi"),
+        ({"nats": {"maxLogBytes": "5Gi"}}, "and queues need 28662 Mi"),
         ({"nats": {"storage": {"size": "2 GB"}}}, "nats/storage/size"),
         ({"nats": {"maxMemoryStore": "2 GB"}}, "nats/maxMemoryStore"),
         (

@@ -394,8 +394,9 @@ annotations:
 {{- $log := include "antiphon.bytes" .Values.nats.maxLogBytes | int64 -}}
 {{- $disk := include "antiphon.bytes" .Values.nats.storage.size | int64 -}}
 {{- /* Three logs, one and a half times as much for recordings, once as much for the sound of
-       jobs; 64 MiB each for the records of jobs, for sessions and for use, and 216 KiB in the queues for a slot. */ -}}
-{{- $needed := add (div (mul $log 11) 2) 201326592 (mul 221184 (include "antiphon.slots" . | int64)) -}}
+       jobs; 64 MiB each for the records of jobs, for sessions and for use, 256 MiB for what is
+       derived of passing recordings, and 216 KiB in the queues for a slot. */ -}}
+{{- $needed := add (div (mul $log 11) 2) 469762048 (mul 221184 (include "antiphon.slots" . | int64)) -}}
 {{- if gt $needed $disk -}}{{- fail (printf "nats.storage.size is %s: logs of nats.maxLogBytes (%s), recordings, jobs and queues need %d Mi" .Values.nats.storage.size .Values.nats.maxLogBytes (div (add $needed 1048575) 1048576)) -}}{{- end -}}
 {{- end -}}
 {{- $memory := get (default dict .Values.gateway.resources.limits) "memory" -}}

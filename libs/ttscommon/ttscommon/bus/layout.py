@@ -54,10 +54,13 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
 BUCKET_BYTES: Final[dict[str, int]] = {
     subjects.BOOKS: 64 << 20,
     subjects.SESSIONS: 64 << 20,
+    subjects.PASSING_DERIVED: 256 << 20,
     subjects.USAGE: 64 << 20,
 }
-# Full buckets of these drop their oldest record for a new one, and refuse none.
-_PASSING: Final = frozenset({subjects.SESSIONS})
+# Full ones of these drop their oldest record for a new one, and refuse none.
+_PASSING: Final = frozenset(
+    {subjects.SESSIONS, subjects.PASSING_DERIVED, subjects.PASSING_RECORDINGS}
+)
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -210,7 +213,7 @@ class Layout:
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
             max_bytes=round(share * self.max_log_bytes),
-            discard=DiscardPolicy.NEW,
+            discard=DiscardPolicy.OLD if bucket in _PASSING else DiscardPolicy.NEW,
             allow_direct=True,
             allow_rollup_hdrs=True,
             duplicate_window=DEDUPE_S,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import time
 from typing import Final
 
 import nats.js.errors
@@ -19,6 +20,8 @@ from ttscommon.wire.errors import BusUnavailable
 # Chunks are 128 KiB. A recording has at most 14 MB.
 _BATCH: Final = 32
 _READ_S: Final = 10.0
+# For how long a replica may lack chunks that another has.
+_BEHIND_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 
 
@@ -38,7 +41,11 @@ class Objects:
             raise BusUnavailable(f"could not store {bucket}/{name}") from error
 
     async def get(self, bucket: str, name: str) -> bytes | None:
-        """What is stored, or None; raises BusUnavailable."""
+        """What is stored, or None, also where a full store has dropped some of it.
+
+        Raises BusUnavailable.
+        """
+        until_s = time.monotonic() + _BEHIND_S
         try:
             async with asyncio.timeout(_READ_S):
                 while True:
@@ -46,6 +53,8 @@ class Objects:
                     data = await self._chunks(bucket, info)
                     if _digest(data) == info.digest:
                         return data
+                    if len(data) < (info.size or 0) and time.monotonic() > until_s:
+                        return None
                     await asyncio.sleep(_PAUSE_S)  # the replica that answered lags behind
         except nats.js.errors.NotFoundError:
             return None

@@ -52,7 +52,8 @@ class ByteQuota:
     """What each tenant may store through this gateway of records that the broker forgets.
 
     A tenant that stores more loses its oldest, so that it leaves room for others. age_s: when the
-    broker forgets them. A gateway that restarts counts from nothing: what it stored before passes.
+    broker forgets them. A gateway that restarts counts from nothing, and others count apart: where
+    that adds up to the store's size, the store drops its oldest, whosever that is.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nats.js.api import RetentionPolicy
+from nats.js.api import DiscardPolicy, RetentionPolicy
 
 from ttscommon.bus.layout import Layout, differences
 from ttscommon.wire import subjects
@@ -21,6 +21,16 @@ def test_logs_keep_what_was_read_and_jobs_outlive_any_request() -> None:
         assert stream.allow_direct
         assert stream.num_replicas == 3
     assert (by_name["acme-TALK_JOBS"].max_age or 0) >= subjects.CODES.age_s
+
+
+def test_what_requests_leave_behind_is_bounded_and_the_oldest_goes() -> None:
+    """No key can fill it for others, nor the broker's disk."""
+    by_name = {stream.name: stream for stream in THREE.streams()}
+    for bucket in (subjects.SESSIONS, subjects.PASSING_DERIVED):
+        stream = by_name[f"KV_acme-{bucket}"]
+        assert 0 < (stream.max_bytes or 0) <= 256 << 20
+        assert stream.discard == DiscardPolicy.OLD
+    assert by_name[f"OBJ_acme-{subjects.RECORDINGS}"].discard == DiscardPolicy.NEW
 
 
 def test_every_name_and_subject_carries_the_deployments_prefix() -> None:
