@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 from prometheus_client import generate_latest
 
+from gateway.books import reader
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
@@ -50,6 +51,16 @@ async def test_slow_books_of_one_key_hold_up_no_other(stand: Any) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while readers() or stand.gateway.app.state.reader.busy:
                 await asyncio.sleep(0.02)
+
+
+async def test_a_text_of_nothing_takes_no_process(
+    stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(*_: object) -> Any:
+        pytest.fail("a process was started")
+
+    monkeypatch.setattr(reader, "read_apart", read)
+    assert [await send(stand, data, A) for data in (b"", b" \n\t")] == [400, 400]
 
 
 async def test_encoders_uploads_and_metrics_answer_beside_slow_books(stand: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from ttscommon.books import ReadBook, ReadOrder, read_apart
+from ttscommon.books import InvalidBook, ReadBook, ReadOrder, read_apart
 from ttscommon.wire.errors import Overloaded
 
 # Processes at once, and texts of one key, that which is read included, each in memory.
@@ -30,6 +30,8 @@ class BookReader:
 
     async def read(self, tenant: str, order: ReadOrder, data: bytes) -> ReadBook:
         """Raises InvalidBook; Overloaded where the key has too many texts here already."""
+        if not data.strip():
+            raise InvalidBook("there is no text in the book")
         if self._given[tenant] >= _MOST_GIVEN:
             raise Overloaded("this key's texts wait to be read", retry_after_s=_AGAIN_S)
         self._given[tenant] += 1

@@ -242,13 +242,16 @@ class Catalogue:
         The last one of a model stays until its report expires. A request meanwhile waits in the
         queue for its successor, which is back within seconds, in place of being refused.
         """
-        left = ReplicaSnapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
         if worker_id not in self._workers:
             return
         self._dead[worker_id] = self._workers[worker_id]
-        if left.serves_all_of(self.snapshot):
+        replicas = self.snapshot.replicas
+        living = ReplicaSnapshot(tuple(r for r in replicas if r.worker_id not in self._dead))
+        if living.serves_all_of(self.snapshot):  # one that stayed though it is dead is no successor
             self._gone.add(worker_id)
-            self.snapshot = left
+            self.snapshot = ReplicaSnapshot(
+                tuple(r for r in replicas if r.worker_id not in self._gone)
+            )
 
     def lacks(self, model: str) -> Unavailable | None:
         """What requests of a model wait for, if a stage has no worker that lives."""

@@ -198,6 +198,27 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
         await bus.close()
 
 
+async def test_of_two_that_die_one_after_the_other_the_last_stays_for_its_successor(
+    broker: Any,
+) -> None:
+    """Else requests were refused as soon as the report of the first had expired."""
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    first = replica("talker", "a")
+    second = msgspec.structs.replace(first, worker_id="talker-2")
+    try:
+        await bus.kv.put(subjects.REPLICAS, "talker.talker-1", first.encode())
+        await catalogue.refresh()
+        catalogue.strike("talker-1")
+        await bus.kv.put(subjects.REPLICAS, "talker.talker-2", second.encode())
+        await catalogue.refresh()
+        catalogue.strike("talker-2")
+        assert "talker-2" in [one.worker_id for one in catalogue.snapshot.live("talker", "a")]
+    finally:
+        await bus.close()
+
+
 async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_report(
     broker: Any,
 ) -> None:
