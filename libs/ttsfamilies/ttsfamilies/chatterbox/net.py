@@ -16,7 +16,7 @@ from ttscommon.engine.nn import (
     RopeConfig,
     dense_attention,
 )
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.chatterbox.config import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
 
 # What a position holds: a row that is given, a text id or an S3 token.
@@ -191,6 +191,4 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> T3Net:
     shards = Shards.of(checkpoint)
     with torch.device("meta"):
         net = T3Net(T3Sizes.of(shards.shapes)).to(getattr(torch, dtype))
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), shards, others=OTHERS)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), shards, others=OTHERS, device=device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.cosyvoice.config import V2, V3, BackboneSizes, SpeechRows, load_sizes
 
@@ -89,7 +89,4 @@ def load_net(folder: Path, device: str, dtype: str) -> CosyNet:
     with torch.device("meta"):
         net = CosyNet(sizes, rows).to(getattr(torch, dtype))
     others = (_UNUSED, *(name for name in shards.shapes if not name.startswith(_OWN)))
-    check(net, sources(net), shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), shards, others=others, device=device)

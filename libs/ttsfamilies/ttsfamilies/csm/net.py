@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.csm.config import CsmConfig, load_config
@@ -101,10 +101,7 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> CsmNet:
     net.depth.decoder.keep_float32(device)
     table = next((name for name in _TABLES if name in shards.shapes), _TABLES[0])
     stated, others = sources(net, table), (CODEC, *_TABLES)
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)
 
 
 def load_encoder(checkpoint: Path, device: str) -> MimiEncoder:
@@ -114,7 +111,4 @@ def load_encoder(checkpoint: Path, device: str) -> MimiEncoder:
         net = MimiEncoder(sizes, sizes.num_quantizers, sizes.sliding_window)
     unused = (f"{CODEC}{part}" for part in ("decoder", "upsample.", "quantizer."))
     others = (*unused, *(name for name in shards.shapes if not name.startswith(CODEC)))
-    check(net, encoder_sources(net, CODEC), shards, others=others)
-    net.to_empty(device=torch.device(device))
-    fill(net, encoder_sources(net, CODEC), shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, encoder_sources(net, CODEC), shards, others=others, device=device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.base.lm.depth import DepthTransformer
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.fish_s2.blocks import stack_sources
@@ -117,8 +117,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> FishNet:
     with torch.device("meta"):
         net = FishNet(load_config(checkpoint)).to(getattr(torch, dtype))
     stated = sources(net)
-    check(net, stated, shards)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards)
+    filled(net, stated, shards, device=device)
     net.freeze()
-    return net.eval().requires_grad_(False)
+    return net

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import dense_attention
-from ttscommon.engine.nn.weights import Shards, Source, digest, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, digest, filled, same
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.s3.resampling import windowed_sinc
@@ -104,12 +104,11 @@ class SpokenTurns:
         config = load_hearing_config(checkpoint)
         with torch.device("meta"):
             net = WhisperVQ(config)
-        net.to_empty(device=torch.device(device))
-        net.mel = WhisperMel().to(device)
         shards = Shards.of(checkpoint / TOKENIZER)
         prefix = "" if "conv1.weight" in shards.shapes else "model.encoder."
-        fill(net, sources(net, prefix), shards, others=_others(config, prefix))
-        return cls(net.eval().requires_grad_(False))
+        filled(net, sources(net, prefix), shards, others=_others(config, prefix), device=device)
+        net.mel = WhisperMel().to(device)  # made of numbers, not of weights
+        return cls(net)
 
     @torch.inference_mode()
     def derive(self, recording: bytes) -> Arrays:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.glm_voice.config import GlmConfig, load_config
 
 _LAYER: Final = {
@@ -70,6 +70,4 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> GlmNet:
     config = load_config(checkpoint)
     with torch.device("meta"):
         net = GlmNet(config).to(getattr(torch, dtype))
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), Shards.of(checkpoint), others=_BUFFERS)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), Shards.of(checkpoint), others=_BUFFERS, device=device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, pad
 
 from ttscommon.engine.nn.dac import wave_encoder, wave_sources
-from ttscommon.engine.nn.weights import Source, check, fill, same
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.higgs_audio.authors import tensors_of
 from ttsfamilies.higgs_audio.hubert import Hubert, hubert_sources
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts
@@ -131,7 +131,4 @@ def load_encoder(folder: Path, device: str = "cpu") -> HiggsEncoder:
     with torch.device("meta"):
         net = HiggsEncoder(sizes)
     stated, shards = encoder_sources(net, theirs), tensors_of(folder)
-    check(net, stated, shards, others=parts(theirs))  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=parts(theirs))
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=parts(theirs), device=device)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
-from ttscommon.engine.nn.weights import Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.higgs_audio.authors import tensors_of
@@ -137,7 +137,4 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> HiggsNet:
     with torch.device("meta"):
         net = HiggsNet(config).to(getattr(torch, dtype))
     stated, others = sources(net), _THIRD_OTHERS if config.third else _TEXT_ALONE
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import AdainResBlk1d, published
-from ttscommon.engine.nn.weights import Shards, Source, fill
+from ttscommon.engine.nn.weights import Shards, Source, filled
 from ttsfamilies.kokoro.sizes import AlbertSizes, KokoroConfig, load_config
 
 _EPS: Final = 1e-12
@@ -216,7 +216,5 @@ def load_net(folder: Path, device: str = "cpu") -> KokoroProsody:
     """The networks in a checkpoint's folder, in float32; raises CheckpointError."""
     with torch.device("meta"):
         net = KokoroProsody(load_config(folder))
-    net.to_empty(device=torch.device(device))
     others = (*_VOCODERS, *(f"bert.module.{name}" for name in _UNUSED))
-    fill(net, sources(net), Shards.of(folder), others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), Shards.of(folder), others=others, device=device)

@@ -13,7 +13,7 @@ from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.decoder import DecoderBlock, SwiGLU
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.base.lm.depth import CodeDraw, Scratch
 from ttsfamilies.kyutai_tts.conditions import Conditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
@@ -267,8 +267,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> KyutaiNet:
         net = KyutaiNet(load_config(checkpoint)).to(getattr(torch, dtype))
     net.conditions.float()
     stated = sources(net)
-    check(net, stated, shards, others=_UNUSED)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=_UNUSED)
+    filled(net, stated, shards, others=_UNUSED, device=device)
     net.conditions.settle()
-    return net.eval().requires_grad_(False)
+    return net

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.orpheus.config import END_AUDIO, END_SPEECH, LlamaConfig, load_config
 
@@ -48,8 +48,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
     config = load_config(checkpoint)
     with torch.device("meta"):
         net = OrpheusNet(config).to(getattr(torch, dtype))
-    net.to_empty(device=torch.device(device))
     # Some files repeat the embedding as the head that is tied to it.
     others = ("lm_head.",) if config.tie_word_embeddings else ()
-    fill(net, sources(net), Shards.of(checkpoint), others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)

@@ -7,7 +7,7 @@ from torch import nn
 
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import Source, fill, same
+from ttscommon.engine.nn.weights import filled, same
 from ttsfamilies.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
 from ttsfamilies.piper.voice import PiperVoice
 
@@ -24,10 +24,8 @@ def load_net(voice: PiperVoice, device: str) -> Vits:
         raise CheckpointError(
             f"{voice.where('')} is no VITS network that is known here: {error}"
         ) from error
-    net = net.to_empty(device=device)
-    sources: dict[str, Source] = {name: same(name) for name in net.state_dict()}
-    fill(net, sources, voice, others=_GENERATOR)
-    net.eval().requires_grad_(False)
+    sources = {name: same(name) for name in net.state_dict()}
+    filled(net, sources, voice, others=_GENERATOR, device=device)
     flat(net.flow)
     return net
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, halve
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.pocket_tts.blocks import (
     FLOW_LM,
     MIMI,
@@ -121,11 +121,8 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
         net = PocketNet(load_config(checkpoint))
     stated, shards = sources(net), Shards.of(checkpoint)
     others = (MIMI, f"{FLOW_LM}emb_std", f"{FLOW_LM}emb_mean")
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=others)
+    filled(net, stated, shards, others=others, device=device)
     net.head.freeze()
-    net.eval().requires_grad_(False)
     if device == "cpu":
         halve(net, lossless=True)
     return net
@@ -137,7 +134,4 @@ def load_encoder(checkpoint: Path, device: str) -> PocketEncoder:
         net = PocketEncoder(load_config(checkpoint).mimi)
     unused = (f"{MIMI}{part}" for part in ("decoder", "upsample.", "quantizer."))
     others, shards = (FLOW_LM, *unused), Shards.of(checkpoint)
-    check(net, encoder_sources(net), shards, others=others)
-    net.to_empty(device=torch.device(device))
-    fill(net, encoder_sources(net), shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, encoder_sources(net), shards, others=others, device=device)

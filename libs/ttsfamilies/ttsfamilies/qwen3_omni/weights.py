@@ -11,7 +11,7 @@ import torch
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.experts import expert_sources, parted
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttscommon.wire.fields import Array
 from ttsfamilies.qwen3_omni.config import PAD, OmniConfig, load_config
 from ttsfamilies.qwen3_omni.net import OmniNet, mixture
@@ -87,9 +87,7 @@ def load_talker(
     with torch.device("meta"):
         net = OmniNet(config).to(_DTYPES[dtype])
     net.keep_float32()
-    stated, published = sources(net, config), parted(shards)
-    check(net, stated, published, others=OTHERS)  # before its memory is asked for
-    net.to_empty(device=check_device(device))
-    fill(net, stated, published, others=OTHERS)
+    stated = sources(net, config)
+    filled(net, stated, parted(shards), others=OTHERS, device=check_device(device))
     net.pad.copy_(torch.from_numpy(table.rows(config.specials)[PAD]))
-    return config, net.eval().requires_grad_(False), table
+    return config, net, table

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.mimi import encoder_sources
-from ttscommon.engine.nn.weights import Shards, Source, Sources, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.qwen3_tts.codec_encoder import (
     FOLDER,
     CodecEncoder,
@@ -25,8 +24,6 @@ from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder, log_mel
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."
-
-Net = TypeVar("Net", bound=nn.Module)
 
 
 def talker_sources(net: TalkerNet) -> dict[str, Source]:
@@ -100,7 +97,7 @@ def load_talker(checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
         net = TalkerNet(config).to(_DTYPES[dtype])
     net.keep_float32(where)
     others = (_SPEAKER,) if config.tts_model_type == "base" else ()
-    return _filled(net, talker_sources(net), Shards.of(checkpoint), others, where)
+    return filled(net, talker_sources(net), Shards.of(checkpoint), others=others, device=where)
 
 
 def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEncoder, CodecEncoder]:
@@ -120,7 +117,8 @@ def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> Speaker
     with torch.device("meta"):
         net = SpeakerEncoder(sizes)
     shards = Shards.of(checkpoint)
-    net = _filled(net, speaker_sources(net), shards, ("talker.",), check_device(device))
+    where = check_device(device)
+    filled(net, speaker_sources(net), shards, others=("talker.",), device=where)
     net.mels = log_mel(sizes).to(device)
     return net
 
@@ -132,13 +130,5 @@ def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
         net = CodecEncoder(config)
     shards = Shards.of(checkpoint / FOLDER)
     others = unused_by_encoder(config)
-    return _filled(net, encoder_sources(net, "encoder."), shards, others, check_device(device))
-
-
-def _filled(
-    net: Net, sources: Sources, shards: Shards, others: tuple[str, ...], device: torch.device
-) -> Net:
-    check(net, sources, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, sources, shards, others=others)
-    return net.eval().requires_grad_(False)
+    where = check_device(device)
+    return filled(net, encoder_sources(net, "encoder."), shards, others=others, device=where)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.step_audio2.config import StepConfig, load_config
 from ttsfamilies.step_audio2.hearing import StepHearing
@@ -49,8 +49,6 @@ def load_net(folder: Path, device: str, dtype: str) -> StepNet:
     config, shards = load_config(folder), Shards.of(folder)
     with torch.device("meta"):
         net = StepNet(config).to(getattr(torch, dtype))
-    check(net, sources(net), shards)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), shards)
+    filled(net, sources(net), shards, device=device)
     net.hearing.mel = type(net.hearing.mel)().to(device)  # made of numbers, not of weights
-    return net.eval().requires_grad_(False)
+    return net

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import halve
-from ttscommon.engine.nn.weights import Source, fill, same
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.tacotron2.blocks import counted, normed_sources, sizes_of
 from ttsfamilies.tacotron2.letters import SYMBOLS
 from ttsfamilies.tacotron2.sizes import ATTENTION, LOCATION, HifiganConfig, TacotronSizes
@@ -206,9 +206,7 @@ def load_net(
         )
     with torch.device("meta"):
         net = TacotronNet(sizes).to(dtype)
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), shards, others=(*_VOCODED, *counted(shards.shapes)))
-    net.eval().requires_grad_(False)
+    filled(net, sources(net), shards, others=(*_VOCODED, *counted(shards.shapes)), device=device)
     net.encoder.lstm.flatten_parameters()
     if device == "cpu" and dtype == torch.float32:
         halve(net, lossless=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.voxcpm2.sizes import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."
@@ -130,7 +130,4 @@ def load_encoder(folder: Path, sizes: VaeSizes, device: str) -> VaeEncoder:
         net = VaeEncoder(sizes)
     stated, shards = encoder_sources(net), vae_shards(folder)
     others = (SOUNDS, f"{HEARS}fc_logvar")
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, pad_rows
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.voxcpm2.local import PatchEncoder, rotation
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
 from ttsfamilies.voxcpm2.solver import PatchSolver
@@ -160,8 +160,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> VoxcpmNet:
     with torch.device("meta"):
         net = VoxcpmNet(load_config(checkpoint)).to(getattr(torch, dtype))
     stated, shards = sources(net), Shards.of(checkpoint)
-    check(net, stated, shards)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards)
+    filled(net, stated, shards, device=device)
     net.solver.freeze()
-    return net.eval().requires_grad_(False)
+    return net

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.zonos.conditions import Conditions, condition_sources, projection
 from ttsfamilies.zonos.config import CODEBOOKS, END, IDS, PHONES, ZonosConfig, load_config
 from ttsfamilies.zonos.phones import SYMBOLS
@@ -129,12 +129,8 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> tuple[ZonosNet, Condi
         conditions = Conditions(config.prefix_conditioner.rows, config.backbone.d_model)
     places = [i for i, one in enumerate(every) if one.name != PHONES]
     ours, theirs = sources(net), condition_sources(conditions, places)
-    check(net, ours, shards, others=_names(theirs))  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    conditions.to_empty(device="cpu")
-    fill(net, ours, shards, others=_names(theirs))
-    fill(conditions, theirs, shards, others=_names(ours))
-    return net.eval().requires_grad_(False), conditions.eval().requires_grad_(False)
+    filled(net, ours, shards, others=_names(theirs), device=device)
+    return net, filled(conditions, theirs, shards, others=_names(ours))
 
 
 def _names(stated: Mapping[str, Source]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, Tensors, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Tensors, filled, same
 from ttsfamilies.base.s3.speaker import FixedNorm
 from ttsfamilies.zonos.config import SPEAKER
 
@@ -168,9 +168,7 @@ def load_speaker(folder: Path) -> SpeakerEncoder | None:
 
 def _fill(net: nn.Module, published: Tensors, unused: tuple[str, ...]) -> None:
     stated = {name: same(name) for name in net.state_dict()}
-    check(net, stated, published, others=unused)  # before its memory is asked for
-    net.to_empty(device="cpu")
-    fill(net, stated, published, others=unused)
+    filled(net, stated, published, others=unused)
 
 
 def _sized(published: Tensors) -> SpeakerNet:

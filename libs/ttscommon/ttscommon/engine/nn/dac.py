@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.dac import DacSizes, load_sizes
 from ttscommon.engine.nn.snake import DILATIONS, Snake, part_sources, unit_sources, units, wide
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 
 DECODES: Final = "decoder."
 
@@ -100,7 +100,4 @@ def load_encoder(folder: Path, device: str = "cpu") -> DacEncoder:
     with torch.device("meta"):
         net = DacEncoder(load_sizes(folder))
     stated, shards = encoder_sources(net), Shards.of(folder)
-    check(net, stated, shards, others=(DECODES,))  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=(DECODES,))
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=(DECODES,), device=device)

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -82,6 +82,8 @@ def _halved(x: Tensor, rows: int, size: int) -> Tensor:
 
 
 Sources = Mapping[str, Source]
+Net = TypeVar("Net", bound=nn.Module)
+Where = str | torch.device
 
 
 def same(name: str) -> Source:
@@ -181,6 +183,24 @@ def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[
     with torch.no_grad():
         for key, parameter in state.items():
             parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
+
+
+def filled(
+    net: Net,
+    sources: Sources,
+    shards: Tensors,
+    *,
+    others: Sequence[str] = (),
+    device: Where = "cpu",
+) -> Net:
+    """A network without memory (on "meta") with a checkpoint's weights, to infer with; see `fill`.
+
+    Names and shapes are checked before memory is asked for.
+    """
+    check(net, sources, shards, others=others)
+    net.to_empty(device=torch.device(device))
+    fill(net, sources, shards, others=others)
+    return net.eval().requires_grad_(False)
 
 
 def check(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:

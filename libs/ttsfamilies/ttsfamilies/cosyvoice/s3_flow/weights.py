@@ -11,7 +11,7 @@ from torch import nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
 from ttscommon.engine.nn.adain import published
-from ttscommon.engine.nn.weights import Shards, Source, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.cosyvoice.facts import FLOW, HIFT
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -80,11 +80,10 @@ def _folded(place: str, shapes: Shapes) -> Source:
 
 
 def _filled(net: nn.Module, prefix: str, shards: Shards, device: str) -> None:
-    net.to_empty(device=device)
     usual = FLOW if isinstance(net, FlowNet) else HIFT
     mine = Within(shards, (prefix,) if prefix else usual)
-    fill(net, sources(net, prefix, shards.shapes), mine, others=tuple(prefix + b for b in _BUFFERS))
-    net.eval().requires_grad_(False)
+    others = tuple(prefix + b for b in _BUFFERS)
+    filled(net, sources(net, prefix, shards.shapes), mine, others=others, device=device)
 
 
 class Within:

@@ -10,8 +10,8 @@ import torch
 
 from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file, read_json
 from ttscommon.engine.mimi import MimiSizes
-from ttscommon.engine.nn.weights import Shards, Source, same
-from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, filled, layers
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, layers
 from ttsfamilies.pocket_tts.blocks import stack_sources
 from ttsfamilies.pocket_tts.sizes import Latent, LatentMimi, Seanet, Window
 
@@ -81,7 +81,9 @@ def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
     path = folder / named_file(folder / "config.json", CODEC_FILE)
     if not path.exists():
         raise CheckpointError(f"{path} is missing: download the checkpoint again")
-    return filled(net, sources(net), Shards((path,)), UNUSED, device)
+    filled(net, sources(net), Shards((path,)), others=UNUSED, device=device)
+    net.quantizer.freeze()
+    return net
 
 
 def sources(net: MimiDecoder) -> dict[str, Source]:

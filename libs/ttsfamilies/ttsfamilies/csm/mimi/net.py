@@ -7,7 +7,7 @@ padded length alone.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.codec.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
 from ttsfamilies.csm.mimi.config import load_sizes
 
@@ -175,19 +175,6 @@ def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
     shards = Shards.of(folder)
     unused = tuple(f"{theirs}{part}" for part in UNUSED)
     others = (*unused, *(name for name in shards.shapes if not name.startswith(theirs)))
-    return filled(net, sources(net, theirs), shards, others, device)
-
-
-def filled(
-    net: MimiDecoder,
-    stated: Mapping[str, Source],
-    shards: Shards,
-    others: Sequence[str],
-    device: str,
-) -> MimiDecoder:
-    """The decoder with its tensors, on the device; raises CheckpointError."""
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=others)
+    filled(net, sources(net, theirs), shards, others=others, device=device)
     net.quantizer.freeze()
-    return net.eval().requires_grad_(False)
+    return net

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.snake import Snake
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.base.codec.carried import CarriedState, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import DILATIONS, CausalWave
 from ttsfamilies.base.codec.snake import Level
@@ -181,8 +181,6 @@ def load_decoder(folder: Path, device: str = "cpu") -> FishDecoder:
     stated = sources(net)
     encodes = (name for name in shards.shapes if ".in_proj." in name or name.endswith(_TABLES))
     others = (*_ENCODES, *encodes)
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=others)
+    filled(net, stated, shards, others=others, device=device)
     net.last = _last(net.sizes).to(device)  # of which memory without contents was made
-    return net.eval().requires_grad_(False)
+    return net

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, fill
+from ttscommon.engine.nn.weights import Shards, filled
 from ttsfamilies.base.codec.loading import CodecOptions
 from ttsfamilies.cosyvoice.facts import HIFT
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -34,6 +34,4 @@ def load(name: str, folder: Path, how: CodecOptions) -> GlmVoiceCodec:
 
 
 def _filled(net: nn.Module, prefixes: tuple[str, ...], shards: Shards, where: str) -> None:
-    net.to_empty(device=where)
-    fill(net, sources(net, "", shards.shapes), Within(shards, prefixes))
-    net.eval().requires_grad_(False)
+    filled(net, sources(net, "", shards.shapes), Within(shards, prefixes), device=where)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Source, check, fill, same
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
 from ttsfamilies.higgs_audio.authors import tensors_of
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts
@@ -72,7 +72,4 @@ def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:
         net = HiggsDecoder(sizes)
     stated, shards = sources(net, theirs), tensors_of(folder)
     others = parts(theirs)
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)

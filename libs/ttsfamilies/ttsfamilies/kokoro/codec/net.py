@@ -22,7 +22,7 @@ from ttscommon.engine.nn.adain import (
     NormedConvTranspose1d,
     published,
 )
-from ttscommon.engine.nn.weights import Shards, Source, fill
+from ttscommon.engine.nn.weights import Shards, Source, filled
 from ttsfamilies.kokoro.codec.source import HARMONICS, Spectrum, Voicing
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 
@@ -279,6 +279,4 @@ def load_net(folder: Path, device: str = "cpu") -> KokoroSound:
     """The networks in a checkpoint's folder, in float32; raises CheckpointError."""
     with torch.device("meta"):
         net = KokoroSound(load_config(folder))
-    net.to_empty(device=torch.device(device))
-    fill(net, sources(net), Shards.of(folder), others=_TALKERS)
-    return net.eval().requires_grad_(False)
+    return filled(net, sources(net), Shards.of(folder), others=_TALKERS, device=device)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import fill, same
+from ttscommon.engine.nn.weights import filled, same
 from ttsfamilies.base.codec.hifigan import PRE, Block, Generator, Sizes, Stage
 from ttsfamilies.piper.voice import HOP, PiperVoice
 
@@ -28,9 +28,8 @@ def load_generator(voice: PiperVoice, device: str) -> tuple[Generator, Tensor | 
         raise CheckpointError(
             f"{voice.where('')} has no generator that is known here: {error}"
         ) from error
-    whole = whole.to_empty(device=device)
-    fill(whole, {n: same(n) for n in whole.state_dict()}, voice, others=(*_OTHERS, "emb_g."))
-    net = whole.eval().requires_grad_(False)["dec"]
+    stated = {name: same(name) for name in whole.state_dict()}
+    net = filled(whole, stated, voice, others=(*_OTHERS, "emb_g."), device=device)["dec"]
     assert isinstance(net, Generator)
     speakers: Tensor | None = None
     if net.cond is not None:

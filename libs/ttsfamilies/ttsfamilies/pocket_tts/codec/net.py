@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.csm.mimi.net import VectorDecoder, layers
 from ttsfamilies.pocket_tts.blocks import FLOW_LM, MIMI, stack_sources, window_config
 from ttsfamilies.pocket_tts.sizes import LatentMimi, load_config
@@ -53,7 +53,4 @@ def load_decoder(folder: Path, device: str = "cpu") -> LatentDecoder:
     stated, shards = sources(net), Shards.of(folder)
     unused = tuple(f"{MIMI}{part}" for part in ("encoder", "downsample."))
     others = (FLOW_LM, *unused)
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.codec.carried import CarriedState, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
 from ttsfamilies.qwen3_omni.codec.config import WaveformSizes, load_config
@@ -102,7 +102,4 @@ def load_decoder(folder: Path, device: str = "cpu") -> LaggingDecoder:
     with torch.device("meta"):
         net = LaggingDecoder(config)
     stated, shards = sources(config), Shards.of(folder)
-    check(net, stated, shards, others=OTHERS)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=OTHERS)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=OTHERS, device=device)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.qwen3_tts.codec.config import load_config
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 
@@ -19,11 +19,9 @@ def load_decoder(folder: Path, device: str = "cpu") -> CodecDecoder:
     with torch.device("meta"):
         net = CodecDecoder(config.decoder_config)
     stated, shards = sources(net), Shards.of(folder)
-    check(net, stated, shards, others=UNUSED)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=UNUSED)
+    filled(net, stated, shards, others=UNUSED, device=device)
     net.quantizer.freeze()
-    return net.eval().requires_grad_(False)
+    return net
 
 
 def sources(net: CodecDecoder) -> dict[str, Source]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import Source, fill, same
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
 from ttsfamilies.base.codec.margins import Margins, convolved, reach_of
 from ttsfamilies.tacotron2.blocks import counted, normed_sources, sizes_of
@@ -92,7 +92,7 @@ def load_vocoder(folder: Path, device: str = "cpu") -> tuple[MelVocoder, Hifigan
     config, sizes, shards = sizes_of(folder)
     with torch.device("meta"):
         net = MelVocoder(config, sizes)
-    net.to_empty(device=device)
-    fill(net, sources(net, shards.shapes), shards, others=(*_TALKED, *counted(shards.shapes)))
+    others = (*_TALKED, *counted(shards.shapes))
+    filled(net, sources(net, shards.shapes), shards, others=others, device=device)
     flat(net)
-    return net.eval().requires_grad_(False), config
+    return net, config

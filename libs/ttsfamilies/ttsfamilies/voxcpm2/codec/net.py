@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Source, check, fill, same
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.base.codec.carried import CarriedState, Steps, Tails, convolved_state
 from ttsfamilies.voxcpm2.blocks import (
     HEARS,
@@ -121,7 +121,4 @@ def load_decoder(folder: Path, device: str = "cpu") -> VaeDecoder:
         net = VaeDecoder(load_config(folder))
     stated, shards = sources(net), vae_shards(folder)
     others = (HEARS, _BOUNDARIES)
-    check(net, stated, shards, others=others)  # before its memory is asked for
-    net.to_empty(device=torch.device(device))
-    fill(net, stated, shards, others=others)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=others, device=device)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.dac import DacSizes, load_sizes
 from ttscommon.engine.nn.dac import level_sources
-from ttscommon.engine.nn.weights import Shards, Source, check, fill
+from ttscommon.engine.nn.weights import Shards, Source, filled
 from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
 
 _ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
@@ -48,7 +48,4 @@ def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
     with torch.device("meta"):
         net = DacDecoder(load_sizes(folder))
     stated, shards = sources(net), Shards.of(folder)
-    check(net, stated, shards, others=_ENCODES)  # before its memory is asked for
-    net.to_empty(device=device)
-    fill(net, stated, shards, others=_ENCODES)
-    return net.eval().requires_grad_(False)
+    return filled(net, stated, shards, others=_ENCODES, device=device)
