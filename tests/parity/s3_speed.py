@@ -27,7 +27,7 @@ from tests.parity.make_goldens import environment
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks

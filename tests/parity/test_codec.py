@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import frames
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.stream import CodecStream, Windows, advance
-from ttsfamilies.qwen3_tts.codec.weights import load_decoder
+from ttscommon.wire.fields import Array
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.base import CodecState, Samples, Work
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, load
 
 FRAMES = 24
 
@@ -20,16 +21,23 @@ def wanted() -> Arrays:
     return goldens("codec")
 
 
-@pytest.fixture(scope="module")
-def decoder(checkpoints: Checkpoints) -> CodecDecoder:
-    return load_decoder(checkpoints["custom"] / "speech_tokenizer")
+def opened(codec: Qwen3Codec) -> CodecState:
+    return codec.open(SpeechRequest("r", "m", "", ""))
 
 
-def test_windows_are_the_official_ones_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:
-    stream = CodecStream(decoder, Windows(10, 4))
-    parts = torch.from_numpy(frames(FRAMES, 9)).split(7)
-    samples = torch.cat([advance([stream], [part])[0] for part in parts])[::3]
-    assert np.abs(samples.numpy() - wanted["windowed"]).max() < 1e-4
+def sound(codec: Qwen3Codec, stream: CodecState, codes: Array) -> Samples:
+    (samples,) = codec.decode([Work(stream, {"codes": codes.astype(np.int16)}, final=False)])
+    return samples
+
+
+def test_windows_are_the_official_ones_within_1e_4(
+    checkpoints: Checkpoints, wanted: Arrays
+) -> None:
+    codec = load("m", checkpoints["custom"] / "speech_tokenizer", CodecOptions((10, 4)))
+    stream = opened(codec)
+    parts = np.split(frames(FRAMES, 9), range(7, FRAMES, 7))
+    samples = np.concatenate([sound(codec, stream, part) for part in parts])[::3]
+    assert np.abs(samples - wanted["windowed"]).max() < 1e-4
     assert np.abs(wanted["windowed"] - wanted["once"]).max() > 1e-3
 
 
@@ -37,9 +45,9 @@ def test_a_clones_sound_is_the_official_one_without_its_reference(
     checkpoints: Checkpoints, talker_goldens: Arrays
 ) -> None:
     """The official package decodes reference and speech together and cuts the reference off."""
-    stream = CodecStream(load_decoder(checkpoints["base"] / "speech_tokenizer"))
-    spoken = talker_goldens["in context, sampled/0/codes"].astype(np.int64)
-    advance([stream], [torch.from_numpy(frames(9, 5))])
-    samples = advance([stream], [torch.from_numpy(spoken)])[0][::3]
+    codec = load("m", checkpoints["base"] / "speech_tokenizer")
+    stream = opened(codec)
+    sound(codec, stream, frames(9, 5))
+    samples = sound(codec, stream, talker_goldens["in context, sampled/0/codes"])[::3]
     official = talker_goldens["in context, sampled/wav"]
-    assert np.abs(samples.numpy() - official).max() < 1e-4
+    assert np.abs(samples - official).max() < 1e-4

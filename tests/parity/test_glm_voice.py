@@ -23,9 +23,7 @@ from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec
-from ttsfamilies.glm_voice.codec.loading import load
+from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec, load
 from ttsfamilies.glm_voice.family import GlmVoice
 from ttsfamilies.glm_voice.synthetic import write_codec
 
@@ -44,7 +42,7 @@ def codec() -> GlmVoiceCodec:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         write_codec(Path(folder), seed=CODEC_SEED)
-        made = load("m", Path(folder), CodecOptions())
+        made = load("m", Path(folder))
     made._flow.double()
     made._hift.double()
     return made

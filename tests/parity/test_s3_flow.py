@@ -20,7 +20,7 @@ from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.fields import Array, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.noise import Draws, fixed
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream

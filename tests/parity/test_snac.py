@@ -13,7 +13,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
 from ttsfamilies.base.codec.noise import keyed
-from ttsfamilies.orpheus.snac.codec import Snac
+from ttsfamilies.orpheus.snac.codec import Snac, load
 from ttsfamilies.orpheus.snac.synthetic import write_codec
 
 REQUEST = SpeechRequest("r", "m", "tara", "text", seed=1)
@@ -23,7 +23,7 @@ REQUEST = SpeechRequest("r", "m", "tara", "text", seed=1)
 def codec(tmp_path_factory: pytest.TempPathFactory) -> Snac:
     folder = tmp_path_factory.mktemp("snac")
     write_codec(folder, seed=SEED)
-    return Snac.load("m", folder)
+    return load("m", folder)
 
 
 def decoded(codec: Snac) -> Samples:
@@ -57,7 +57,7 @@ def test_a_codec_without_a_tensor_is_refused(tmp_path: Path) -> None:
     del tensors["decoder.model.1.parametrizations.weight.original1"]
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"lacks decoder\.model\.1\.weight"):
-        Snac.load("m", tmp_path)
+        load("m", tmp_path)
 
 
 def test_weight_norm_of_older_files_is_the_same_codec(tmp_path: Path) -> None:
@@ -71,6 +71,6 @@ def test_weight_norm_of_older_files_is_the_same_codec(tmp_path: Path) -> None:
         ): tensor
         for name, tensor in load_file(file).items()
     }
-    new = decoded(Snac.load("m", tmp_path))
+    new = decoded(load("m", tmp_path))
     save_file(older, file)
-    np.testing.assert_array_equal(decoded(Snac.load("m", tmp_path)), new)
+    np.testing.assert_array_equal(decoded(load("m", tmp_path)), new)

@@ -16,11 +16,11 @@ from tests.parity.material import GOLDENS, Floats
 from tests.parity.step_audio2_cases import CASES, ROW_STRIDE
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3News
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.step_audio2.codec.loading import load
+from ttsfamilies.step_audio2.codec.codec import load
 
 # Positions are float32 in one and float64 in the other.
 _ATOL = 2e-5

@@ -41,7 +41,7 @@ TORCH_FREE: Final = {
         *("runtime", "slots", "inflight", "pace", "events", "stage", "stage_job", "voice"),
         "checkpoint",
     ],
-    "ttsfamilies": ["known", "base.talker", "base.text", "base.codec.room", "fake"],
+    "ttsfamilies": ["known", "base.talker", "base.text", "base.codec.options", "fake"],
     "talker": ["engine", "service"],
     "vocoder": ["engine", "service"],
 }

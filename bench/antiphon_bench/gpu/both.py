@@ -18,7 +18,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.codec.device_codec import DeviceCodec
+from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from vocoder.engine import stream as vocoding
@@ -43,7 +43,7 @@ class Both:
         self,
         family: Qwen3Tts,
         runner: DeviceRunner,
-        codec: DeviceCodec,
+        codec: StatefulCodec,
         streams: int,
         lengths: Sequence[int],
     ) -> None:

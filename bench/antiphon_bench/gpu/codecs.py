@@ -14,8 +14,8 @@ from antiphon_bench.gpu.subject import Subject, seconds
 from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.codec.room import DeviceLimits, Shape
-from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
+from ttsfamilies.base.codec.options import DeviceLimits, Shape
+from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
 
 
 class Codecs:
@@ -26,16 +26,16 @@ class Codecs:
         self.subject, self.rows, self.runs = subject, rows, runs
 
     @cached_property
-    def codec(self) -> Qwen3DeviceCodec:
+    def codec(self) -> Qwen3Codec:
         rows = min(64, self.rows)
         return self.subject.codec(DeviceLimits(2 * rows, streams=rows))
 
     @cached_property
-    def on_tensor_cores(self) -> Qwen3DeviceCodec:
+    def on_tensor_cores(self) -> Qwen3Codec:
         """The same weights."""
         return self.subject.on_tensor_cores(self.codec, min(64, self.rows))
 
-    def for_streams(self, streams: int) -> Qwen3DeviceCodec:
+    def for_streams(self, streams: int) -> Qwen3Codec:
         """One for so many streams at once, recorded as a vocoder's."""
         codec = self.codec_of(streams)
         codec.warm_up([])
@@ -55,12 +55,12 @@ class Codecs:
     def measured(self, point: Point) -> Point:
         """Pieces of `frames` frames of a batch of streams, states read and written."""
         shape, runs = Shape(point["batch"], point["frames"]), max(1, self.runs // 4)
-        of, device = self.codec.launches, self.subject.device
+        of, device = self.codec.on_device.launches, self.subject.device
         found = {
             "seconds": seconds(device, self._filled(of.recorded(shape), shape).run, runs),
             "eager_seconds": seconds(device, self._filled(of.eager(shape), shape).run, runs),
         }
-        fast = self._filled(self.on_tensor_cores.launches.recorded(shape), shape)
+        fast = self._filled(self.on_tensor_cores.on_device.launches.recorded(shape), shape)
         found["tensor_core_seconds"] = seconds(device, fast.run, runs)
         found["tensor_core_steps_off"] = _steps(
             self._samples(self.on_tensor_cores, shape), self._samples(self.codec, shape)
@@ -74,7 +74,7 @@ class Codecs:
 
     def difference(self) -> float:
         """Share of bytes that a recorded step gives otherwise than the same step at once."""
-        shape, of = Shape(min(4, self.rows), 2), self.codec.launches
+        shape, of = Shape(min(4, self.rows), 2), self.codec.on_device.launches
         recorded = self._result(self.codec, of.recorded(shape), shape)
         at_once = self._result(self.codec, of.eager(shape), shape)
         return float((recorded != at_once).float().mean())
@@ -91,18 +91,18 @@ class Codecs:
         found = [self._samples(self.codec, Shape(rows, 4))[:1] for rows in batches]
         return max(_steps(samples, alone) for samples in found)
 
-    def _samples(self, codec: Qwen3DeviceCodec, shape: Shape) -> Array:
+    def _samples(self, codec: Qwen3Codec, shape: Shape) -> Array:
         """Of a step from blank states, [rows, samples], as float32."""
-        prepared = codec.launches.eager(shape)
+        prepared = codec.on_device.launches.eager(shape)
         packed = self._result(codec, prepared, shape)
         assert prepared.result.layout is not None
         return prepared.result.layout.unpack(packed.cpu().numpy())["samples"]
 
     @torch.inference_mode()
-    def _result(self, codec: Qwen3DeviceCodec, prepared: ShapedWork, shape: Shape) -> torch.Tensor:
+    def _result(self, codec: Qwen3Codec, prepared: ShapedWork, shape: Shape) -> torch.Tensor:
         """What a step from states of zeros gives."""
-        device = codec._device
-        for tensor in codec.resident.tensors.values():
+        device = codec.on_device.device
+        for tensor in codec.on_device.slots.tensors.values():
             tensor.zero_()
         device.submit(self._filled(prepared, shape).run)
         device.mark().wait()

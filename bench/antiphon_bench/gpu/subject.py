@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.device.device import Cuda, Device, HostDevice, Work
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
@@ -71,7 +71,7 @@ class Subject:
         """With a cache of MOST_POSITIONS for every row."""
         return DeviceRunner(family, rows, rows * MOST_POSITIONS // 16, self.device)
 
-    def codec(self, room: DeviceLimits) -> Qwen3DeviceCodec:
+    def codec(self, limits: DeviceLimits) -> Qwen3Codec:
         """The decoder, float32 as published."""
         config = msgspec.convert(codec_config(self.size), CodecConfig)
         net = _drawn(
@@ -80,18 +80,20 @@ class Subject:
         assert isinstance(net, CodecDecoder)
         net.quantizer.usage.data.fill_(1.0)
         net.quantizer.freeze()
-        return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
+        how = CodecOptions(device=self.device, limits=limits)
+        return Qwen3Codec("codec", net, config.output_sample_rate, how)
 
-    def on_tensor_cores(self, codec: Qwen3DeviceCodec, rows: int) -> Qwen3DeviceCodec:
+    def on_tensor_cores(self, codec: Qwen3Codec, rows: int) -> Qwen3Codec:
         """The same weights, convolved on tensor cores, for `rows` streams."""
-        room, rate = DeviceLimits(2 * rows, streams=rows), codec.spec.sample_rate
-        return Qwen3DeviceCodec("codec", codec._net, rate, self.device, room, tensor_cores=True)
+        limits = DeviceLimits(2 * rows, streams=rows)
+        how = CodecOptions(device=self.device, limits=limits, tensor_cores=True)
+        return Qwen3Codec("codec", codec.net, codec.spec.sample_rate, how)
 
-    def on_cpu(self, codec: Qwen3DeviceCodec) -> Qwen3DeviceCodec:
+    def on_cpu(self, codec: Qwen3Codec) -> Qwen3Codec:
         """The same weights on the CPU, through the same static buffers."""
-        net = deepcopy(codec._net).to("cpu")
-        room = DeviceLimits(8, streams=4)
-        return Qwen3DeviceCodec("codec", net, codec.spec.sample_rate, HostDevice(), room)
+        net = deepcopy(codec.net).to("cpu")
+        how = CodecOptions(device=HostDevice(), limits=DeviceLimits(8, streams=4))
+        return Qwen3Codec("codec", net, codec.spec.sample_rate, how)
 
 
 def _tokenizer() -> TextTokenizer:

@@ -12,8 +12,6 @@ def _fits(signs: Signs) -> bool:
 SOUND = CodecFacts(
     *("chime", "Bells", _fits, RATE, RATE / FRAME, "Apache-2.0", "none"),
     inside=".",
-    package="chime.sound",
+    package="chime",
 )
-FAMILY = FamilyFacts(
-    *("chime", "Chime", _fits, SOUND, (), "Apache-2.0", "none"), package="chime.talker"
-)
+FAMILY = FamilyFacts(*("chime", "Chime", _fits, SOUND, (), "Apache-2.0", "none"), package="chime")

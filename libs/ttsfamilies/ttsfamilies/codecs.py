@@ -8,8 +8,7 @@ from typing import Protocol, cast
 
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.known import FAMILIES
 
 
@@ -23,24 +22,24 @@ def load(
     windows: tuple[int, int] | None = None,
     *,
     device: str = "cpu",
-    room: DeviceLimits = DeviceLimits(),  # noqa: B008
+    limits: DeviceLimits = DeviceLimits(),  # noqa: B008
     memory_bytes: int = CodecOptions.memory_bytes,
     tensor_cores: bool = False,
 ) -> Codec:
     """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
 
-    windows, room, memory_bytes, tensor_cores: see CodecOptions. device: "cpu", "cuda" or "cuda:1".
-    Torch is imported only for families that use it. Raises VoiceError, which for an unknown family
-    lists the known ones, or DeviceError.
+    windows, limits, memory_bytes, tensor_cores: see CodecOptions. device: "cpu", "cuda" or
+    "cuda:1". Torch is imported only for families that use it. Raises VoiceError, which for an
+    unknown family lists the known ones, or DeviceError.
     """
     from ttscommon.engine.device.device import device_of
     from ttsfamilies.base.codec.kernels.trials import CONVOLUTION, TRIALS
 
     where = device_of(device, trials=(*TRIALS, CONVOLUTION) if tensor_cores else TRIALS)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
-    options = CodecOptions(windows, where, room, memory_bytes, tensor_cores)
+    options = CodecOptions(windows, where, limits, memory_bytes, tensor_cores)
     return _loader(codec.home)(name, folder, options)
 
 
 def _loader(home: str) -> _Load:
-    return cast(_Load, import_module(f"{home}.loading").load)
+    return cast(_Load, import_module(f"{home}.codec").load)

@@ -83,7 +83,7 @@ def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Cod
             settings.voice_dir,
             settings.windows,
             device=settings.device,
-            room=settings.room,
+            limits=settings.device_limits,
             memory_bytes=settings.state_mb << 20,
             tensor_cores=settings.tensor_cores,
         )

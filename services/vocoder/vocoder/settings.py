@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from ttscommon.process.settings import StageSettings
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import DeviceLimits
 from vocoder.engine.scheduler import BatchLimits
 
 _STEP_S: Final = 0.4
@@ -70,7 +70,7 @@ class VocoderSettings(StageSettings):
         return BatchLimits(self.batch_streams, frames, step, self.startup_share)
 
     @property
-    def room(self) -> DeviceLimits:
+    def device_limits(self) -> DeviceLimits:
         """What a codec on a device is made for: all streams may leave with a launch in flight."""
         states = max(2 * self.slots, self.batch_streams)
         return DeviceLimits(states, self.batch_streams, self.batch_frames, self.step_frames)

@@ -13,8 +13,8 @@ from tests.parity.subject import CodecSubject
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.zonos.dac.loading import load
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.zonos.dac.codec import load
 from ttsfamilies.zonos.dac.synthetic import write_codec
 
 

@@ -12,7 +12,7 @@ from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.higgs_audio.codec.codec import HiggsCodec
+from ttsfamilies.higgs_audio.codec.codec import HiggsCodec, load
 from ttsfamilies.higgs_audio.synthetic import write_codec
 
 _STAGGER: Final = Stagger.even(CODEBOOKS)
@@ -28,7 +28,7 @@ class HiggsCodecSubject(CodecSubject):
         write_codec(folder, seed=SEED)
 
     def load(self, folder: Path) -> HiggsCodec:
-        return HiggsCodec.load("m", folder)
+        return load("m", folder)
 
     def material(self) -> Arrays:
         return {"codes": _STAGGER.rows(codes(FRAMES, 2), IDS - 2, IDS - 1)}

@@ -12,7 +12,8 @@ from tests.parity.families.csm import write_csm
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.csm.mimi.codec import Mimi
+from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.csm.mimi.codec import load
 
 
 class MimiSubject(CodecSubject):
@@ -24,8 +25,8 @@ class MimiSubject(CodecSubject):
     def write(self, folder: Path) -> None:
         write_csm(folder)
 
-    def load(self, folder: Path) -> Mimi:
-        return Mimi.load("m", folder)
+    def load(self, folder: Path) -> CausalCodec:
+        return load("m", folder)
 
     def material(self) -> Arrays:
         return {"codes": codes()}

@@ -16,6 +16,7 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.orpheus.snac.codec import Snac, Stream
 from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.orpheus.snac.weights import load_decoder
 
 
 class GoldenSnac(Snac):
@@ -42,7 +43,7 @@ class SnacSubject(CodecSubject):
         write_codec(folder, seed=SEED)
 
     def load(self, folder: Path) -> GoldenSnac:
-        return GoldenSnac.load("m", folder)
+        return GoldenSnac("m", load_decoder(folder))
 
     def material(self) -> Arrays:
         return {"codes": codes()}

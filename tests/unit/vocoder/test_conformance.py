@@ -43,7 +43,7 @@ from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.base.codec.staggered import Staggered
 from ttsfamilies.fake.codec import Curve, FakeCodec, Manner
 from ttsfamilies.kokoro.codec.codec import example
@@ -160,7 +160,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Fish Audio S2 on a device": fish_s2_on_a_device,
     "GLM-4-Voice": glm_voice,
 }
-# One of each kind: its own, windows, a stagger, margins, carried state, whole segments; toys.
+# One of each kind: its own, windows, a stagger, a lookahead, carried state, whole segments; toys.
 QUICK = (
     *("vesper", "vesper on a device", "SNAC", "DAC, whose codes are staggered", "Piper"),
     *("Mimi", "Mimi on a device", "Kokoro"),

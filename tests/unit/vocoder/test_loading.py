@@ -9,8 +9,8 @@ import pytest
 from tests.late import Late
 from tests.unit.vocoder.test_codecs import voice_folder
 from ttscommon.engine.device import device as devices
-from ttsfamilies.base.codec.device_codec import DeviceCodec
 from ttsfamilies.base.codec.silences import Silences
+from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
@@ -32,10 +32,10 @@ def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
         )
     )  # fmt: skip
     codec = loaded._codec if isinstance(loaded, Silences) else loaded
-    assert isinstance(codec, DeviceCodec)
+    assert isinstance(codec, StatefulCodec)
     assert loaded.depth == codec.depth == 1
     assert loaded.measured_step_s == codec.measured_step_s
-    expected = codec.shapes.expected()
+    expected = codec.on_device.shapes.expected()
     assert expected
-    assert all(codec.launches.knows(shape) for shape in expected)
+    assert all(codec.on_device.launches.knows(shape) for shape in expected)
     assert codec.measured_step_s

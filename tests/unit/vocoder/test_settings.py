@@ -31,8 +31,8 @@ def test_a_step_holds_more_of_short_frames_unless_it_was_set() -> None:
 def test_a_device_holds_more_streams_and_no_more_frames_a_step() -> None:
     usual = VocoderSettings.load({"ANTIPHON_DEVICE": "cuda"})
     assert (usual.slots, usual.batch_streams) == (256, 32)
-    assert usual.limits(12.5).frames == usual.room.frames == 32
+    assert usual.limits(12.5).frames == usual.device_limits.frames == 32
     assert VocoderSettings.load({}).slots == 64
     assert VocoderSettings.load({"ANTIPHON_DEVICE": "cuda", "ANTIPHON_SLOTS": "8"}).slots == 8
     told = VocoderSettings.load({"ANTIPHON_DEVICE": "cuda", "ANTIPHON_BATCH_FRAMES": "20"})
-    assert told.limits(12.5).frames == told.room.frames == 20
+    assert told.limits(12.5).frames == told.device_limits.frames == 20

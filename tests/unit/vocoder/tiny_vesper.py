@@ -6,9 +6,8 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.vesper.codec.codec import Preset, Vesper
-from ttsfamilies.vesper.codec.device import VesperOnDevice
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.vesper.codec.codec import Preset, Vesper, VesperOnDevice
 from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
@@ -37,6 +36,7 @@ def tiny() -> Vesper:
     return Vesper("m", drawn(), VOICES, PRESETS)
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> VesperOnDevice:
+def tiny_on(device: Device, limits: DeviceLimits) -> VesperOnDevice:
     """In the engine, on a device."""
-    return VesperOnDevice("m", drawn(), VOICES, PRESETS, device, room)
+    how = CodecOptions(device=device, limits=limits)
+    return VesperOnDevice("m", drawn(), VOICES, PRESETS, how)

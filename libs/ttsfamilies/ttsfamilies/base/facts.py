@@ -35,7 +35,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class CodecFacts:
-    """A codec. package: its `loading.load` builds it; without, `codec` of the family so named.
+    """A codec. package: its `codec.load` builds it; without, `codec` of the family so named.
 
     fits: whether a folder is such a codec. inside: the folder of a talker's checkpoint where it is
     published, empty where it is published by itself; published: its name on the hub then.
@@ -60,7 +60,7 @@ class CodecFacts:
 
     @property
     def home(self) -> str:
-        """The package that has its `loading`."""
+        """The package that has its module `codec`."""
         return self.package or f"ttsfamilies.{self.name}.codec"
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
-from ttsfamilies.base.codec.carried import Tails
+from ttsfamilies.base.codec.causal import Tails
 
 DILATIONS: Final = (1, 3, 9)
 Activation = Callable[[int], nn.Module]

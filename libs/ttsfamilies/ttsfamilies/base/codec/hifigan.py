@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from ttsfamilies.base.codec.margins import Margins, convolved, reach_of
+from ttsfamilies.base.codec.streaming_convolutions import StreamContext, convolved, reach_of
 
 _SLOPE: Final = 0.1
 _LAST_SLOPE: Final = 0.01
@@ -95,28 +95,28 @@ class Residual(nn.Module):
             self.convs = convolutions(block.dilations)
         self._paired = block.paired
 
-    def forward(self, x: Tensor, margins: Margins) -> Tensor:
+    def forward(self, x: Tensor, context: StreamContext) -> Tensor:
         if not self._paired:
             for conv in self.convs:
-                x = _added(x, (conv,), margins)
+                x = _added(x, (conv,), context)
             return x
         for pair in zip(self.convs1, self.convs2, strict=True):
-            x = _added(x, pair, margins)
+            x = _added(x, pair, context)
         return x
 
 
-def _added(x: Tensor, convs: Sequence[nn.Module], margins: Margins) -> Tensor:
+def _added(x: Tensor, convs: Sequence[nn.Module], context: StreamContext) -> Tensor:
     """What convolutions make of x, and x."""
     found = x
     for conv in convs:
         assert isinstance(conv, nn.Conv2d)
-        found = convolved(conv, leaky_relu(margins.around(found, reach_of(conv)), _SLOPE))
-    x, found = margins.in_step((x, found))
+        found = convolved(conv, leaky_relu(context.around(found, reach_of(conv)), _SLOPE))
+    x, found = context.in_step((x, found))
     return found.add_(x)
 
 
 class Generator(nn.Module):
-    """Latents [1, latent, frames] to samples in -1 .. 1, piece by piece; see Margins."""
+    """Latents [1, latent, frames] to samples in -1 .. 1, piece by piece; see StreamContext."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -130,21 +130,21 @@ class Generator(nn.Module):
             self.resblocks.extend(Residual(channels, block) for block in stage.blocks)
         self.conv_post = nn.Conv1d(channels, 1, _POST, bias=sizes.biased)
 
-    def forward(self, z: Tensor, told: Tensor | None, margins: Margins) -> Tensor:
+    def forward(self, z: Tensor, told: Tensor | None, context: StreamContext) -> Tensor:
         """told: [1, channels, 1], what `cond` makes of a speaker. [samples]."""
-        x = _first(self.conv_pre, z[:, :, None], margins)
+        x = _first(self.conv_pre, z[:, :, None], context)
         if told is not None:
             x = x + told[..., None]
         count = len(self.resblocks) // len(self.ups)
         for index, up in enumerate(self.ups):
             assert isinstance(up, nn.ConvTranspose2d)
-            x = margins.upsampled(up, leaky_relu(x, _SLOPE))
+            x = context.upsampled(up, leaky_relu(x, _SLOPE))
             blocks = self.resblocks[index * count : (index + 1) * count]
-            first, *others = margins.in_step([block(x, margins) for block in blocks])
+            first, *others = context.in_step([block(x, context) for block in blocks])
             x = sum(others, first) / count
-        return torch.tanh(_first(self.conv_post, leaky_relu(x, _LAST_SLOPE), margins))[0, 0, 0]
+        return torch.tanh(_first(self.conv_post, leaky_relu(x, _LAST_SLOPE), context))[0, 0, 0]
 
 
-def _first(conv: nn.Module, x: Tensor, margins: Margins) -> Tensor:
+def _first(conv: nn.Module, x: Tensor, context: StreamContext) -> Tensor:
     assert isinstance(conv, nn.Conv2d)
-    return convolved(conv, margins.around(x, reach_of(conv)))
+    return convolved(conv, context.around(x, reach_of(conv)))

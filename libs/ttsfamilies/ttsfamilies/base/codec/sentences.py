@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -46,11 +45,6 @@ class SentenceStream(Generic[T]):
         """A state that is opened late has no frames for what its predecessor held back."""
         unknown = frame * spec.samples_per_frame - spec.samples(frame, final=False)
         return cls(told, frame, None, np.zeros(unknown, np.float32))
-
-
-def context_of(before: int, lag: int, samples: int) -> int:
-    """See CodecSpec. before: frames that a frame's samples depend on. lag: samples held back."""
-    return before + ceil(lag / samples)
 
 
 class SentenceCodec(Codec, Generic[T]):

@@ -17,7 +17,7 @@ import numpy as np
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecState, Decoded, Samples, Work
-from ttsfamilies.base.codec.wrapped import WrappedCodec
+from ttsfamilies.base.codec.wrapper import CodecWrapper
 
 # Of a reference, decoded again behind each silence: two seconds at 12.5 Hz, which is what the
 # official package of Qwen3-TTS gives its windows. All of it would take longer than a pause.
@@ -64,7 +64,7 @@ class _Ticket(NamedTuple):
     parts: Sequence[_Part]
 
 
-class Silences(WrappedCodec):
+class Silences(CodecWrapper):
     """A codec that is not shown any silence."""
 
     silences = True

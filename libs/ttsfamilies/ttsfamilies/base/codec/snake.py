@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.snake import (
-    AROUND,
     DILATIONS,
     Snake,
     part_sources,
@@ -16,18 +15,6 @@ from ttscommon.engine.nn.snake import (
     wide,
 )
 from ttscommon.engine.nn.weights import Source
-
-
-def reach(rates: Sequence[int]) -> int:
-    """Samples before a frame's start and behind its end that the frame has a part in.
-
-    Three steps for the first convolution; half a stride and the three residual units for each
-    block; three for the last convolution.
-    """
-    samples = AROUND
-    for rate in rates:
-        samples = samples * rate + (rate + 1) // 2 + AROUND * sum(DILATIONS)
-    return samples + AROUND
 
 
 def upsampling(inputs: int, outputs: int, rate: int) -> nn.ConvTranspose1d:

@@ -16,7 +16,7 @@ from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Array, Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecState, Decoded, Work
-from ttsfamilies.base.codec.wrapped import WrappedCodec
+from ttsfamilies.base.codec.wrapper import CodecWrapper
 
 CODES: Final = "codes"
 
@@ -45,7 +45,7 @@ class _Ticket(NamedTuple):
     parts: Sequence[_Part]
 
 
-class Staggered(WrappedCodec):
+class Staggered(CodecWrapper):
     """A codec that is shown frames, of rows of `codes`. Ids that are no codes count as 0."""
 
     def __init__(self, codec: Codec, stagger: Stagger, ids: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
+from ttsfamilies.base.codec.receptive_field import left_context
 
 # Convolutions over windows of other lengths round otherwise, by far less than half a step.
 _TOLERANCE: Final = 1
@@ -38,14 +39,9 @@ def windowed_spec(
     return CodecSpec(
         *(name, family, rate, samples, {"codes": codes}),
         lag_samples=reach,
-        context_frames=context_of(reach, samples),
+        context_frames=left_context(reach, samples),
         tolerance=_TOLERANCE,
     )
-
-
-def context_of(reach: int, samples: int) -> int:
-    """Frames before a new one that its first final samples depend on."""
-    return -(-2 * reach // samples)
 
 
 class WindowedCodec(Codec):

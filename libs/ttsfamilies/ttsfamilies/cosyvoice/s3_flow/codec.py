@@ -20,7 +20,7 @@ from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Decoded, Due, StateUse, Work
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.asked import Asking, together
 from ttsfamilies.cosyvoice.s3_flow.carrying import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.given import NONE, faded, follows, of_one, samples

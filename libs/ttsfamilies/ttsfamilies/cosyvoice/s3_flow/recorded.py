@@ -20,7 +20,7 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.carrying import Carrying, OwnTensors
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Solving
 from ttsfamilies.cosyvoice.s3_flow.pages import PAGE, FixedPass, Pages, PageSizes
@@ -270,7 +270,7 @@ def carrying_of(net: FlowNet, how: CodecOptions) -> Carrying:
     memory, each = how.memory_bytes if net.chunk else 0, state_bytes(net)
     if how.device is None or net.windowed:
         return OwnTensors(net, memory, each)
-    return RecordedSteps(net, memory, each, how.device, how.room.streams)
+    return RecordedSteps(net, memory, each, how.device, how.limits.streams)
 
 
 def _power(size: int) -> int:

@@ -1,6 +1,6 @@
 """The decoder: codes to 25 Hz, a transformer with a window, a SEANet decoder to 24 kHz.
 
-Works one-shot, or goes on from a `CarriedState` with the same result. Shapes depend on batch and
+Works one-shot, or goes on from a `CausalState` with the same result. Shapes depend on batch and
 padded length alone.
 """
 
@@ -18,7 +18,7 @@ from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttsfamilies.base.codec.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
 from ttsfamilies.csm.mimi.config import load_sizes
 
 # What of a whole Mimi only its encoder needs.
@@ -75,10 +75,6 @@ class VectorDecoder(nn.Module):
         )
         self.out = CausalConv1d(c.num_filters, 1, c.last_kernel_size)
 
-    @property
-    def frame_samples(self) -> int:
-        return self.sizes.frame_samples
-
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield from (self.stretch, self.widen)
@@ -88,26 +84,22 @@ class VectorDecoder(nn.Module):
             yield from (block.wide for block in up.blocks if isinstance(block, ResidualBlock))
         yield self.out
 
-    def new_state(self, batch: int = 1) -> CarriedState:
+    def new_state(self, batch: int = 1) -> CausalState:
         """Streams of which nothing was decoded yet."""
         window, like = self.sizes.sliding_window, self.out.weight
         return blank(self.transformer.config, window, self.convolutions(), batch, like)
-
-    def beginning(self, begin: Tensor) -> VectorDecoder:
-        """See Carrier."""
-        del begin
-        return self
 
     @abstractmethod
     def vectors(self, frames: Tensor) -> Tensor:
         """[batch, frames, ...] -> [batch, hidden_size, frames]."""
 
     def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """See Steps."""
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; only distances matter."""
+        del begin
         tails = Tails(state.tails, lengths)
-        x = tails.through(self.stretch, self.vectors(codes)).transpose(1, 2)
+        x = tails.through(self.stretch, self.vectors(frames)).transpose(1, 2)
         steps = lengths * self.sizes.last_stride
         window = SlidingWindow(state, steps, x.shape[1])
         positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
@@ -116,7 +108,7 @@ class VectorDecoder(nn.Module):
         for up in self.ups:
             x = up(x, tails)
         samples = tails.through(self.out, nn.functional.elu(x))[:, 0].clamp(-1, 1)
-        return samples, CarriedState(state.position + steps, *window.done(), tails.done())
+        return samples, CausalState(state.position + steps, *window.done(), tails.done())
 
 
 class MimiDecoder(VectorDecoder):

@@ -7,7 +7,6 @@ a frame is and not on distances alone: a state that is opened late is told of it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,7 +16,7 @@ from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.snake import Snake
 from ttscommon.engine.nn.weights import Shards, Source, filled, same
-from ttsfamilies.base.codec.carried import CarriedState, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import DILATIONS, CausalWave
 from ttsfamilies.base.codec.snake import Level
 from ttsfamilies.fish_s2.blocks import stack_sources
@@ -43,18 +42,10 @@ class FishDecoder(CausalWave):
 
     last: Tensor
 
-    @property
-    def frame_samples(self) -> int:
-        return self.sizes.frame_samples
-
-    def new_state(self, batch: int = 1) -> CarriedState:
+    def new_state(self, batch: int = 1) -> CausalState:
         """Streams of which nothing was decoded yet."""
         stack, like = self.transformer.config, self.out.weight
         return blank(stack, self.sizes.window, self.convolutions(), batch, like)
-
-    def beginning(self, begin: Tensor) -> _Begun:
-        """See Carrier."""
-        return _Begun(self, begin)
 
     def latents(self, codes: Tensor) -> Tensor:
         """[batch, frames, codebooks] int64 -> [batch, latent, frames]; a code that a codebook has
@@ -65,34 +56,16 @@ class FishDecoder(CausalWave):
         return found
 
     def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState, begin: Tensor
-    ) -> tuple[Tensor, CarriedState]:
-        """See Steps; begin: [batch] int64, the frame that each state was opened at."""
-        tails, count = Tails(state.tails, lengths), codes.shape[1]
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet."""
+        tails, count = Tails(state.tails, lengths), frames.shape[1]
         window = SlidingWindow(state, lengths, count)
-        here = begin + state.position
-        positions = here[:, None] + torch.arange(count, device=codes.device)
-        x = self.transformer(self.latents(codes).transpose(1, 2), positions, window.attend)
+        here = state.position if begin is None else begin + state.position
+        positions = here[:, None] + torch.arange(count, device=frames.device)
+        x = self.transformer(self.latents(frames).transpose(1, 2), positions, window.attend)
         samples = self.sound(x.transpose(1, 2), tails).tanh()
-        return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
-
-
-@dataclass(frozen=True, eq=False)
-class _Begun:
-    """The decoder, for streams whose states were opened at frames `begin` [batch] int64."""
-
-    net: FishDecoder
-    begin: Tensor
-
-    @property
-    def frame_samples(self) -> int:
-        return self.net.frame_samples
-
-    def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """See Steps."""
-        return self.net.step(codes, lengths, state, self.begin)
+        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
 
 
 def _last(c: FishCodecSizes) -> Tensor:

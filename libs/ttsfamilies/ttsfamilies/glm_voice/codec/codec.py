@@ -8,15 +8,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
+from torch import nn
 
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import Shards, filled
 from ttscommon.wire.fields import Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Samples, StateUse, Work
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.cosyvoice.facts import HIFT
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
+from ttsfamilies.cosyvoice.s3_flow.sizes import flow_sizes, hift_sizes
+from ttsfamilies.cosyvoice.s3_flow.weights import Within, plain, sources
 from ttsfamilies.glm_voice.codec.blocks import (
     LAG_SAMPLES,
     SAMPLE_RATE,
@@ -28,12 +36,29 @@ from ttsfamilies.glm_voice.codec.blocks import (
     stepped,
 )
 from ttsfamilies.glm_voice.codec.flow import STEPS, GlmFlow
+from ttsfamilies.glm_voice.facts import FLOW
 
 _NONE: Final = np.zeros(0, np.float32)
 # Of mel frames, which are all that grows.
 _STATE_BYTES: Final = 4 * 80 * 7
 _MOST_TOGETHER: Final = 200
 _USUAL: Final = 25
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> GlmVoiceCodec:
+    """A decoder's folder, as `antiphon convert` makes it; raises CheckpointError."""
+    shards = Shards.of(folder)
+    try:
+        with torch.device("meta"):
+            flow, hift = GlmFlow(flow_sizes(shards.shapes)), Hift(hift_sizes(plain(shards.shapes)))
+    except (KeyError, AssertionError) as error:
+        raise CheckpointError(f"{folder} holds no flow of GLM-4-Voice: {error}") from error
+    parts: list[tuple[nn.Module, tuple[str, ...]]] = [(flow, FLOW), (hift, HIFT)]
+    for net, prefixes in parts:
+        mine = Within(shards, prefixes)
+        filled(net, sources(net, "", shards.shapes), mine, device=how.where)
+    hift.f0_predictor.double()
+    return GlmVoiceCodec(name, flow, hift)
 
 
 @dataclass(eq=False)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from torch import Tensor
 
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
-from ttsfamilies.base.codec.snake import reach
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.receptive_field import surrounding_samples
 from ttsfamilies.base.codec.staggered import Staggered
 from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
 from ttsfamilies.higgs_audio.codec.net import HiggsDecoder, load_decoder
 
 # A codebook that has not begun, and one that is over.
 _SPECIALS: Final = 2
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> HiggsCodec:
+    """A codec's folder; raises CheckpointError."""
+    return HiggsCodec(name, load_decoder(folder, how.where))
 
 
 class HiggsFrames(WindowedCodec):
@@ -25,7 +31,7 @@ class HiggsFrames(WindowedCodec):
         c, self._net = net.sizes, net
         codes = Field((c.codebooks,), "i2", c.codebook_size)
         rates = c.acoustic_model_config.upsampling_ratios
-        told = c.sample_rate, c.frame_samples, reach(rates)
+        told = c.sample_rate, c.frame_samples, surrounding_samples(rates)
         self.spec = windowed_spec(name, "higgs_audio", *told, codes)
 
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
@@ -41,8 +47,3 @@ class HiggsCodec(Staggered):
         c = net.sizes
         stagger = Stagger.even(c.codebooks)
         super().__init__(HiggsFrames(name, net), stagger, c.codebook_size + _SPECIALS)
-
-    @classmethod
-    def load(cls, name: str, folder: Path, device: str = "cpu") -> Self:
-        """Read a codec's folder; raises CheckpointError."""
-        return cls(name, load_decoder(folder, device))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from ttscommon.wire.fields import Array, Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.codec.noise import Noise, keyed
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.kokoro.codec.net import KokoroSound, Pieces, finished, load_net
 from ttsfamilies.kokoro.sizes import HALVES, SAMPLE_RATE, Voices, frame_of, voice_of
 
@@ -28,6 +29,12 @@ from ttsfamilies.kokoro.sizes import HALVES, SAMPLE_RATE, Voices, frame_of, voic
 _USUAL_FRAMES: Final = 80
 # Multiply-adds of a step on one segment: some 30 ms of one core.
 _STEP: Final = 1_000_000_000
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Kokoro:
+    """A checkpoint's folder; raises CheckpointError."""
+    net = load_net(folder, how.where)
+    return Kokoro(name, net, Voices.load(folder, net.config))
 
 
 @dataclass(eq=False)
@@ -57,12 +64,6 @@ class Kokoro(Codec):
             voices=tuple(map(voice_of, voices.names)),
             left="left",
         )
-
-    @classmethod
-    def load(cls, name: str, folder: Path, device: str = "cpu") -> Self:
-        """Read a checkpoint's folder; raises CheckpointError."""
-        net = load_net(folder, device)
-        return cls(name, net, Voices.load(folder, net.config))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
         width = self._net.config.style_dim

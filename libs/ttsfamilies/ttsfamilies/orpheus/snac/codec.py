@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from torch import Tensor
 
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.noise import Noise, keyed
-from ttsfamilies.base.codec.snake import reach
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.receptive_field import surrounding_samples
 from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
 from ttsfamilies.orpheus.snac.config import SLOTS
 from ttsfamilies.orpheus.snac.net import SnacDecoder
 from ttsfamilies.orpheus.snac.weights import load_decoder
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Snac:
+    """A codec's folder; raises CheckpointError."""
+    return Snac(name, load_decoder(folder, how.where))
 
 
 @dataclass
@@ -32,13 +37,8 @@ class Snac(WindowedCodec):
         c = net.config
         self._net = net
         codes = Field((sum(map(len, SLOTS)),), "i2", c.codebook_size)
-        rates = c.sampling_rate, c.frame_samples, reach(c.decoder_rates)
+        rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.decoder_rates)
         self.spec = windowed_spec(name, "snac", *rates, codes)
-
-    @classmethod
-    def load(cls, name: str, folder: Path, device: str = "cpu") -> Self:
-        """Read a codec's folder; raises CheckpointError."""
-        return cls(name, load_decoder(folder, device))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
         return Stream(**vars(super().open(request, frame)), noise=keyed(request.seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TypeAlias
 
 from torch import Tensor
@@ -11,7 +12,8 @@ from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.hifigan import Generator
-from ttsfamilies.base.codec.margins import Margins
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
     BEGINS,
     FLAG,
@@ -19,11 +21,18 @@ from ttsfamilies.base.codec.sentences import (
     Kept,
     SentenceCodec,
     SentenceStream,
-    context_of,
 )
-from ttsfamilies.piper.voice import HOP, PiperConfig
+from ttsfamilies.base.codec.streaming_convolutions import StreamContext
+from ttsfamilies.piper.codec.net import load_generator
+from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice
 
 Speaker: TypeAlias = Tensor | None
+
+
+def load(name: str, place: Path, how: CodecOptions = ON_CPU) -> PiperCodec:
+    """A voice's file, or its folder; raises CheckpointError."""
+    voice = PiperVoice(place)
+    return PiperCodec(name, voice.config, *load_generator(voice, how.where))
 
 
 class PiperCodec(SentenceCodec[Speaker]):
@@ -44,7 +53,7 @@ class PiperCodec(SentenceCodec[Speaker]):
             HOP,
             {self.field: Field((sizes.latent,), "f4"), BEGINS: FLAG},
             lag_samples=sizes.lag,
-            context_frames=context_of(sizes.context, sizes.lag, HOP),
+            context_frames=left_context(sizes.lag, HOP, sizes.context),
             tolerance=TOLERANCE,
             voices=config.voices(),
         )
@@ -60,5 +69,5 @@ class PiperCodec(SentenceCodec[Speaker]):
         self, x: Tensor, told: Speaker, kept: Kept, first: int, *, ends: bool
     ) -> tuple[Tensor, Kept]:
         del first  # only distances matter
-        margins = Margins(kept, ends=ends)
-        return self._net(x, told, margins), margins.kept
+        context = StreamContext(kept, ends=ends)
+        return self._net(x, told, context), context.kept

@@ -9,7 +9,7 @@ from typing import Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttsfamilies.base.codec.reach import tail_frames
+from ttsfamilies.base.codec.receptive_field import causal_frames
 
 SAMPLE_RATE: Final = 24_000
 
@@ -57,7 +57,7 @@ class WaveformSizes:
     @property
     def context_frames(self) -> int:
         """See DecoderSizes: so many frames back the decoder looks."""
-        tails = tail_frames(self.upsampling_ratios, self.upsample_rates)
+        tails = causal_frames(self.upsampling_ratios, self.upsample_rates)
         return self.num_hidden_layers * (self.sliding_window - 1) + 1 + tails
 
 

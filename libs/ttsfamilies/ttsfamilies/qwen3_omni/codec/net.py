@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttsfamilies.base.codec.carried import CarriedState, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
 from ttsfamilies.qwen3_omni.codec.config import WaveformSizes, load_config
 from ttsfamilies.qwen3_tts.codec.net import SnakeBeta
@@ -50,28 +50,25 @@ class LaggingDecoder(CausalWave):
         self.codes = nn.Embedding(c.codebook_size * c.num_quantizers, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
 
-    @property
-    def frame_samples(self) -> int:
-        return self.config.frame_samples
-
-    def new_state(self, batch: int = 1) -> CarriedState:
+    def new_state(self, batch: int = 1) -> CausalState:
         """Streams of which nothing was decoded yet."""
         c, like = self.transformer.config, self.codes.weight
         return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
 
     def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """See Steps; the first `lag_samples` of a blank stream's samples are none."""
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; the first `lag_samples` of a blank stream's samples are none."""
+        del begin
         tails = Tails(state.tails, lengths)
-        window = SlidingWindow(state, lengths, codes.shape[1])
-        tables = torch.arange(codes.shape[2], device=codes.device) * self.config.codebook_size
-        x = self.codes(codes + tables).mean(-2)
+        window = SlidingWindow(state, lengths, frames.shape[1])
+        tables = torch.arange(frames.shape[2], device=frames.device) * self.config.codebook_size
+        x = self.codes(frames + tables).mean(-2)
         positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
         x = self.transformer(x, positions, window.attend).transpose(1, 2)
         x = self._raised(self.widened(x, tails), state.position == 0, tails)
         samples = self.sounded(x, tails).clamp(-1, 1)
-        return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
+        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
 
     def _raised(self, x: Tensor, fresh: Tensor, tails: Tails) -> Tensor:
         """Through the large blocks. Steps that a blank stream does not have are kept at zero, which

@@ -1,25 +1,33 @@
-"""The codec of Qwen3-TTS on the CPU: exact carried state by default, or the official windows."""
+"""The codec of Qwen3-TTS in the engine: exact carried state by default, or the official windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, ClassVar
 
-import torch
+import numpy as np
+from torch import Tensor
 
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
+from ttsfamilies.base.codec.base import CodecSpec, Work
+from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
+from ttsfamilies.base.codec.executor import Slice
+from ttsfamilies.base.codec.kernels.rows import StateRows
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.qwen3_tts.codec.config import load_config
+from ttsfamilies.qwen3_tts.codec.fused import FusedDecoder
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.stream import CodecStream, Windows, advance
 from ttsfamilies.qwen3_tts.codec.weights import load_decoder
+from ttsfamilies.qwen3_tts.codec.windows import Windows
 
-# Convolutions over pieces of other lengths sum in another order. The differences are far smaller
-# than a step, but each rounding may go the other way, and pieces follow the listener's slack.
-_TOLERANCE: Final = 2
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Qwen3Codec:
+    """The codec's own folder; raises CheckpointError."""
+    net, rate = load_decoder(folder, how.where), load_config(folder).output_sample_rate
+    return Qwen3Codec(name, net, rate, how)
 
 
 @dataclass(frozen=True)
@@ -32,79 +40,91 @@ class WindowedSpec(CodecSpec):
         return self.windows.replay_from(frame)
 
 
-class Qwen3Codec(Codec):
-    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
+@dataclass(eq=False)
+class WindowedStream:
+    """row: of the state. frame: the next one. recent: [frames, codebooks], those before it that a
+    next window would need; positions are counted from the first of all, as only distances matter.
+    """
+
+    row: Any
+    frame: int
+    recent: Array
+    fresh: bool = True
+
+
+class Qwen3Codec(CausalCodec):
+    """A loaded decoder."""
+
+    conditioning: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
-        self,
-        name: str,
-        net: CodecDecoder,
-        sample_rate: int,
-        windows: Windows | None = None,
+        self, name: str, net: CodecDecoder, sample_rate: int, how: CodecOptions = ON_CPU
     ) -> None:
-        self._net, self._windows = net, windows
-        self.spec = spec_of(name, net, sample_rate, windows)
+        windows = Windows(*how.windows) if how.windows else None
+        self.net, self._windows = net, windows
+        if how.device is not None:
+            self._fused = FusedDecoder(net, tensor_cores=how.tensor_cores)
+        spec = spec_of(name, net, sample_rate, windows)
+        super().__init__(net, spec, how, extra=windows.context if windows else 0)
 
-    @classmethod
-    def load(cls, name: str, folder: Path, windows: Windows | None = None) -> Self:
-        """Read the codec's own folder; raises CheckpointError."""
-        net = load_decoder(folder)
-        return cls(name, net, load_config(folder).output_sample_rate, windows)
-
-    def open(self, request: SpeechRequest, frame: int = 0) -> CodecStream:
+    def open(self, request: SpeechRequest, frame: int = 0) -> WindowedStream:
         del request
-        return CodecStream(self._net, self._windows, frame)
+        return WindowedStream(self.executor.take(), frame, self.spec.none()["codes"])
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """Of a voice cloned in context; one that is only a vector continues nothing."""
-        return continued(request, reference)
+        asked = request.reference
+        if reference is None or asked is None or asked.x_vector_only:
+            return None
+        return {"codes": reference["codes"]}
 
-    @torch.inference_mode()
-    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        streams: list[CodecStream] = [work.state for work in batch]
-        codes = [torch.from_numpy(work.frames["codes"].astype("int64")) for work in batch]
-        before = [stream.snapshot() for stream in streams]
-        try:
-            samples = advance(streams, codes)
-        except Exception:
-            for stream, known in zip(streams, before, strict=True):
-                stream.go_back(known)
-            raise
-        return [Decoded(sound.float().numpy()) for sound in samples]
+    def slices(self, work: Work) -> Sequence[Slice]:
+        stream: WindowedStream = work.state
+        if not len(work):
+            return []
+        if self._windows is None:
+            return [Slice(stream.row, work.frames, stream.fresh)]
+        whole, begin = self._whole(work), stream.frame - len(stream.recent)
+        found: list[Slice] = []
+        for wanted, first, stop in self._windows.spans(stream.frame, len(work)):
+            start = max(wanted, begin)  # a stream that began in the window has less context
+            codes = {"codes": whole[start - begin : stop - begin]}
+            fresh = (stream.fresh and not found) or self._windows.begins_at(first)
+            skip = (first - start) * self.spec.samples_per_frame
+            found.append(Slice(stream.row, codes, fresh, skip=skip))
+        return found
 
-    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
-        return ticket
+    def launched(self, work: Work) -> None:
+        stream: WindowedStream = work.state
+        if not len(work):
+            return
+        if self._windows is not None:
+            whole = self._whole(work)
+            stream.recent = whole[max(0, len(whole) - self._windows.context) :]
+        stream.frame += len(work)
+        stream.fresh = False
 
+    def step_in_place(
+        self, inputs: Mapping[str, Tensor], rows: StateRows, state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        codes = inputs["codes"].long()
+        return {"samples": self._fused.step(codes, rows, list(state.values()))}
 
-def continued(request: SpeechRequest, reference: Arrays | None) -> Arrays | None:
-    """Frames of a reference that the request's own go on from: see Codec.prefix."""
-    asked = request.reference
-    if reference is None or asked is None or asked.x_vector_only:
-        return None
-    return {"codes": reference["codes"]}
+    def _whole(self, work: Work) -> Array:
+        """The frames that a window may begin with, and the new ones."""
+        return np.concatenate([work.state.recent, work.frames["codes"]])
 
 
 def spec_of(name: str, net: CodecDecoder, sample_rate: int, windows: Windows | None) -> CodecSpec:
-    """What the engine needs to know of a decoder, on a CPU or a device."""
+    """What the engine needs to know of a decoder."""
     c = net.config
+    told = (name, "qwen3_tts", sample_rate, c.frame_samples)
     codes = {"codes": Field((c.num_quantizers,), "i2", c.codebook_size)}
     if windows is None:
-        return CodecSpec(
-            name,
-            "qwen3_tts",
-            sample_rate,
-            c.frame_samples,
-            codes,
-            context_frames=c.context_frames,
-            tolerance=_TOLERANCE,
-        )
+        return CodecSpec(*told, codes, context_frames=c.context_frames, tolerance=TOLERANCE)
     return WindowedSpec(
-        name,
-        "qwen3_tts",
-        sample_rate,
-        c.frame_samples,
-        codes,
+        *(*told, codes),
         context_frames=windows.size + windows.context,
-        tolerance=_TOLERANCE,
+        tolerance=TOLERANCE,
         windows=windows,
     )

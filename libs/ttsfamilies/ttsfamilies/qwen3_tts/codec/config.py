@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttsfamilies.base.codec.reach import tail_frames
+from ttsfamilies.base.codec.receptive_field import causal_frames
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class DecoderSizes:
         Each layer looks one window back, the first convolution two frames; those behind the
         transformer reach back less than one window's frame each.
         """
-        tails = tail_frames(self.upsampling_ratios, self.upsample_rates)
+        tails = causal_frames(self.upsampling_ratios, self.upsample_rates)
         return self.num_hidden_layers * (self.sliding_window - 1) + 2 + tails
 
 

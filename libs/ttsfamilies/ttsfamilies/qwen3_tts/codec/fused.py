@@ -27,7 +27,7 @@ class FusedDecoder:
     def step(self, codes: Tensor, rows: StateRows, state: Sequence[Tensor]) -> Tensor:
         """As CodecDecoder.step, moving the rows' part of all streams' states on.
 
-        state: [states + 1, ...] each, in the order of CarriedState.tensors; keys and values lie in
+        state: [states + 1, ...] each, in the order of CausalState.named; keys and values lie in
         a ring, position p at p modulo its size. Returns samples [rows, samples].
         """
         position, keys, values, *tails = state

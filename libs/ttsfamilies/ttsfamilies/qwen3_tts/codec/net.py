@@ -1,6 +1,6 @@
 """The decoder: split residual vectors, a sliding-window transformer, convolutions up to 24 kHz.
 
-Every method works one-shot, or goes on from a `CarriedState` with the same result: all tails are
+Every method works one-shot, or goes on from a `CausalState` with the same result: all tails are
 carried, nothing is decoded twice. Shapes depend on batch and padded length alone, fit for CUDA
 graphs.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
-from ttsfamilies.base.codec.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import CausalWave
 from ttsfamilies.qwen3_tts.codec.config import DecoderSizes
 
@@ -64,16 +64,12 @@ class CodecDecoder(CausalWave):
         self.transformer = Decoder(transformer_config(c))
         self.project_out = nn.Linear(c.hidden_size, c.latent_dim)
 
-    @property
-    def frame_samples(self) -> int:
-        return self.config.frame_samples
-
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield self.before
         yield from super().convolutions()
 
-    def new_state(self, batch: int = 1) -> CarriedState:
+    def new_state(self, batch: int = 1) -> CausalState:
         """Streams of which nothing was decoded yet."""
         c, like = self.transformer.config, self.before.weight
         return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
@@ -84,20 +80,16 @@ class CodecDecoder(CausalWave):
         return self.step(codes, lengths, self.new_state(len(codes)))[0]
 
     def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """Decode the next frames of a batch of streams.
-
-        codes: [batch, frames, codebooks] int64, right padded; lengths: [batch] int64 real frames.
-        Returns samples [batch, frames * frame_samples] in -1..1, valid up to
-        lengths * frame_samples, and the state behind them.
-        """
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; only distances matter."""
+        del begin
         tails = Tails(state.tails, lengths)
-        window = SlidingWindow(state, lengths, codes.shape[1])
-        x = tails.through(self.before, self.quantizer(codes))
+        window = SlidingWindow(state, lengths, frames.shape[1])
+        x = tails.through(self.before, self.quantizer(frames))
         x = self._transformed(x.transpose(1, 2), state.position, window).transpose(1, 2)
         samples = self.sound(x, tails).clamp(-1, 1)
-        return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
+        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
 
     def _transformed(self, x: Tensor, position: Tensor, window: SlidingWindow) -> Tensor:
         positions = position[:, None] + torch.arange(x.shape[1], device=x.device)

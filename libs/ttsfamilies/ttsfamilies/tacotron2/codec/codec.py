@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -20,7 +21,8 @@ from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import CodecSpec
-from ttsfamilies.base.codec.margins import Margins
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
     BEGINS,
     FLAG,
@@ -28,12 +30,20 @@ from ttsfamilies.base.codec.sentences import (
     Kept,
     SentenceCodec,
     SentenceStream,
-    context_of,
 )
-from ttsfamilies.tacotron2.codec.net import MelVocoder
+from ttsfamilies.base.codec.streaming_convolutions import StreamContext
+from ttsfamilies.tacotron2.codec.net import MelVocoder, load_vocoder
 from ttsfamilies.tacotron2.sizes import HifiganConfig
 
 _MEL: Final = "mel"
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> TacotronCodec:
+    """A checkpoint's folder; raises CheckpointError."""
+    net, config = load_vocoder(folder, how.where)
+    if how.windows is None:
+        return TacotronCodec(name, net, config)
+    return OverlappingCodec(name, net, config, Overlap(*how.windows))
 
 
 class TacotronCodec(SentenceCodec[None]):
@@ -47,7 +57,7 @@ class TacotronCodec(SentenceCodec[None]):
         self.spec = self._spec(name, config)
 
     def _spec(self, name: str, config: HifiganConfig) -> CodecSpec:
-        context = context_of(self._net.context, self._net.lag, config.hop_size)
+        context = left_context(self._net.lag, config.hop_size, self._net.context)
         return CodecSpec(**_facts(name, config, self._net.lag, context))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> SentenceStream[None]:
@@ -59,8 +69,8 @@ class TacotronCodec(SentenceCodec[None]):
         self, x: Tensor, told: None, kept: Kept, first: int, *, ends: bool
     ) -> tuple[Tensor, Kept]:
         del first  # only distances matter
-        margins = Margins(kept, ends=ends)
-        return self._net(x, margins), margins.kept
+        context = StreamContext(kept, ends=ends)
+        return self._net(x, context), context.kept
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,7 @@ class OverlappingCodec(TacotronCodec):
     def _decoded(self, before: Tensor, old: Tensor, chunk: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Samples that are final, the frames to decode again, and their samples so far."""
         whole = torch.cat((before, chunk), -1)
-        sound = self._net(whole, Margins(None, ends=True))
+        sound = self._net(whole, StreamContext(None, ends=True))
         rising, falling = self._overlap.weights(len(old), sound)
         faded = sound[: len(old)] * rising + old * falling
         sound = torch.cat((faded, sound[len(old) :]))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn.flat import flat
 from ttscommon.engine.nn.weights import Source, filled, same
 from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
-from ttsfamilies.base.codec.margins import Margins, convolved, reach_of
+from ttsfamilies.base.codec.streaming_convolutions import StreamContext, convolved, reach_of
 from ttsfamilies.tacotron2.blocks import counted, normed_sources, sizes_of
 from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes
 
@@ -22,7 +22,7 @@ _PAIRED: Final = "1"
 
 
 class MelVocoder(nn.Module):
-    """Mel frames as the talker makes them to samples, piece by piece; see Margins."""
+    """Mel frames as the talker makes them to samples, piece by piece; see StreamContext."""
 
     def __init__(self, config: HifiganConfig, sizes: TacotronSizes) -> None:
         super().__init__()
@@ -49,20 +49,20 @@ class MelVocoder(nn.Module):
         """Frames before a frame that its samples depend on."""
         return self.restoring + self.generator.sizes.context
 
-    def forward(self, mel: Tensor, margins: Margins) -> Tensor:
+    def forward(self, mel: Tensor, context: StreamContext) -> Tensor:
         """[1, mels, frames] -> [samples] that are final by then."""
-        found: Tensor = self.generator(self.restored(mel, margins), None, margins)
+        found: Tensor = self.generator(self.restored(mel, context), None, context)
         return found
 
-    def restored(self, mel: Tensor, margins: Margins) -> Tensor:
+    def restored(self, mel: Tensor, context: StreamContext) -> Tensor:
         """What the generator is shown: [1, mels, frames], as many as are final by then."""
         whole = x = mel[:, :, None]
         last = len(self.postnet) - 1
         for index, conv in enumerate(self.postnet):
             assert isinstance(conv, nn.Conv2d)
-            x = convolved(conv, margins.around(x, reach_of(conv)))
+            x = convolved(conv, context.around(x, reach_of(conv)))
             x = torch.tanh(x) if index < last else x
-        whole, x = margins.in_step((whole, x))
+        whole, x = context.in_step((whole, x))
         return (whole + x)[:, :, 0]
 
 

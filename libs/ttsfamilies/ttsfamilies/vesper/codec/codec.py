@@ -1,21 +1,28 @@
-"""The vesper codec on the CPU: `VesperDecoder` with one `DecoderState` a stream."""
+"""The vesper codec, on the CPU with one `DecoderState` a stream, and on a device."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from ttscommon.engine.nn import halve
-from ttscommon.engine.voice import VoiceFolder
+from ttscommon.engine.voice import VoiceFolder, load_voice
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice, VoiceError
-from ttscommon.wire.fields import Field
+from ttscommon.wire.fields import Arrays, Field, concatenate
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
+from ttsfamilies.base.codec.executor import Slice
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.vesper.codec.net import (
     CODEBOOKS,
     FRAME_SAMPLES,
@@ -31,6 +38,20 @@ _LEAST_FRAMES: Final = 2
 
 # The pulses' phase in 2**-32 cycles: every pulse so far is in it, no context is long enough.
 _MARK: Final = struct.Struct("<I")
+# Products of other batches round otherwise, by far less than half a step.
+_TOLERANCE: Final = 1
+_CARRIED: Final = ("inputs", "tails", "f0", "source", "windows", "phase")
+_NO_MARK: Final = -1
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Codec:
+    """A voice's folder; raises VoiceError if its weights do not fit its config."""
+    voice = load_voice(folder)
+    decoder, presets = read_decoder(voice), presets_of(voice)
+    if how.device is not None:
+        return VesperOnDevice(name, decoder, voice.voices, presets, how)
+    halve(decoder)
+    return Vesper(name, decoder, voice.voices, presets)
 
 
 class Preset(NamedTuple):
@@ -56,13 +77,6 @@ class Vesper(Codec):
         self._decoder = decoder.eval()
         self._presets = presets
 
-    @classmethod
-    def load(cls, name: str, voice: VoiceFolder) -> Self:
-        """Build what the voice's config describes; raises VoiceError if its weights do not fit."""
-        decoder = read_decoder(voice)
-        halve(decoder)
-        return cls(name, decoder, voice.voices, presets_of(voice))
-
     def open(self, request: SpeechRequest, frame: int = 0) -> DecoderState:
         preset = preset_of(request, self._presets)
         return self._decoder.new_state(preset.level, preset.span, frame)
@@ -84,6 +98,79 @@ class Vesper(Codec):
 
     def collect(self, ticket: list[Decoded]) -> list[Decoded]:
         return ticket
+
+
+@dataclass(eq=False)
+class DeviceStream:
+    """The host's part of a stream; phase: to go on with, if it was given a mark."""
+
+    row: Any
+    frame: int
+    preset: Preset
+    phase: int = _NO_MARK
+    fresh: bool = True
+
+
+class VesperOnDevice(StatefulCodec):
+    """Causal with a short look ahead: exact carried state, the last frames held back."""
+
+    silences = True
+    conditioning: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
+
+    def __init__(
+        self,
+        name: str,
+        decoder: VesperDecoder,
+        voices: tuple[Voice, ...],
+        presets: Mapping[str, Preset],
+        how: CodecOptions,
+    ) -> None:
+        """decoder: still on the CPU."""
+        self._presets = presets
+        self._late = decoder.config.late_frames
+        self._silence = decoder.silence.numpy().astype(np.int16)
+        blank = decoder.eval().new_state()
+        spec = replace(spec_of(name, decoder, voices), tolerance=_TOLERANCE)
+        carried = {name: getattr(blank, name) for name in _CARRIED}
+        super().__init__(spec, how, carried, extra=self._late)
+        self._decoder = decoder.to(how.where)
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> DeviceStream:
+        preset = preset_of(request, self._presets)
+        return DeviceStream(self.executor.take(), frame, preset)
+
+    def restore(self, state: DeviceStream, mark: bytes) -> None:
+        state.phase = phase_of(mark)
+
+    def slices(self, work: Work) -> Sequence[Slice]:
+        stream: DeviceStream = work.state
+        late = np.tile(self._silence, (self._late * work.final, 1))
+        told = {**stream.preset._asdict(), "phase": stream.phase}
+        skip = max(0, self._late - stream.frame) * FRAME_SAMPLES
+        frames = concatenate([work.frames, {"codes": late}])
+        return [Slice(stream.row, frames, stream.fresh, told, skip)]
+
+    def launched(self, work: Work) -> None:
+        stream: DeviceStream = work.state
+        stream.frame += len(work)
+        stream.phase, stream.fresh = _NO_MARK, False
+
+    def mark(self, results: Arrays, row: int) -> bytes:
+        return mark_of(int(results["phase"][row]))
+
+    def step(
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        lengths, phase = inputs["lengths"], inputs["phase"]
+        before = DecoderState(
+            **{**state, "phase": torch.where(phase == _NO_MARK, state["phase"], phase)},
+            frame=torch.zeros_like(lengths),
+            level=inputs["level"],
+            span=inputs["span"],
+        )
+        samples, after = self._decoder.decode(inputs["codes"].long(), lengths, before)
+        carried = {name: getattr(after, name) for name in _CARRIED}
+        return {"samples": samples, "phase": after.phase}, carried
 
 
 def spec_of(name: str, decoder: VesperDecoder, voices: tuple[Voice, ...]) -> CodecSpec:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
 from ttscommon.engine.nn.weights import Source, filled, same
-from ttsfamilies.base.codec.carried import CarriedState, Steps, Tails, convolved_state
+from ttsfamilies.base.codec.causal import CausalState, Tails, convolved_state
 from ttsfamilies.voxcpm2.blocks import (
     HEARS,
     SOUNDS,
@@ -63,10 +63,6 @@ class VaeDecoder(nn.Module):
         last = dim >> len(vae.decoder_rates)
         self.before, self.last = Snake(last), CausalConv1d(last, 1, KERNEL)
 
-    @property
-    def frame_samples(self) -> int:
-        return self.config.frame_samples
-
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """Those that carry a tail, in the order in which sound passes them."""
         yield self.first
@@ -76,27 +72,23 @@ class VaeDecoder(nn.Module):
             yield from (unit.wide for unit in block.units if isinstance(unit, CausalUnit))
         yield self.last
 
-    def new_state(self, batch: int = 1) -> CarriedState:
+    def new_state(self, batch: int = 1) -> CausalState:
         """Streams of which nothing was decoded yet."""
         return convolved_state(self.convolutions(), batch, self.last.weight)
 
-    def beginning(self, begin: Tensor) -> Steps:
-        """Only distances matter."""
-        del begin
-        return self
-
     def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """See Steps; codes: patches [batch, frames, latents, values]."""
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; frames: patches [batch, frames, latents, values]."""
+        del begin
         tails = Tails(state.tails, lengths * self.config.patch_size)
-        x = codes.to(self.last.weight.dtype).flatten(1, 2).transpose(1, 2)
+        x = frames.to(self.last.weight.dtype).flatten(1, 2).transpose(1, 2)
         x = self.widen(tails.through(self.first, x))
         for block in self.blocks:
             x = block(x, tails)
         samples = tails.through(self.last, self.before(x))[:, 0].tanh()
         position = state.position + lengths
-        return samples, CarriedState(position, state.keys, state.values, tails.done())
+        return samples, CausalState(position, state.keys, state.values, tails.done())
 
 
 def sources(net: VaeDecoder) -> dict[str, Source]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Final
 
 from torch import Tensor
 
+from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
-from ttsfamilies.base.codec.snake import reach
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.receptive_field import surrounding_samples
+from ttsfamilies.base.codec.staggered import Staggered
 from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
 from ttsfamilies.zonos.dac.net import DacDecoder, load_decoder
+
+# Behind the codes of a codebook stand an end and a mask, as Zonos draws them.
+_OTHERS: Final = 2
+
+
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Staggered:
+    """A codec's folder; raises CheckpointError. Its talker logs rows, whose codes are staggered."""
+    codec = Dac(name, load_decoder(folder, how.where))
+    stagger = Stagger.even(codec.sizes.n_codebooks)
+    return Staggered(codec, stagger, codec.sizes.codebook_size + _OTHERS)
 
 
 class Dac(WindowedCodec):
@@ -20,13 +33,8 @@ class Dac(WindowedCodec):
         c = self.sizes = net.sizes
         self._net = net
         codes = Field((c.n_codebooks,), "i2", c.codebook_size)
-        rates = c.sampling_rate, c.frame_samples, reach(c.upsampling_ratios)
+        rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.upsampling_ratios)
         self.spec = windowed_spec(name, "dac", *rates, codes)
-
-    @classmethod
-    def load(cls, name: str, folder: Path, device: str = "cpu") -> Self:
-        """Read a codec's folder; raises CheckpointError."""
-        return cls(name, load_decoder(folder, device))
 
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
         del stream, first

@@ -21,7 +21,7 @@ from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.base.codec.silences import Silences
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.chatterbox.codec import loading as chatterbox
-from ttsfamilies.cosyvoice.codec import loading as cosyvoice
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.chatterbox.codec import codec as chatterbox
+from ttsfamilies.cosyvoice.codec import codec as cosyvoice
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 
 ASKED = SpeechRequest("r", "m", "default", "text")

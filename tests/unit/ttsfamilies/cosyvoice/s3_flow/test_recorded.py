@@ -17,7 +17,7 @@ from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import PROMPT, Tiny, recordin
 from ttscommon.engine.device.device import HostDevice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.cosyvoice.s3_flow.recorded import RecordedSteps, StepShape, StepShapes
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK
 from vocoder.engine.stream import DecodedAudio, Finished

@@ -12,8 +12,7 @@ import torch
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.sizes import MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
@@ -58,8 +57,8 @@ def tiny(kind: str, chunk: int | None = None, memory: int = AMPLE) -> Tiny:
 
 
 def tiny_on(
-    device: Device, room: DeviceLimits, kind: str, chunk: int | None = None, memory: int = PAGED
+    device: Device, limits: DeviceLimits, kind: str, chunk: int | None = None, memory: int = PAGED
 ) -> Tiny:
     """On a device; weights are shared with `tiny`, whose device is the same CPU."""
-    how = CodecOptions(device=device, room=room, memory_bytes=memory)
+    how = CodecOptions(device=device, limits=limits, memory_bytes=memory)
     return Tiny("m", kind, networks(kind, chunk), how)

@@ -10,8 +10,9 @@ import torch
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.csm.mimi.codec import Mimi, MimiOnDevice
+from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.csm.mimi.codec import codec_of
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_decoder
 from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder
 
@@ -26,11 +27,11 @@ def net() -> MimiDecoder:
         return load_decoder(Path(folder))
 
 
-def tiny() -> Mimi:
+def tiny() -> CausalCodec:
     """In the engine, on the CPU."""
-    return Mimi("m", net())
+    return codec_of("m", net())
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> MimiOnDevice:
+def tiny_on(device: Device, limits: DeviceLimits) -> CausalCodec:
     """In the engine, on a device."""
-    return MimiOnDevice("m", net(), device, room)
+    return codec_of("m", net(), CodecOptions(device=device, limits=limits))

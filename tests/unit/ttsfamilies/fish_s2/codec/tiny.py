@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.fish_s2.codec.codec import FishCodec, FishOnDevice
+from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.fish_s2.codec.codec import codec_of
 from ttsfamilies.fish_s2.codec.net import FishDecoder, load_decoder
 from ttsfamilies.fish_s2.synthetic import add_codec
 
@@ -24,11 +25,11 @@ def net() -> FishDecoder:
         return load_decoder(Path(folder))
 
 
-def tiny() -> FishCodec:
+def tiny() -> CausalCodec:
     """In the engine, on the CPU."""
-    return FishCodec("m", net())
+    return codec_of("m", net())
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> FishOnDevice:
+def tiny_on(device: Device, limits: DeviceLimits) -> CausalCodec:
     """In the engine, on a device."""
-    return FishOnDevice("m", net(), device, room)
+    return codec_of("m", net(), CodecOptions(device=device, limits=limits))

@@ -8,9 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec
-from ttsfamilies.glm_voice.codec.loading import load
+from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec, load
 from ttsfamilies.glm_voice.synthetic import write_codec
 
 
@@ -20,4 +18,4 @@ def tiny() -> GlmVoiceCodec:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         write_codec(Path(folder), seed=2)
-        return load("m", Path(folder), CodecOptions())
+        return load("m", Path(folder))

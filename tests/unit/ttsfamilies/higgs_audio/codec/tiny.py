@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.higgs_audio.codec.codec import HiggsCodec
+from ttsfamilies.higgs_audio.codec.codec import HiggsCodec, load
 from ttsfamilies.higgs_audio.synthetic import write_codec
 
 
@@ -18,4 +18,4 @@ def tiny() -> HiggsCodec:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         write_codec(Path(folder), seed=2)
-        return HiggsCodec.load("m", Path(folder))
+        return load("m", Path(folder))

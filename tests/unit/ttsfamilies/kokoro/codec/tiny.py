@@ -11,6 +11,8 @@ import torch
 
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.kokoro.codec.codec import Kokoro, Stream
+from ttsfamilies.kokoro.codec.net import load_net
+from ttsfamilies.kokoro.sizes import Voices
 from ttsfamilies.kokoro.synthetic import write_checkpoint
 
 
@@ -29,4 +31,5 @@ def tiny() -> Tiny:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), seed=2)
-        return Tiny.load("m", Path(folder))
+        net = load_net(Path(folder))
+        return Tiny("m", net, Voices.load(Path(folder), net.config))

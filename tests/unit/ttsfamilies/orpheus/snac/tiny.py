@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.orpheus.snac.codec import Snac
+from ttsfamilies.orpheus.snac.codec import Snac, load
 from ttsfamilies.orpheus.snac.synthetic import write_codec
 
 
@@ -18,4 +18,4 @@ def tiny() -> Snac:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         write_codec(Path(folder), seed=2)
-        return Snac.load("m", Path(folder))
+        return load("m", Path(folder))

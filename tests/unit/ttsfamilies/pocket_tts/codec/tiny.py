@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.pocket_tts.codec.codec import PocketCodec, PocketOnDevice
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.pocket_tts.codec.codec import PocketCodec
 from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 
@@ -27,7 +27,7 @@ def tiny() -> PocketCodec:
     return PocketCodec("m", net())
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> PocketOnDevice:
+def tiny_on(device: Device, limits: DeviceLimits) -> PocketCodec:
     """On a device."""
     torch.set_num_threads(1)
-    return PocketOnDevice("m", net(), device, room)
+    return PocketCodec("m", net(), CodecOptions(device=device, limits=limits))

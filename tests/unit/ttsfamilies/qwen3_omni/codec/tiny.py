@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from ttscommon.engine.device.device import Device
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.qwen3_omni.codec.codec import OmniCodec, OmniCodecOnDevice
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.qwen3_omni.codec.codec import OmniCodec
 from ttsfamilies.qwen3_omni.codec.net import LaggingDecoder, load_decoder
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
 
@@ -26,5 +26,5 @@ def tiny() -> Codec:
     return OmniCodec("m", _net())
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> Codec:
-    return OmniCodecOnDevice("m", _net(), device, room)
+def tiny_on(device: Device, limits: DeviceLimits) -> Codec:
+    return OmniCodec("m", _net(), CodecOptions(device=device, limits=limits))

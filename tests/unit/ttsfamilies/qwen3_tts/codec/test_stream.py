@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import SIZES, drawn
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, WindowedStream
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.stream import CodecStream, Windows, advance
+from ttsfamilies.qwen3_tts.codec.windows import Windows
 from vocoder.pcm import to_pcm
 
 FRAMES = 30
@@ -30,9 +33,28 @@ def codes(seed: int, count: int = FRAMES) -> Tensor:
     return torch.randint(0, 32, (count, 4), generator=generator)
 
 
+def codec_of(net: CodecDecoder, windows: Windows | None = None) -> Qwen3Codec:
+    how = CodecOptions((windows.size, windows.context) if windows else None)
+    return Qwen3Codec("m", net, 24_000, how)
+
+
+def opened(codec: Qwen3Codec) -> WindowedStream:
+    return codec.open(SpeechRequest("r", "m", "", ""))
+
+
+def advance(
+    codec: Qwen3Codec, streams: Sequence[WindowedStream], parts: Sequence[Tensor]
+) -> list[Tensor]:
+    """The next frames of several streams."""
+    frames = [{"codes": part.numpy().astype("int16")} for part in parts]
+    works = [Work(s, f, final=False) for s, f in zip(streams, frames, strict=True)]
+    return [torch.from_numpy(samples) for samples in codec.decode(works)]
+
+
 def chunked(net: CodecDecoder, rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    stream = CodecStream(net)
-    return torch.cat([advance([stream], [part])[0] for part in rows.split(list(sizes))])
+    codec = codec_of(net)
+    stream = opened(codec)
+    return torch.cat([advance(codec, [stream], [part])[0] for part in rows.split(list(sizes))])
 
 
 @settings(max_examples=25)
@@ -54,13 +76,14 @@ def test_streams_of_different_ages_share_a_batch(exact: CodecDecoder) -> None:
     """Three streams: one began alone, one comes in pieces of its own, one comes late."""
     rows = [codes(seed) for seed in range(3)]
     counts = [(7, 0, 0), (5, 9, 0), (18, 20, 25), (0, 1, 5)]
-    streams = [CodecStream(exact) for _ in rows]
+    codec = codec_of(exact)
+    streams = [opened(codec) for _ in rows]
     found: list[list[Tensor]] = [[], [], []]
     done = [0, 0, 0]
     for step in counts:
         parts = [row[at : at + n] for row, at, n in zip(rows, done, step, strict=True)]
         done = [at + n for at, n in zip(done, step, strict=True)]
-        for kept, sound in zip(found, advance(streams, parts), strict=True):
+        for kept, sound in zip(found, advance(codec, streams, parts), strict=True):
             kept.append(sound)
     for row, kept in zip(rows, found, strict=True):
         assert (torch.cat(kept) - exact(row[None])[0]).abs().max() < 1e-9
@@ -69,9 +92,10 @@ def test_streams_of_different_ages_share_a_batch(exact: CodecDecoder) -> None:
 def test_a_prefix_changes_nothing_but_what_follows(exact: CodecDecoder) -> None:
     """A reference's frames stand in front, at negative positions: decoded, and not heard."""
     reference, spoken = codes(5, 9), codes(6, 12)
-    stream = CodecStream(exact)
-    advance([stream], [reference])
-    heard = advance([stream], [spoken])[0]
+    codec = codec_of(exact)
+    stream = opened(codec)
+    advance(codec, [stream], [reference])
+    heard = advance(codec, [stream], [spoken])[0]
     whole = exact(torch.cat((reference, spoken))[None])[0]
     assert (heard - whole[9 * SIZES.frame_samples :]).abs().max() < 1e-9
     assert (heard - exact(spoken[None])[0]).abs().max() > 1e-3
@@ -98,16 +122,19 @@ def test_windows_depend_on_the_grid_and_not_on_the_chunks(
         start = windows.replay_from(first)
         sound = exact(rows[start:stop][None])[0]
         wanted.append(sound[(first - start) * SIZES.frame_samples :])
-    stream = CodecStream(exact, windows)
-    found = [advance([stream], [part])[0] for part in rows.split(chunk)]
+    codec = codec_of(exact, windows)
+    stream = opened(codec)
+    found = [advance(codec, [stream], [part])[0] for part in rows.split(chunk)]
     assert (torch.cat(found) - torch.cat(wanted)).abs().max() < 1e-9
 
 
 def test_padding_of_a_batch_reaches_no_state(exact: CodecDecoder) -> None:
-    alone, together, long = (CodecStream(exact) for _ in range(3))
-    advance([alone], [codes(1)[:3]])
-    advance([together, long], [codes(1)[:3], codes(2)[:20]])
-    for mine, other in zip(alone.state.tensors(), together.state.tensors(), strict=True):
+    codec = codec_of(exact)
+    alone, together, long = (opened(codec) for _ in range(3))
+    advance(codec, [alone], [codes(1)[:3]])
+    advance(codec, [together, long], [codes(1)[:3], codes(2)[:20]])
+    for name, mine in alone.row.state.items():
+        other = together.row.state[name]
         assert torch.equal(mine, other) or (mine - other).abs().max() < 1e-12
 
 
@@ -118,7 +145,7 @@ def test_a_window_holds_frames() -> None:
 
 def test_the_same_pieces_give_the_same_samples_and_others_stay_within_the_tolerance() -> None:
     net = drawn(torch.float32)
-    tolerance = Qwen3Codec("m", net, 24_000).spec.tolerance
+    tolerance = codec_of(net).spec.tolerance
     whole = to_pcm(chunked(net, codes(1), [FRAMES]).numpy()).astype(int)
     for size in (1, 3, 5, 15):
         sizes = [size] * (FRAMES // size)

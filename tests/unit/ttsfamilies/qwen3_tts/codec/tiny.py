@@ -7,12 +7,10 @@ from functools import cache
 import torch
 
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
 from ttsfamilies.qwen3_tts.codec.config import DecoderSizes
-from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.stream import Windows
 
 SIZES = DecoderSizes(
     codebook_dim=16,
@@ -54,16 +52,14 @@ def drawn(dtype: torch.dtype, sizes: DecoderSizes = SIZES) -> CodecDecoder:
 @cache
 def tiny(size: int = 0, context: int = 0) -> Qwen3Codec:
     """In the engine, on the CPU; windowed if a size is given."""
-    return Qwen3Codec("m", drawn(torch.float32), 24_000, _windows(size, context))
+    return Qwen3Codec("m", drawn(torch.float32), 24_000, CodecOptions(_windows(size, context)))
 
 
-def tiny_on(
-    device: Device, room: DeviceLimits, size: int = 0, context: int = 0
-) -> Qwen3DeviceCodec:
+def tiny_on(device: Device, limits: DeviceLimits, size: int = 0, context: int = 0) -> Qwen3Codec:
     """In the engine, on a device; windowed if a size is given."""
-    windows = _windows(size, context)
-    return Qwen3DeviceCodec("m", drawn(torch.float32), 24_000, device, room, windows)
+    how = CodecOptions(_windows(size, context), device, limits)
+    return Qwen3Codec("m", drawn(torch.float32), 24_000, how)
 
 
-def _windows(size: int, context: int) -> Windows | None:
-    return Windows(size, context) if size else None
+def _windows(size: int, context: int) -> tuple[int, int] | None:
+    return (size, context) if size else None

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.room import DeviceLimits
-from ttsfamilies.voxcpm2.codec.codec import VoxcpmCodec, VoxcpmOnDevice
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.voxcpm2.codec.codec import VoxcpmCodec
 from ttsfamilies.voxcpm2.codec.net import VaeDecoder, load_decoder
 from ttsfamilies.voxcpm2.synthetic import SHORT_VAE, config, write_checkpoint
 
@@ -29,7 +29,7 @@ def tiny() -> VoxcpmCodec:
     return VoxcpmCodec("m", net())
 
 
-def tiny_on(device: Device, room: DeviceLimits) -> VoxcpmOnDevice:
+def tiny_on(device: Device, limits: DeviceLimits) -> VoxcpmCodec:
     """On a device."""
     torch.set_num_threads(1)
-    return VoxcpmOnDevice("m", net(), device, room)
+    return VoxcpmCodec("m", net(), CodecOptions(device=device, limits=limits))

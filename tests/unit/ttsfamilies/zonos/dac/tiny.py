@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.loading import CodecOptions
-from ttsfamilies.zonos.dac.loading import load
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.zonos.dac.codec import load
 from ttsfamilies.zonos.dac.synthetic import write_codec
 
 

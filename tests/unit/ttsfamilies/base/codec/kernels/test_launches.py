@@ -11,12 +11,12 @@ import torch
 
 from tests.launches import META, Launches, WithoutValues, counted, size_of
 from ttsfamilies.base.codec.kernels.rows import StateRows
-from ttsfamilies.base.codec.room import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.device import Qwen3DeviceCodec
 from ttsfamilies.qwen3_tts.codec.fused import FusedDecoder
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.stream import Windows
+from ttsfamilies.qwen3_tts.codec.windows import Windows
 from ttsfamilies.qwen3_tts.synthetic.sizes import codec_config
 
 pytest.importorskip("triton")
@@ -55,7 +55,9 @@ def published() -> CodecDecoder:
 def step() -> Launches:
     """A step of 256 frames, as a graph records it."""
     net = published()
-    state = [x.expand(ROWS + 1, *x.shape[1:]).contiguous() for x in net.new_state().tensors()]
+    state = [
+        x.expand(ROWS + 1, *x.shape[1:]).contiguous() for x in net.new_state().named().values()
+    ]
     codes = torch.zeros(ROWS, FRAMES, 16, dtype=torch.int64, device=META)
     numbers = torch.zeros(ROWS, dtype=torch.int64, device=META)
     fused, rows = FusedDecoder(net), StateRows(numbers, numbers.bool(), numbers)
@@ -76,14 +78,14 @@ def test_a_step_of_the_codec_launches_and_moves_no_more_than_this() -> None:
 @pytest.mark.parametrize("windows", [None, Windows()], ids=["exact", "windows"])
 def test_every_shape_that_is_recorded_is_computed_by_kernels(windows: Windows | None) -> None:
     """A row of one frame was refused: torch calls any strides of a size of 1 contiguous."""
-    device, room = WithoutValues(), DeviceLimits()
-    codec = Qwen3DeviceCodec("m", published(), 24_000, device, room, windows)
-    shapes = codec.shapes.expected()
+    how = CodecOptions((windows.size, windows.context) if windows else None, WithoutValues())
+    codec = Qwen3Codec("m", published(), 24_000, how)
+    shapes = codec.on_device.shapes.expected()
     assert {shape.frames for shape in shapes} >= ({1, 2} if windows is None else {32})
     for shape in shapes:
         with counted() as launches:
-            recorded = codec.launches.recorded(shape)
-        assert launches.names["attend_rings"] == codec._net.transformer.config.layers
+            recorded = codec.on_device.launches.recorded(shape)
+        assert launches.names["attend_rings"] == codec.net.transformer.config.layers
         assert recorded.result.layout is not None
         told = recorded.result.layout.fields["samples"]
         assert told[0] == (shape.frames * codec.spec.samples_per_frame,)

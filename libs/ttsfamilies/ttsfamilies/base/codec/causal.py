@@ -1,13 +1,12 @@
-"""State that a stream of a causal codec carries, and its way through the network.
+"""State that a stream of a causal network carries, and its way through the layers.
 
 For Mimi and its like: quantized vectors, a transformer with a window, causal convolutions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +23,7 @@ _USAGE_FLOOR = 1e-5
 
 
 @dataclass(frozen=True)
-class CarriedState:
+class CausalState:
     """State of a batch of streams; every tensor's first dimension is the batch.
 
     position: [batch] int64, steps of the transformer so far.
@@ -37,22 +36,16 @@ class CarriedState:
     values: Tensor
     tails: tuple[Tensor, ...]
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return (self.position, self.keys, self.values, *self.tails)
-
     def named(self) -> dict[str, Tensor]:
-        """In the order of `tensors`."""
-        return {str(place): tensor for place, tensor in enumerate(self.tensors())}
+        """All tensors, by their places."""
+        tensors = (self.position, self.keys, self.values, *self.tails)
+        return {str(place): tensor for place, tensor in enumerate(tensors)}
 
     @classmethod
-    def of(cls, tensors: list[Tensor]) -> CarriedState:
-        """The inverse of `tensors`."""
-        position, keys, values, *tails = tensors
+    def of(cls, named: Mapping[str, Tensor]) -> CausalState:
+        """The inverse of `named`."""
+        position, keys, values, *tails = named.values()
         return cls(position, keys, values, tuple(tails))
-
-    @property
-    def bytes_a_stream(self) -> int:
-        return sum(tensor[0].nbytes for tensor in self.tensors())
 
 
 def blank(
@@ -61,7 +54,7 @@ def blank(
     convolutions: Iterable[CausalConv1d | CausalUpsample1d],
     batch: int,
     like: Tensor,
-) -> CarriedState:
+) -> CausalState:
     """Streams of which nothing was decoded yet, beside the weights `like`."""
     shape = (batch, c.layers, window - 1, c.kv_heads, c.head_dim)
     found = convolved_state(convolutions, batch, like)
@@ -70,26 +63,14 @@ def blank(
 
 def convolved_state(
     convolutions: Iterable[CausalConv1d | CausalUpsample1d], batch: int, like: Tensor
-) -> CarriedState:
+) -> CausalState:
     """The same of a network without attention."""
-    return CarriedState(
+    return CausalState(
         torch.zeros(batch, dtype=torch.int64, device=like.device),
         like.new_zeros(batch, 0),
         like.new_zeros(batch, 0),
         tuple(like.new_zeros(batch, conv.in_channels, conv.tail_size) for conv in convolutions),
     )
-
-
-def stack(states: list[CarriedState]) -> CarriedState:
-    """Streams side by side in one batch."""
-    columns = zip(*(state.tensors() for state in states), strict=True)
-    return CarriedState.of([torch.cat(column) for column in columns])
-
-
-def unstack(batch: CarriedState) -> list[CarriedState]:
-    """The inverse of `stack`, for streams of one each."""
-    columns = [tensor.split(1) for tensor in batch.tensors()]
-    return [CarriedState.of(list(row)) for row in zip(*columns, strict=True)]
 
 
 class Tails:
@@ -121,7 +102,7 @@ class SlidingWindow:
     lengths: [batch] int64, real ones of the `steps` new steps.
     """
 
-    def __init__(self, state: CarriedState, lengths: Tensor, steps: int) -> None:
+    def __init__(self, state: CausalState, lengths: Tensor, steps: int) -> None:
         self._state, self._lengths = state, lengths
         self._size = state.keys.shape[2]
         self._visible = _visible(state.position, self._size, steps)
@@ -181,36 +162,3 @@ class Quantizer(nn.Module):
         entries = self.tables[codes + offsets]
         rest = entries[..., 1:, :].sum(-2).transpose(1, 2)
         return self.first(entries[..., 0, :].transpose(1, 2)) + self.rest(rest)
-
-
-class Steps(Protocol):
-    """A network that decodes step by step."""
-
-    @property
-    def frame_samples(self) -> int: ...
-
-    def step(
-        self, codes: Tensor, lengths: Tensor, state: CarriedState
-    ) -> tuple[Tensor, CarriedState]:
-        """Decode the next frames of a batch of streams.
-
-        codes: [batch, frames, codebooks] int64, right padded; lengths: [batch] int64, real frames.
-        Returns samples [batch, frames * frame_samples] in -1..1, valid up to
-        lengths * frame_samples, and the state behind them.
-        """
-
-
-def decode_together(
-    net: Steps, states: Sequence[CarriedState], codes: Sequence[Tensor]
-) -> tuple[list[Tensor], list[CarriedState]]:
-    """One step of several streams.
-
-    states: of one stream each; codes: [frames, codebooks] int64 each, of any lengths.
-    Returns the samples of each and its next state.
-    """
-    lengths = torch.tensor([len(part) for part in codes], device=states[0].position.device)
-    padded = torch.nn.utils.rnn.pad_sequence(list(codes), batch_first=True)
-    samples, after = net.step(padded, lengths, stack(list(states)))
-    counts = [len(part) * net.frame_samples for part in codes]
-    cut = [row[:count] for row, count in zip(samples, counts, strict=True)]
-    return cut, unstack(after)

@@ -11,7 +11,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, StateUse
 
 
-class WrappedCodec(Codec):
+class CodecWrapper(Codec):
     """Computes as the codec in it does. Tickets have the codec's own as `inner`, None for none."""
 
     def __init__(self, codec: Codec, spec: CodecSpec) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ttscommon.engine.slots import NoSlot
 
 
-class Resident:
+class StateSlots:
     """`rows` rows of state, and one more that padding reads and writes.
 
     tensors: [rows + 1, *shape] by name; they stay where they are.

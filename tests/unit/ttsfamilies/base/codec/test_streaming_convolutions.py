@@ -13,7 +13,7 @@ from torch.nn.functional import conv1d, conv_transpose1d, leaky_relu
 
 from ttscommon.engine.nn.flat import flat
 from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
-from ttsfamilies.base.codec.margins import Margins
+from ttsfamilies.base.codec.streaming_convolutions import StreamContext
 
 PLAIN = (Block(3, (1, 2), paired=False), Block(7, (3, 5), paired=False))
 PAIRED = (Block(3, (1, 3), paired=True), Block(5, (2, 1), paired=True))
@@ -69,9 +69,9 @@ def pieces(net: Generator, z: Tensor, cuts: Sequence[int]) -> list[Tensor]:
     """Samples of each piece, the last of which ends the sound."""
     kept, found, ends = None, [], [*cuts, z.shape[-1]]
     for number, (first, last) in enumerate(pairwise((0, *ends))):
-        margins = Margins(kept, ends=number == len(cuts))
-        found.append(net(z[..., first:last], None, margins))
-        kept = margins.kept
+        context = StreamContext(kept, ends=number == len(cuts))
+        found.append(net(z[..., first:last], None, context))
+        kept = context.kept
     return found
 
 
@@ -105,9 +105,9 @@ def test_what_is_kept_does_not_grow() -> None:
     flat(net)
     kept, sizes_seen = None, set()
     for at in range(40, 200, 7):
-        margins = Margins(kept, ends=False)
-        net(z[..., at : at + 7], None, margins)
-        kept = margins.kept
+        context = StreamContext(kept, ends=False)
+        net(z[..., at : at + 7], None, context)
+        kept = context.kept
         sizes_seen.add(sum(x.numel() for x in kept))
         assert all(x.untyped_storage().nbytes() == x.nbytes for x in kept)
     assert len(sizes_seen) <= 3

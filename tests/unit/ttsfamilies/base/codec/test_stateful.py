@@ -24,8 +24,8 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.codec.device_codec import DeviceCodec
-from ttsfamilies.base.codec.room import DeviceLimits, Shape
+from ttsfamilies.base.codec.options import DeviceLimits, Shape
+from ttsfamilies.base.codec.stateful import StatefulCodec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
@@ -41,7 +41,7 @@ CPU: dict[str, Callable[[], Codec]] = {
     "qwen3": tiny_qwen3.tiny,
     "qwen3 in windows": partial(tiny_qwen3.tiny, 10, 4),
 }
-ON_A_DEVICE: dict[str, Callable[[Device], DeviceCodec]] = {
+ON_A_DEVICE: dict[str, Callable[[Device], StatefulCodec]] = {
     "vesper": lambda device: tiny_vesper.tiny_on(device, ROOM),
     "qwen3": lambda device: tiny_qwen3.tiny_on(device, ROOM),
     "qwen3 in windows": lambda device: tiny_qwen3.tiny_on(device, ROOM, 10, 4),
@@ -201,7 +201,7 @@ def test_works_without_a_frame_have_no_sound() -> None:
 def test_a_row_that_is_not_finite_leaves_nothing_to_the_next_stream(family: str) -> None:
     codec = ON_A_DEVICE[family](Late())
     codec.warm_up([(1, 1)])
-    for tensor in codec.resident.tensors.values():
+    for tensor in codec.on_device.slots.tensors.values():
         if tensor.is_floating_point():
             tensor.fill_(torch.nan)
     near(spoken(family, codec)[1], family)
@@ -220,11 +220,11 @@ def test_a_stream_that_is_not_finite_fails_alone() -> None:
 @every_family
 def test_padding_writes_to_the_reserved_row_alone(family: str) -> None:
     codec = ON_A_DEVICE[family](HostDevice())
-    for tensor in codec.resident.tensors.values():
+    for tensor in codec.on_device.slots.tensors.values():
         tensor.fill_(7)
-    for shape in codec.shapes.expected():
-        codec.launches.recorded(shape)
-    for tensor in codec.resident.tensors.values():
+    for shape in codec.on_device.shapes.expected():
+        codec.on_device.launches.recorded(shape)
+    for tensor in codec.on_device.slots.tensors.values():
         assert (tensor[:-1] == 7).all()
         assert not tensor.numel() or not (tensor[-1] == 7).all()
 
@@ -315,14 +315,14 @@ class Valueless(HostDevice):
         self.where = META
 
 
-def without_values(family: str) -> DeviceCodec:
+def without_values(family: str) -> StatefulCodec:
     if family == "vesper":
         return ON_A_DEVICE[family](Valueless())
     codec: Any = ON_A_DEVICE[family](HostDevice())
     codec._net.to(META)
-    blank = {name: tensor[0] for name, tensor in codec.resident.tensors.items()}
-    codec.resident = type(codec.resident)(blank, ROOM.states, META)
-    found: DeviceCodec = codec
+    blank = {name: tensor[0] for name, tensor in codec.on_device.slots.tensors.items()}
+    codec.on_device.slots = type(codec.on_device.slots)(blank, ROOM.states, META)
+    found: StatefulCodec = codec
     return found
 
 
@@ -332,9 +332,9 @@ def test_a_step_reads_nothing_back_and_stays_on_its_device(family: str) -> None:
     kinds = {"i2": torch.int16, "i8": torch.int64, "f4": torch.float32, "?": torch.bool}
     told = {
         name: torch.zeros(size, dtype=kinds[dtype], device=META)
-        for name, (size, dtype) in codec._told(shape).items()
+        for name, (size, dtype) in codec.on_device._told(shape).items()
     }
     with torch.inference_mode():
-        results = codec._run(told, shape)
+        results = codec.on_device._run(told, shape)
     assert results["samples"].shape == (4, 8 * codec.spec.samples_per_frame)
     assert {tensor.device for tensor in results.values()} == {META}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 
-class Margins:
+class StreamContext:
     """Hands out what the layers kept, in their order, and keeps what they need next.
 
     kept: by an earlier piece; None at the beginning of a sound. ends: nothing follows this piece.

@@ -9,7 +9,7 @@ from chime import FRAME, NOTES, RATE
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Samples, Work
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import CodecOptions
 
 
 class Bells(Codec):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.weights import load_networks, shards_of
@@ -23,8 +23,8 @@ _VOICE: Final = {
 }
 
 
-def load(name: str, folder: Path, how: CodecOptions) -> S3Flow:
-    """A checkpoint's folder as model `name`; raises CheckpointError."""
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> S3Flow:
+    """A checkpoint's folder; raises CheckpointError."""
     nets = load_networks(folder, how.where, _chunk(folder))
     return S3Flow(name, "chatterbox", nets, how, _voice(folder))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttsfamilies.base.codec.room import DeviceLimits, Shape, Shapes
+from ttsfamilies.base.codec.options import DeviceLimits, Shape, Shapes
 from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 
 ROOM = DeviceLimits(states=32, streams=16, frames=32, stream_frames=16)
@@ -46,6 +46,6 @@ def test_what_never_comes_up_is_not_expected() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"streams": 0}, {"states": 3, "streams": 4}])
-def test_a_room_that_makes_no_sense_is_refused(bad: dict[str, int]) -> None:
+def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError):
         DeviceLimits(**bad)

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from ttscommon.engine.slots import NoSlot
-from ttsfamilies.base.codec.resident import Resident
+from ttsfamilies.base.codec.state_slots import StateSlots
 
 
-def resident(rows: int = 2) -> Resident:
+def resident(rows: int = 2) -> StateSlots:
     blank = {"tail": torch.tensor([5.0, 6.0]), "position": torch.tensor(7)}
-    return Resident(blank, rows, torch.device("cpu"))
+    return StateSlots(blank, rows, torch.device("cpu"))
 
 
 def test_what_was_written_is_read_again() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ttsfamilies.base.codec.loading import CodecOptions
+from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.weights import load_networks
 
 
-def load(name: str, folder: Path, how: CodecOptions) -> S3Flow:
-    """A checkpoint's folder as model `name`; raises CheckpointError. Windows are its own."""
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> S3Flow:
+    """A checkpoint's folder; raises CheckpointError."""
     nets = load_networks(folder, how.where)
     return S3Flow(name, "cosyvoice", nets, how)

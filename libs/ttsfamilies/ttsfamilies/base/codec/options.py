@@ -1,11 +1,17 @@
-"""Sizes a codec on a device is made for, and the few shapes its work is padded to. No torch."""
+"""A deployment's wishes for a codec: where, how large, how exact. No torch.
+
+On a device work is padded to few shapes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ttscommon.engine.device.buckets import BatchSizes
+
+if TYPE_CHECKING:
+    from ttscommon.engine.device.device import Device
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,28 @@ class DeviceLimits:
             raise ValueError("a step has no more streams than there are states")
 
 
+@dataclass(frozen=True)
+class CodecOptions:
+    """windows: frames decoded together and left context, for families that can be windowed; None
+    carries exact state. device: None is the CPU. limits: of a device. memory_bytes: for states that
+    grow with their streams. tensor_cores: see VocoderSettings, for families that can.
+    """
+
+    windows: tuple[int, int] | None = None
+    device: Device | None = None
+    limits: DeviceLimits = field(default_factory=DeviceLimits)
+    memory_bytes: int = 4 << 30
+    tensor_cores: bool = False
+
+    @property
+    def where(self) -> str:
+        """The device's name for torch."""
+        return "cpu" if self.device is None else str(self.device.where)
+
+
+ON_CPU: Final = CodecOptions()
+
+
 class Shape(NamedTuple):
     """What a launch is padded to: rows, and frames of each."""
 
@@ -37,10 +65,10 @@ class Shapes:
     extra: frames that a family may decode beyond those of a piece, its tail or its left context.
     """
 
-    def __init__(self, room: DeviceLimits, extra: int = 0) -> None:
-        self._room, self._extra = room, extra
-        self._rows = BatchSizes.doubling(room.streams)
-        self._frames = BatchSizes.doubling(room.stream_frames + extra)
+    def __init__(self, limits: DeviceLimits, extra: int = 0) -> None:
+        self._limits, self._extra = limits, extra
+        self._rows = BatchSizes.doubling(limits.streams)
+        self._frames = BatchSizes.doubling(limits.stream_frames + extra)
 
     def expected(self) -> list[Shape]:
         """All that the scheduler's steps are padded to, the largest first."""
@@ -54,9 +82,9 @@ class Shapes:
         )
 
     def _comes_up(self, shape: Shape) -> bool:
-        """Whether the smallest batch that is padded to this is within the room of a step."""
+        """Whether the smallest batch that is padded to this is within the limits of a step."""
         frames = _least(self._frames, shape.frames) - self._extra
-        return _least(self._rows, shape.rows) * max(1, frames) <= self._room.frames
+        return _least(self._rows, shape.rows) * max(1, frames) <= self._limits.frames
 
 
 def _least(buckets: BatchSizes, size: int) -> int:
