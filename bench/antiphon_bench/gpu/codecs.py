@@ -41,7 +41,7 @@ class Codecs:
         codec.warm_up([])
         return codec
 
-    def codec_of(self, streams: int) -> Qwen3DeviceCodec:
+    def codec_of(self, streams: int) -> Qwen3Codec:
         """The same, with nothing recorded yet."""
         rows = min(streams, VOCODER.batch_streams)
         return self.subject.codec(DeviceLimits(2 * streams, rows, VOCODER.batch_frames))

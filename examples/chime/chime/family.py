@@ -18,7 +18,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY, LmStream
-from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter
 
 MOST, NUMBER = 256, Field((), "i8")

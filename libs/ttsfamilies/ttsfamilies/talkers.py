@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttsfamilies.base.talker.adapters import MOST_RANK
-from ttsfamilies.base.talker.loading import LEXICON, ModelOptions
+from ttsfamilies.base.talker.options import LEXICON, ModelOptions
 from ttsfamilies.known import FAMILIES
 
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def load(
 
 
 def _loader(home: str) -> _Load:
-    return cast(_Load, import_module(f"{home}.loading").load)
+    return cast(_Load, import_module(f"{home}.family").load)

@@ -20,7 +20,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.chatterbox.config import IDS, SILENCE
-from ttsfamilies.chatterbox.family import Chatterbox
+from ttsfamilies.chatterbox.family import Chatterbox, load
 from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
@@ -47,7 +47,7 @@ class ChatterboxSubject(Subject[Case]):
         write_checkpoint(folder, kind, sizes, seed=SEED, ending=ending, heard=heard)
 
     def load(self, folder: Path) -> Chatterbox:
-        model = Chatterbox.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(IDS)
         return model
 

@@ -21,9 +21,8 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.speaker import SpeakerSizes
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
-from ttsfamilies.base.talker.loading import ModelOptions
-from ttsfamilies.cosyvoice.family import CosyVoice
-from ttsfamilies.cosyvoice.loading import load
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.cosyvoice.family import CosyVoice, load
 from ttsfamilies.cosyvoice.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 HEARING: Final = "s3"

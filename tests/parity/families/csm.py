@@ -17,7 +17,7 @@ from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.csm.family import Csm
+from ttsfamilies.csm.family import Csm, load
 from ttsfamilies.csm.mimi.synthetic import add_decoder
 from ttsfamilies.csm.synthetic import PUBLISHED, SMALL, write_checkpoint
 
@@ -55,7 +55,7 @@ class CsmSubject(Subject[Case]):
         write_csm(folder, checkpoint)
 
     def load(self, folder: Path) -> Csm:
-        model = Csm.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(_IDS)
         return model
 

@@ -14,7 +14,7 @@ from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.fish_s2.family import FishS2
+from ttsfamilies.fish_s2.family import FishS2, load
 from ttsfamilies.fish_s2.synthetic import PUBLISHED, SMALL, add_voice, write_checkpoint
 
 
@@ -42,7 +42,7 @@ class FishSubject(Subject[Case]):
                 add_voice(folder, name, one.codes(codebooks), one.text)
 
     def load(self, folder: Path) -> FishS2:
-        model = FishS2.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(CODES + 1)
         return model
 

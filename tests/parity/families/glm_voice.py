@@ -19,7 +19,7 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.glm_voice.family import GlmVoice
+from ttsfamilies.glm_voice.family import GlmVoice, load
 from ttsfamilies.glm_voice.synthetic import (
     CODES,
     HEADS,
@@ -68,7 +68,7 @@ class GlmSubject(Subject[Case]):
         write_codec(folder / CODEC, seed=CODEC_SEED)
 
     def load(self, folder: Path) -> GlmVoice:
-        model = GlmVoice.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(max(_IDS.values()) + 9)
         return model
 

@@ -18,7 +18,7 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.higgs_audio.family import HiggsAudio
+from ttsfamilies.higgs_audio.family import HiggsAudio, load
 from ttsfamilies.higgs_audio.synthetic import (
     PUBLISHED,
     SECOND,
@@ -66,7 +66,7 @@ class HiggsSubject(Subject[Case]):
         write_codec(folder / "higgs-codec", seed=SEED)
 
     def load(self, folder: Path) -> HiggsAudio:
-        model = HiggsAudio.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(IDS)
         return model
 

@@ -11,10 +11,9 @@ import numpy as np
 from tests.parity.kokoro_cases import CASES, SEED, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject
-from tests.unit.ttsfamilies.kokoro.tiny import english
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.kokoro.family import Kokoro
+from ttsfamilies.kokoro.family import Kokoro, load
 from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 
 
@@ -39,7 +38,7 @@ class KokoroSubject(Subject[Case]):
         write_checkpoint(folder / "kokoro", seed=SEED, pickles=True)
 
     def load(self, folder: Path) -> Kokoro:
-        return Kokoro.load("m", folder, english())
+        return load("m", folder)
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(temperature=0.0 if case is CASES[0] else None)

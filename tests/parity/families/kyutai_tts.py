@@ -20,7 +20,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
 from ttsfamilies.kyutai_tts.config import load_config
-from ttsfamilies.kyutai_tts.family import KyutaiTts
+from ttsfamilies.kyutai_tts.family import KyutaiTts, load
 
 _LAST: Final = 2  # steps that a frame's last codes are behind its first
 
@@ -87,7 +87,7 @@ class KyutaiSubject(Subject[Case]):
         dump_json(folder / PUBLISHED, kyutai_tts.published())
 
     def load(self, folder: Path) -> KyutaiTts:
-        model = KyutaiTts.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = noise_of(load_config(folder).n_q)
         return model
 

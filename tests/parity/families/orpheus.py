@@ -16,7 +16,7 @@ from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.orpheus.config import CODES, END_SPEECH
-from ttsfamilies.orpheus.family import Orpheus
+from ttsfamilies.orpheus.family import Orpheus, load
 from ttsfamilies.orpheus.stream import ids_of
 from ttsfamilies.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 
@@ -42,7 +42,7 @@ class OrpheusSubject(Subject[Case]):
         write_checkpoint(folder, seed=SEED, ending=case.ending, heads=heads)
 
     def load(self, folder: Path) -> Orpheus:
-        model = Orpheus.load("m", folder, device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(CODES + 1)
         return model
 

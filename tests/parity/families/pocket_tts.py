@@ -25,7 +25,7 @@ from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
-from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.family import PocketTts, load
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 
@@ -90,7 +90,7 @@ class PocketSubject(Subject[Case]):
         write_pocket(folder, checkpoint)
 
     def load(self, folder: Path) -> PocketTts:
-        model = PocketTts.load("m", folder)
+        model = load("m", folder)
         model.noise = GoldenNoise
         return model
 

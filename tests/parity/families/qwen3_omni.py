@@ -17,7 +17,7 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.rows import FloatRows
-from ttsfamilies.qwen3_omni.family import Qwen3Omni
+from ttsfamilies.qwen3_omni.family import Qwen3Omni, load
 from ttsfamilies.qwen3_omni.synthetic import PUBLISHED, write_checkpoint
 
 _IDS: Final = 3072
@@ -41,7 +41,7 @@ class OmniSubject(Subject[Case]):
         write_checkpoint(folder, **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
 
     def load(self, folder: Path) -> Qwen3Omni:
-        model = Qwen3Omni.load("m", folder)
+        model = load("m", folder)
         model.noise = golden_noise(_IDS)
         return model
 

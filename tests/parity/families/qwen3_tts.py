@@ -19,7 +19,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.family import Qwen3Tts, load
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
@@ -77,7 +77,7 @@ class Qwen3Subject(Subject[Case]):
         dump_json(folder / "configs" / "codec.json", codec_config("1.7b"))
 
     def load(self, folder: Path) -> Qwen3Tts:
-        model = Qwen3Tts.load("m", folder)
+        model = load("m", folder)
         model.noise = golden_noise(_IDS)
         return model
 

@@ -16,7 +16,7 @@ from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, dra
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.sampling import Noise
-from ttsfamilies.base.talker.loading import LEXICON
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.tacotron2.family import Tacotron2
 from ttsfamilies.tacotron2.letters import Letters

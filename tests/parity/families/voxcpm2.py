@@ -40,7 +40,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
-from ttsfamilies.voxcpm2.family import Voxcpm2
+from ttsfamilies.voxcpm2.family import Voxcpm2, load
 
 SOUND: Final = "0" * 16 + "-" + "0" * 64
 
@@ -104,7 +104,7 @@ class VoxcpmSubject(Subject[Case]):
         write_adapter(folder / "voxcpm-adapter", folder / "voxcpm")
 
     def load(self, folder: Path) -> Voxcpm2:
-        model = Voxcpm2.load("m", folder)
+        model = load("m", folder)
         model.noise = GoldenNoise
         return model
 

@@ -18,7 +18,7 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.zonos.config import IDS
-from ttsfamilies.zonos.family import Zonos
+from ttsfamilies.zonos.family import Zonos, load
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint
 
@@ -46,7 +46,7 @@ class ZonosSubject(Subject[Case]):
         write_checkpoint(folder, seed=SEED, ending=case.ending, backbone=heads, encoders=encoders)
 
     def load(self, folder: Path) -> Zonos:
-        model = Zonos.load("m", folder, readings(), device="cpu", dtype="float32")
+        model = load("m", folder)
         model.noise = golden_noise(IDS)
         return model
 
@@ -87,7 +87,7 @@ class ZonosSubject(Subject[Case]):
 @cache
 def readings() -> Readings:
     """Of the repository's English."""
-    from ttsfamilies.base.talker.loading import LEXICON
+    from ttsfamilies.base.talker.options import LEXICON
 
     return Readings.load(LEXICON)
 

@@ -20,13 +20,12 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
 from talker.engine.widths import plain
 from talker.synthesis import SynthesizedSpeech, synthesise
-from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.text.misaki import Tokens
-from ttsfamilies.vesper.family import Vesper
+from ttsfamilies.vesper.family import Vesper, load
 from ttsfamilies.vesper.stream import Conditioning
 from voicetrain.vesper.report import untrained_texts
 from voicetrain.vesper.together import RunnerOfMany
@@ -71,7 +70,7 @@ class GuardedVoice:
     """The default voice as talkers guard it, spoken many texts at a time."""
 
     def __init__(self, folder: Path) -> None:
-        model = _Remembering.load("m", load_voice(folder))
+        model = load("m", folder, kind=_Remembering)
         self._family = ServedFamily(model)
         self._runner = RunnerOfMany(model, _TOGETHER)
 

@@ -66,7 +66,7 @@ class CodecFacts:
 
 @dataclass(frozen=True)
 class FamilyFacts:
-    """A talker family. package: its `loading.load` builds it; without, the folder so named here.
+    """A talker family. package: its `family.load` builds it; without, the folder so named here.
 
     fits: whether a folder is of this family. accepts: every field of a request that one of its
     checkpoints obeys. published: names on the hub. files: patterns of what is taken of such a
@@ -92,5 +92,5 @@ class FamilyFacts:
 
     @property
     def home(self) -> str:
-        """The package that has its `loading`."""
+        """The package that has its module `family`."""
         return self.package or f"ttsfamilies.{self.name}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.chatterbox.config import (
     BEGIN,
     END,
@@ -64,6 +65,15 @@ _SETTINGS: Final = {
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Chatterbox:
+    """A checkpoint's folder; raises CheckpointError."""
+    net = load_net(folder, how.where, how.dtype)
+    c, wishes = net.config, Wishes.of(folder)
+    tokenizer = Graphemes.load(folder, c.text_ids, gpt=c.gpt, multilingual=c.multilingual)
+    hearing, voices = Hearing.load(folder, how.where, c), built_in(folder)
+    return Chatterbox(name, net, tokenizer, hearing, voices, whole=not wishes.chunk_tokens)
+
+
 class Chatterbox(TalkerModel):
     """A loaded checkpoint. hearing: None where recordings cannot be encoded."""
 
@@ -95,15 +105,6 @@ class Chatterbox(TalkerModel):
         never = torch.zeros(IDS, dtype=torch.bool, device=net.head.weight.device)
         never[BEGIN] = True
         self._never = never
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        net = load_net(checkpoint, device, dtype)
-        c, wishes = net.config, Wishes.of(checkpoint)
-        tokenizer = Graphemes.load(checkpoint, c.text_ids, gpt=c.gpt, multilingual=c.multilingual)
-        hearing, voices = Hearing.load(checkpoint, device, c), built_in(checkpoint)
-        return cls(name, net, tokenizer, hearing, voices, whole=not wishes.chunk_tokens)
 
     def prepare(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,13 +16,15 @@ from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
+from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Settings, draw_unrepeated
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs
 from ttsfamilies.base.talker.streams import TalkerStream
-from ttsfamilies.cosyvoice.config import TOKENS
-from ttsfamilies.cosyvoice.net import CosyNet
+from ttsfamilies.cosyvoice.config import BACKBONE, TOKENS
+from ttsfamilies.cosyvoice.net import CosyNet, load_net
 from ttsfamilies.cosyvoice.request import CosyPrepared, Vocabulary, opening
 from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, InterleavedStream, PassagesStream
 
@@ -36,6 +39,18 @@ _ACCEPTS: Final = (
     *("temperature", "top_k", "top_p", "x_vector_only_mode"),
 )
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> CosyVoice:
+    """A checkpoint's folder; raises CheckpointError."""
+    net = load_net(folder, how.where, how.dtype)
+    tokens = folder / f"speech_tokenizer_v{net.rows.version}.onnx"
+    references = FlowReferences(
+        load_published_tokens(tokens, how.where),
+        load_published_speaker(folder / "campplus.onnx", how.where),
+        net.rows.highest_hz,
+    )
+    return CosyVoice(name, net, Qwen2Tokenizer.load(folder / BACKBONE), references)
 
 
 class CosyVoice(TalkerModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.csm.config import END_CODE, CsmConfig, CsmGeneration, load_generation
 from ttsfamilies.csm.net import CsmNet, load_encoder, load_net
 from ttsfamilies.csm.request import CsmPrepared, usual_drawing
@@ -42,6 +43,13 @@ _SETTINGS: Final = {
 }
 _COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
 _ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Csm:
+    """A checkpoint's folder; raises CheckpointError."""
+    tokenizer, defaults = TextTokenizer.load(folder), load_generation(folder)
+    net, encoder = load_net(folder, how.where, how.dtype), load_encoder(folder, how.where)
+    return Csm(name, net, encoder, tokenizer, defaults)
 
 
 class Csm(TalkerModel):
@@ -68,13 +76,6 @@ class Csm(TalkerModel):
         self._usual = usual_drawing(defaults)
         self._most = most_frames or self.positions
         self._revision = ""
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation(checkpoint)
-        net, encoder = load_net(checkpoint, device, dtype), load_encoder(checkpoint, device)
-        return cls(name, net, encoder, tokenizer, defaults)
 
     def prepare(
         self,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+import structlog
 import torch
 from torch import Tensor
 
@@ -34,11 +35,14 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 from ttsfamilies.fish_s2.net import FishNet, load_net
 from ttsfamilies.fish_s2.request import PARAMETERS, FishPrepared
 from ttsfamilies.fish_s2.stream import FishStream
 from ttsfamilies.fish_s2.voices import Voices, load_voices
+
+log_ = structlog.get_logger(__name__)
 
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
@@ -54,6 +58,21 @@ _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
 _NONE: Final = "default"
 # Of a code that is drawn again.
 _AGAIN_TEMPERATURE, _AGAIN_TOP_P = 1.0, 0.9
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> FishS2:
+    """A checkpoint's folder; raises CheckpointError."""
+    log_.warning(
+        "weights.research_only",
+        model=name,
+        family="fish_s2",
+        hosted="hosted and commercial use need a contract with Fish Audio",
+    )
+    tokenizer = TextTokenizer.load(folder)
+    if missing := [control for control in _CONTROLS if control not in tokenizer.added]:
+        raise CheckpointError(f"{folder}: tokenizer.json lacks {', '.join(missing)}")
+    net = load_net(folder, how.where, how.dtype)
+    return FishS2(name, net, tokenizer, load_voices(folder, net.config))
 
 
 class FishS2(TalkerModel, TwoPartComputation):
@@ -78,15 +97,6 @@ class FishS2(TalkerModel, TwoPartComputation):
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._most = most_frames
         self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        tokenizer = TextTokenizer.load(checkpoint)
-        if missing := [control for control in _CONTROLS if control not in tokenizer.added]:
-            raise CheckpointError(f"{checkpoint}: tokenizer.json lacks {', '.join(missing)}")
-        net = load_net(checkpoint, device, dtype)
-        return cls(name, net, tokenizer, load_voices(checkpoint, net.config))
 
     def prepare(
         self,

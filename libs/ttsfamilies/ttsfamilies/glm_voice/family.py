@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from torch import Tensor
@@ -20,6 +20,7 @@ from ttsfamilies.base.lm.ranked_tokenizer import RankedTokenizer
 from ttsfamilies.base.runners.computation import Attend, Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import DRAWN
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.glm_voice.config import RATE_HZ, SAMPLE_RATE, GlmConfig
 from ttsfamilies.glm_voice.hearing import SpokenTurns
@@ -52,6 +53,17 @@ class GlmStream(AnswerStream):
             write(name, getattr(drawing, name))
 
 
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> GlmVoice:
+    """A checkpoint's folder; raises CheckpointError."""
+    net = load_net(folder, how.where, how.dtype)
+    tokenizer = RankedTokenizer.load(folder, PRE_TOKEN)
+    ids = DialogueIds(tokenizer, net.config.padded_vocab_size)
+    hearing = SpokenTurns.load(folder, how.where)
+    if hearing.codes > ids.answers.codes:
+        raise CheckpointError(f"{folder}: it hears codes that the language model lacks")
+    return GlmVoice(name, net, ids, hearing)
+
+
 class GlmVoice(AnsweringModel):
     """A loaded checkpoint. Its answers are bounded by their ids, and repeat themselves rightly."""
 
@@ -65,17 +77,6 @@ class GlmVoice(AnsweringModel):
         self.cache_dtype = net.embedding.weight.dtype
         self.ids = ids.answers
         self._net, self._dialogue, self._hearing = net, ids, hearing
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        net = load_net(checkpoint, device, dtype)
-        tokenizer = RankedTokenizer.load(checkpoint, PRE_TOKEN)
-        ids = DialogueIds(tokenizer, net.config.padded_vocab_size)
-        hearing = SpokenTurns.load(checkpoint, device)
-        if hearing.codes > ids.answers.codes:
-            raise CheckpointError(f"{checkpoint}: it hears codes that the language model lacks")
-        return cls(name, net, ids, hearing)
 
     @property
     def revision(self) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
+import structlog
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.higgs_audio.config import (
     FRAME_SAMPLES,
     SAMPLE_RATE,
@@ -45,6 +47,8 @@ from ttsfamilies.higgs_audio.request import (
 )
 from ttsfamilies.higgs_audio.stream import HiggsStream
 
+log_ = structlog.get_logger(__name__)
+
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
 _SETTINGS: Final = {
@@ -58,6 +62,16 @@ _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
 _OUT: Final = -1e30
 # Frames that the codec looks ahead, beside the stagger.
 _AHEAD: Final = 10
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> HiggsAudio:
+    """A checkpoint's folder, and its codec's encoder; raises CheckpointError."""
+    net = load_net(folder, how.where, how.dtype)
+    if net.config.third:
+        log_.warning("weights.research_only", model=name, family="higgs_audio", version=3)
+    tokenizer, defaults = TextTokenizer.load(folder), load_defaults(folder, net.config)
+    encoder = None if how.codec is None else load_encoder(how.codec, how.where)
+    return HiggsAudio(name, net, tokenizer, defaults, encoder=encoder)
 
 
 class HiggsAudio(TalkerModel):
@@ -88,16 +102,6 @@ class HiggsAudio(TalkerModel):
         self._delays = torch.tensor(c.stagger.delays, device=device)
         self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
         self._never = _never(c).to(device)
-
-    @classmethod
-    def load(
-        cls, name: str, checkpoint: Path, *, device: str, dtype: str, codec: Path | None = None
-    ) -> Self:
-        """Read a checkpoint folder, and its codec's encoder; raises CheckpointError."""
-        net = load_net(checkpoint, device, dtype)
-        tokenizer, defaults = TextTokenizer.load(checkpoint), load_defaults(checkpoint, net.config)
-        encoder = None if codec is None else load_encoder(codec, device)
-        return cls(name, net, tokenizer, defaults, encoder=encoder)
 
     def prepare(
         self,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import torch
 from torch import Tensor
 
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -22,9 +23,11 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
+from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.kokoro.net import KokoroProsody, load_net
-from ttsfamilies.kokoro.phones import Read
+from ttsfamilies.kokoro.phones import Read, ways_of
 from ttsfamilies.kokoro.request import SPEEDS, KokoroPrepared, checked
 from ttsfamilies.kokoro.sizes import SAMPLE_RATE, Voices, frame_of, voice_of
 from ttsfamilies.kokoro.stream import KokoroStream
@@ -35,6 +38,17 @@ _REMEMBERED_UTTERANCES: Final = 1024
 # A segment is one chunk: nothing of it can be heard without the rest.
 _CHUNKS: Final = ChunkSeconds(initial_s=0.0, regular_s=20.0, busy_growth=0.0)
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Kokoro:
+    """A checkpoint's folder; raises CheckpointError."""
+    if how.device is not None:
+        raise CheckpointError(
+            "Kokoro's talker runs on the CPU, where a segment takes it a tenth of a second; its"
+            " vocoder may have a device"
+        )
+    net, english = load_net(folder), EnglishFrontend.load(how.lexicon)
+    return Kokoro(name, net, Voices.load(folder, net.config), ways_of(english))
 
 
 class Kokoro(SegmentComputation, TalkerModel):
@@ -51,12 +65,6 @@ class Kokoro(SegmentComputation, TalkerModel):
         self._ways = {tag: lru_cache(_REMEMBERED_UTTERANCES)(read) for tag, read in ways.items()}
         self._passes = -(-net.config.plbert.num_hidden_layers // _LAYERS)
         self.spec = spec_of(name, net, voices, self._passes, ways)
-
-    @classmethod
-    def load(cls, name: str, folder: Path, ways: Mapping[str, Read]) -> Self:
-        """Read a checkpoint's folder; raises CheckpointError."""
-        net = load_net(folder)
-        return cls(name, net, Voices.load(folder, net.config), ways)
 
     def prepare(
         self,

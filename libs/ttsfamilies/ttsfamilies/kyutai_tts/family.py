@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ from ttsfamilies.base.runners.computation import (
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, PAD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Moved, Span, moved, text_id
 from ttsfamilies.kyutai_tts.net import Hear, KyutaiNet, load_net
@@ -59,6 +60,12 @@ _MOVING: Final = (*Counters._fields, "text", "recent", "asked", "ended")
 _READ: Final = (*_MOVING, *_SETTINGS, "seed", "known", "complete", "base")
 
 
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> KyutaiTts:
+    """A checkpoint's folder; raises CheckpointError."""
+    net = load_net(folder, how.where, how.dtype)
+    return KyutaiTts(name, net, load_voices(folder, net), WordTokenizer(folder, net.config))
+
+
 class KyutaiTts(TalkerModel, TwoPartComputation):
     """A loaded checkpoint. Breaks are the model's own: it was trained with them."""
 
@@ -81,12 +88,6 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         self._delays = torch.tensor(c.stagger.delays, device=where)
         ages, books = zip(*coming_places(c), strict=True)
         self._ages, self._books = torch.tensor((ages, books), device=where)
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        net = load_net(checkpoint, device, dtype)
-        return cls(name, net, load_voices(checkpoint, net), WordTokenizer(checkpoint, net.config))
 
     def prepare(
         self,

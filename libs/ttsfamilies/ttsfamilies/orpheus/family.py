@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.orpheus.config import (
     CODES,
     END_SPEECH,
@@ -51,6 +52,11 @@ _GENDERS: Final[Mapping[str, Gender]] = {
 }
 
 
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Orpheus:
+    """A checkpoint's folder; raises CheckpointError."""
+    return Orpheus(name, load_net(folder, how.where, how.dtype), TextTokenizer.load(folder))
+
+
 class Orpheus(TalkerModel):
     """A loaded checkpoint."""
 
@@ -74,11 +80,6 @@ class Orpheus(TalkerModel):
         self._codes = torch.arange(CODES, device=device)
         self._slots = torch.arange(SLOTS, device=device)
         self._never = torch.zeros(CODES + 1, dtype=torch.bool, device=device)
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        return cls(name, load_net(checkpoint, device, dtype), TextTokenizer.load(checkpoint))
 
     def prepare(
         self,

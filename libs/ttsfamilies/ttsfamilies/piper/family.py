@@ -8,12 +8,14 @@ position, so that any frame can be computed again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device
+from ttscommon.engine.hub import CheckpointError
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -23,12 +25,16 @@ from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
+from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.locales import british
 from ttsfamilies.piper.net import Vits
-from ttsfamilies.piper.phones import Sentences
-from ttsfamilies.piper.request import MOST_IDS, SPEEDS, PiperPrepared, parameters_of
+from ttsfamilies.piper.phones import PROGRAM, English, Espeak, Sentences, characters
+from ttsfamilies.piper.request import ESPEAK, MOST_IDS, OWN, SPEEDS, PiperPrepared, parameters_of
 from ttsfamilies.piper.stream import BEGINS, PiperStream, frame_of
-from ttsfamilies.piper.voice import HOP, PiperConfig
+from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice, config_of
+from ttsfamilies.piper.weights import load_net
 
 _GRID: Final = Grid((20, 28, 48, 96, 160))
 """The first is what the generator holds back and a little sound; a long one computes less twice."""
@@ -37,6 +43,41 @@ _MOST_FRAMES_OF_ID: Final = 1000
 _MOST_POSITIONS: Final = 1 << 22
 _NUMBER, _REAL = Field((), "i8"), Field((), "f4")
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+def load(name: str, place: Path, how: ModelOptions = ON_CPU) -> Piper:
+    """A voice's file, or the folder that holds it; raises CheckpointError."""
+    voice = PiperVoice(place)
+    net, rows = load_net(voice, how.where), voice.shapes["enc_p.emb.weight"][0]
+    table = voice.config.phoneme_id_map
+    if any(not 0 <= one < rows for ids in table.values() for one in ids):
+        where = config_of(voice.where(""))
+        raise CheckpointError(f"{where}: phoneme_id_map has ids beyond the {rows} of the network")
+    if (speakers := voice.shapes.get("emb_g.weight", (1,))[0]) != voice.config.num_speakers:
+        where = config_of(voice.where(""))
+        raise CheckpointError(f"{where}: num_speakers is not {speakers}, as the network has it")
+    return Piper(name, net, voice.config, ways_of(voice.config, how.lexicon))
+
+
+def ways_of(config: PiperConfig, lexicon: Path) -> dict[str, Sentences]:
+    """How texts are read, by name, the default first; raises CheckpointError where none can.
+
+    What a text sounds like must not depend on what a machine has installed: another talker may have
+    to go on with it. So for English the project's frontend is the default everywhere.
+    """
+    if config.phoneme_type == "text":
+        return {OWN: characters}
+    found: dict[str, Sentences] = {}
+    if config.tag.lower().partition("-")[0] == "en":
+        found[OWN] = English(EnglishFrontend.load(lexicon), british(config.tag))
+    if Espeak.installed():
+        found[ESPEAK] = Espeak(config.espeak.voice)
+    if not found:
+        raise CheckpointError(
+            f"a voice of {config.tag} needs {PROGRAM} for its phones: install it (Debian:"
+            f" apt-get install {PROGRAM}), where talkers run"
+        )
+    return found
 
 
 class Piper(SegmentComputation, TalkerModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.pocket_tts.blocks import PocketEncoder
 from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.recordings import ended_on_a_pause, resampled
@@ -47,6 +48,22 @@ _SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), _REAL)
 _MOVING: Final = ("latent", *_COUNTS, *_SETTINGS)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> PocketTts:
+    """A checkpoint's folder; raises CheckpointError.
+
+    Latents are fed back, so all of it computes in float32 on every device.
+    """
+    config = load_config(folder)
+    lm = config.flow_lm
+    tokenizer = load_tokenizer(folder, lm.lookup_table)
+    net, encoder = load_net(folder, how.where), load_encoder(folder, how.where)
+    kept = load_voices(folder, lm.transformer, how.where)
+    clones = config.voice_cloning and _WITHOUT_CLONING not in str(folder.resolve())
+    if not (clones or kept):
+        raise CheckpointError(f"{folder} has no voices, and no weights to clone any with")
+    return PocketTts(name, net, encoder if clones else None, tokenizer, kept)
 
 
 class PocketTts(TalkerModel):
@@ -72,19 +89,6 @@ class PocketTts(TalkerModel):
         self._tokenizer, self._most = tokenizer, most_frames
         self._revision = ""
         self._first = net.first.cpu().numpy()
-
-    @classmethod
-    def load(cls, name: str, checkpoint: Path, *, device: str = "cpu") -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        config = load_config(checkpoint)
-        lm = config.flow_lm
-        tokenizer = load_tokenizer(checkpoint, lm.lookup_table)
-        net, encoder = load_net(checkpoint, device), load_encoder(checkpoint, device)
-        kept = load_voices(checkpoint, lm.transformer, device)
-        clones = config.voice_cloning and _WITHOUT_CLONING not in str(checkpoint.resolve())
-        if not (clones or kept):
-            raise CheckpointError(f"{checkpoint} has no voices, and no weights to clone any with")
-        return cls(name, net, encoder if clones else None, tokenizer, kept)
 
     def prepare(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 import torch
@@ -21,6 +21,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.net import OmniNet
 from ttsfamilies.qwen3_omni.request import OmniPrepared
@@ -37,6 +38,18 @@ FRAME_RATE_HZ: Final = 12.5
 _NUMBER: Final = Field((), "i8")
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 _GENDERS: Final[Mapping[str, Gender]] = {"chelsie": "female", "ethan": "male", "aiden": "male"}
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Omni:
+    """A checkpoint's folder; raises CheckpointError."""
+    config, net, table = load_talker(folder, device=how.where, dtype=how.dtype)
+    tokenizer = TextTokenizer.load(folder)
+    if tokenizer.size > table.size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has ids up to {tokenizer.size - 1}, the thinker's"
+            f" table {table.size} rows"
+        )
+    return Qwen3Omni(name, config, net, table, tokenizer)
 
 
 class Qwen3Omni(FramedTalker):
@@ -58,20 +71,6 @@ class Qwen3Omni(FramedTalker):
         role = (tokenizer.special("<|im_start|>"), *tokenizer.ids("assistant\n"))
         self._opening = table.rows([*config.specials, *role])
         self.fit(self.spec.max_positions)
-
-    @classmethod
-    def load(
-        cls, name: str, checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
-    ) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        config, net, table = load_talker(checkpoint, device=device, dtype=dtype)
-        tokenizer = TextTokenizer.load(checkpoint)
-        if tokenizer.size > table.size:
-            raise CheckpointError(
-                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, the thinker's"
-                f" table {table.size} rows"
-            )
-        return cls(name, config, net, table, tokenizer)
 
     def prepare(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_tts.cloning import Cloning
 from ttsfamilies.qwen3_tts.config import (
     GenerationConfig,
@@ -45,6 +46,22 @@ MOST_TOKENS: Final = 8192
 _ROOTS: Final = ("", "talker.", "talker.model.")
 _NUMBER: Final = Field((), "i8")
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Tts:
+    """A checkpoint's folder; raises CheckpointError."""
+    tokenizer, defaults = TextTokenizer.load(folder), load_generation_config(folder)
+    known = load_config(folder).talker_config.text_vocab_size
+    if tokenizer.size > known:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
+            f" text_vocab_size is {known}"
+        )
+    net = load_talker(folder, device=how.where, dtype=how.dtype)
+    cloning = None
+    if net.config.tts_model_type == "base":
+        cloning = Cloning(*load_encoders(folder, device=how.where))
+    return Qwen3Tts(name, net, tokenizer, defaults, cloning=cloning, pads=how.pads)
 
 
 class Qwen3Tts(AdaptingModel, FramedTalker):
@@ -71,30 +88,6 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         self._net, self._pads = net, pads
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
         self._reader = self._reading(defaults)
-
-    @classmethod
-    def load(
-        cls,
-        name: str,
-        checkpoint: Path,
-        *,
-        device: str = "cpu",
-        dtype: str = "float32",
-        pads: bool = False,
-    ) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
-        known = load_config(checkpoint).talker_config.text_vocab_size
-        if tokenizer.size > known:
-            raise CheckpointError(
-                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
-                f" text_vocab_size is {known}"
-            )
-        net = load_talker(checkpoint, device=device, dtype=dtype)
-        cloning = None
-        if net.config.tts_model_type == "base":
-            cloning = Cloning(*load_encoders(checkpoint, device=device))
-        return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
 
     def prepare(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -21,14 +22,17 @@ from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTens
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.tokens import RATE_HZ
+from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepSizes
 from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS
-from ttsfamilies.step_audio2.net import StepNet
+from ttsfamilies.step_audio2.net import StepNet, load_net
 from ttsfamilies.step_audio2.request import StepPrepared, turns_of
 from ttsfamilies.step_audio2.stream import TOKEN_RATE_HZ, StepStream
 
+_HIGHEST_HZ: Final = 8_000.0
 SAMPLE_RATE: Final = 24_000
 _TOLD: Final = ("temperature", "top_k", "top_p", "penalty", "seen", "step")
 _ACCEPTS: Final = (
@@ -36,6 +40,18 @@ _ACCEPTS: Final = (
     *("temperature", "top_k", "top_p", "repetition_penalty"),
 )
 _EXAMPLES: Final = ("What would you say to warm a voice up?", "Say so.")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> StepAudio2:
+    """A checkpoint's folder; raises CheckpointError."""
+    net, voice = load_net(folder, how.where, how.dtype), folder / "token2wav"
+    voices = FlowReferences(
+        load_published_tokens(voice / "speech_tokenizer_v2_25hz.onnx", how.where),
+        load_published_speaker(voice / "campplus.onnx", how.where),
+        _HIGHEST_HZ,
+        replicate=True,
+    )
+    return StepAudio2(name, net, Qwen2Tokenizer.load(folder), voices)
 
 
 class StepAudio2(AnsweringModel):

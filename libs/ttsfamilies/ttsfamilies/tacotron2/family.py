@@ -9,6 +9,7 @@ first ones did.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -24,10 +25,13 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
 from ttsfamilies.base.talker.signs import Signs, Stall
+from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.piper.phones import Sentences
-from ttsfamilies.tacotron2.net import TacotronNet, Text
+from ttsfamilies.tacotron2.letters import Letters
+from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
 from ttsfamilies.tacotron2.request import MOST_FRAMES, MOST_IDS, PARAMETERS, TacotronPrepared
 from ttsfamilies.tacotron2.sizes import HifiganConfig
 from ttsfamilies.tacotron2.stream import BEGINS, ENDS, REPLAY, TacotronStream, frame_of
@@ -38,6 +42,15 @@ _LAG_FRAMES: Final = 23
 """What postnet and generator look ahead, as published."""
 _FIRST_FRAMES: Final = 32
 _NUMBER, _REAL = Field((), "i8"), Field((), "f4")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Tacotron2:
+    """A checkpoint's folder; raises CheckpointError.
+
+    Frames are fed back, so all of it computes in float32 on every device.
+    """
+    net, config = load_net(folder, how.where)
+    return Tacotron2(name, net, config, Letters(EnglishFrontend.load(how.lexicon)))
 
 
 class Tacotron2(TalkerModel):

@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
-from ttscommon.engine.voice import VoiceFolder
+from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -31,6 +32,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
 from ttsfamilies.base.text.locales import british
@@ -80,6 +82,24 @@ class Frontend(Protocol):
     ) -> Utterance: ...
 
 
+def load(
+    name: str, folder: Path, how: ModelOptions = ON_CPU, kind: type[Vesper] | None = None
+) -> Vesper:
+    """A voice's folder: its weights and lexicon; raises VoiceError. kind: one that does more."""
+    voice = load_voice(folder)
+    net = VesperNet(VesperConfig(**voice.config["talker"]))
+    weights = load_file(voice.talker_weights)
+    net.load_state_dict({n: w.float() for n, w in weights.items()})
+    moved = None if how.device is None else copy.deepcopy(net).to(how.where)
+    halve(net)
+    speeds = tuple(voice.config["speeds"])
+    spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
+    paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
+    sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
+    frontend = EnglishFrontend.load(voice.path)
+    return (kind or Vesper)(spec, moved or net, frontend, sampling, paces, silence, net)
+
+
 class Vesper(TalkerModel):
     """A loaded vesper voice. paces: of each of its presets, 1 is the speaker's own.
 
@@ -118,21 +138,6 @@ class Vesper(TalkerModel):
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
-
-    @classmethod
-    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Vesper:
-        """Read a checked voice folder's weights and lexicon."""
-        net = VesperNet(VesperConfig(**voice.config["talker"]))
-        weights = load_file(voice.talker_weights)
-        net.load_state_dict({n: w.float() for n, w in weights.items()})
-        moved = None if device == "cpu" else copy.deepcopy(net).to(device)
-        halve(net)
-        speeds = tuple(voice.config["speeds"])
-        spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
-        paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
-        sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
-        frontend = EnglishFrontend.load(voice.path)
-        return cls(spec, moved or net, frontend, sampling, paces, silence, net)
 
     def prepare(
         self,

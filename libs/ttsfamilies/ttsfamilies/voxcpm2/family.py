@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ from ttsfamilies.base.runners.computation import (
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
 from ttsfamilies.voxcpm2.recordings import derived
@@ -51,6 +52,18 @@ _ACCEPTS: Final = (
     *("temperature", "max_new_tokens"),
 )
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Voxcpm2:
+    """A checkpoint's folder; raises CheckpointError."""
+    net, tokenizer = load_net(folder, how.where, how.dtype), CharacterTokenizer.load(folder)
+    c = net.config
+    if tokenizer.size > c.lm_config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
+            f" vocab_size is {c.lm_config.vocab_size}"
+        )
+    return Voxcpm2(name, net, load_encoder(folder, c.audio_vae_config, how.where), tokenizer)
 
 
 class Voxcpm2(AdaptingModel, TwoPartComputation):
@@ -79,20 +92,6 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
             "patch": (patch, torch.float32),
             "samples": ((), torch.bool),
         }
-
-    @classmethod
-    def load(
-        cls, name: str, checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
-    ) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        net, tokenizer = load_net(checkpoint, device, dtype), CharacterTokenizer.load(checkpoint)
-        c = net.config
-        if tokenizer.size > c.lm_config.vocab_size:
-            raise CheckpointError(
-                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
-                f" vocab_size is {c.lm_config.vocab_size}"
-            )
-        return cls(name, net, load_encoder(checkpoint, c.audio_vae_config, device), tokenizer)
 
     def prepare(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.sampling.min_p import OUT, unlikely
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
+from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
 from ttsfamilies.zonos.net import ZonosNet, load_net
@@ -59,6 +60,13 @@ _SETTINGS: Final = {
 _DEFAULT: Final = "default"
 
 
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Zonos:
+    """A checkpoint's folder; raises CheckpointError."""
+    net, conditions = load_net(folder, how.where, how.dtype)
+    recordings, voices = Recordings.load(folder), load_voices(folder)
+    return Zonos(name, net, conditions, Readings.load(how.lexicon), recordings, voices)
+
+
 class Zonos(TalkerModel):
     """A loaded checkpoint."""
 
@@ -89,15 +97,6 @@ class Zonos(TalkerModel):
         self._ids = torch.arange(END + 1, device=device)
         # No codebook but the first ends a speech.
         self._never = (self._ids == END) & (self._delays > 0)[:, None]
-
-    @classmethod
-    def load(
-        cls, name: str, checkpoint: Path, readings: Readings, *, device: str, dtype: str
-    ) -> Self:
-        """Read a checkpoint folder; raises CheckpointError."""
-        net, conditions = load_net(checkpoint, device, dtype)
-        recordings, voices = Recordings.load(checkpoint), load_voices(checkpoint)
-        return cls(name, net, conditions, readings, recordings, voices)
 
     def prepare(
         self,

@@ -10,10 +10,8 @@ import unicodedata
 from pathlib import Path
 from typing import Final
 
-from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.lexicon import LexiconError
 from ttsfamilies.base.text.locales import british
 from ttsfamilies.piper.phones import PROGRAM, English, Espeak, Sentences
 
@@ -74,11 +72,8 @@ class Readings:
 
     @classmethod
     def load(cls, lexicon: Path) -> Readings:
-        """Raises CheckpointError without the lexicon of English."""
-        try:
-            return cls(EnglishFrontend.load(lexicon))
-        except LexiconError as error:
-            raise CheckpointError(f"English needs the lexicon: {error}") from error
+        """Raises LexiconError without the lexicon of English."""
+        return cls(EnglishFrontend.load(lexicon))
 
     @property
     def tags(self) -> tuple[str, ...]:

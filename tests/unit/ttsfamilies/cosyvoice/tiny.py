@@ -14,9 +14,8 @@ import torch
 
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, SpeechRequest
-from ttsfamilies.base.talker.loading import ModelOptions
-from ttsfamilies.cosyvoice.family import CosyVoice
-from ttsfamilies.cosyvoice.loading import load
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.cosyvoice.family import CosyVoice, load
 from ttsfamilies.cosyvoice.request import CosyPrepared
 from ttsfamilies.cosyvoice.synthetic import write_checkpoint
 

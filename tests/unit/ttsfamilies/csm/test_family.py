@@ -19,7 +19,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
 from ttsfamilies.csm.config import load_config, load_generation
-from ttsfamilies.csm.family import Csm
+from ttsfamilies.csm.family import load
 from ttsfamilies.csm.net import load_encoder, load_net
 from ttsfamilies.csm.request import usual_drawing
 from ttsfamilies.csm.synthetic import config, write_checkpoint
@@ -212,7 +212,7 @@ def test_a_checkpoint_in_shards_is_the_same_model(tmp_path: Path) -> None:
     for name, most in (("whole", 10**9), ("shards", 1_000_000)):
         write_checkpoint(tmp_path / name, seed=8, codebooks=3, ending=1.9, shard_bytes=most)
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
-    loaded = Csm.load("m", tmp_path / "shards", device="cpu", dtype="float32")
+    loaded = load("m", tmp_path / "shards")
     state = parts()[0].state_dict()
     for key, tensor in loaded._net.state_dict().items():
         assert torch.equal(tensor, state[key])

@@ -12,15 +12,14 @@ from safetensors.numpy import load_file, save_file
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
-from tests.unit.ttsfamilies.kokoro.tiny import english, tiny
+from tests.unit.ttsfamilies.kokoro.tiny import tiny
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, dump_json
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.loading import ModelOptions
-from ttsfamilies.kokoro.family import Kokoro
-from ttsfamilies.kokoro.loading import load
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.kokoro.family import load
 from ttsfamilies.kokoro.sizes import load_config, voice_of
 from ttsfamilies.kokoro.synthetic import PUBLISHED, shapes, write_checkpoint
 
@@ -126,7 +125,7 @@ def test_a_config_that_does_not_fit_is_refused(
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(CheckpointError, match=said):
-        Kokoro.load("m", tmp_path, english())
+        load("m", tmp_path)
 
 
 def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
@@ -144,10 +143,10 @@ def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
     ):
         save_file({**packs, name: np.ascontiguousarray(pack)}, path)
         with pytest.raises(CheckpointError, match=said):
-            Kokoro.load("m", tmp_path, english())
+            load("m", tmp_path)
     path.unlink()
     with pytest.raises(CheckpointError, match="antiphon convert"):
-        Kokoro.load("m", tmp_path, english())
+        load("m", tmp_path)
 
 
 def test_its_talker_is_not_put_on_a_device(tmp_path: Path) -> None:

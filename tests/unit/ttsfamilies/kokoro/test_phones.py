@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.ttsfamilies.kokoro.tiny import english
-from ttsfamilies.base.talker.loading import LEXICON
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend, Word
 from ttsfamilies.kokoro.phones import spoken, ways_of
 from ttsfamilies.kokoro.synthetic import VOCABULARY

@@ -12,7 +12,7 @@ import torch
 
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.talker.loading import LEXICON
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.kokoro.family import Kokoro
 from ttsfamilies.kokoro.net import KokoroProsody, load_net

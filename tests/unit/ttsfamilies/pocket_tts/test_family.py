@@ -26,7 +26,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.csm.mimi.config import context_frames
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.family import PocketTts, load
 from ttsfamilies.pocket_tts.net import load_encoder, load_net
 from ttsfamilies.pocket_tts.recordings import resampled
 from ttsfamilies.pocket_tts.request import BEGIN, HEARD, KEPT, Prompt
@@ -135,7 +135,7 @@ def test_a_voices_positions_are_computed_once_and_a_chunk_begins_with_them() -> 
 
 def test_another_voice_and_another_seed_say_other_things(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, voices=("anna", "bill_boerst"))
-    family = PocketTts.load("m", tmp_path)
+    family = load("m", tmp_path)
     assert [(v.id, v.name) for v in family.spec.voices] == [
         ("anna", "Anna"),
         ("bill_boerst", "Bill Boerst"),
@@ -152,7 +152,7 @@ def test_another_voice_and_another_seed_say_other_things(tmp_path: Path) -> None
 def test_a_checkpoint_without_cloning_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "pocket-tts-without-voice-cloning"
     write_checkpoint(folder)
-    family = PocketTts.load("m", folder)
+    family = load("m", folder)
     assert "ref_audio" not in family.spec.accepts
     with pytest.raises(BadRequest, match="cannot clone"):
         family.derive(wav(1.5))
@@ -160,7 +160,7 @@ def test_a_checkpoint_without_cloning_says_so(tmp_path: Path) -> None:
         family.prepare(request(voice="alba"))
     write_checkpoint(tmp_path / "none", config(voice_cloning=False), voices=())
     with pytest.raises(CheckpointError, match="no voices"):
-        PocketTts.load("m", tmp_path / "none")
+        load("m", tmp_path / "none")
 
 
 def test_a_published_folder_needs_no_configuration(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_small_checkpoints_have_a_sentencepiece_model(sentencepiece: Path) -> No
     assert tokenizer.text(ids) == "the world is one."
     assert (len(ids), begins[0]) == (len(begins), 0)
     assert begins == sorted(begins)
-    family = PocketTts.load("m", sentencepiece)
+    family = load("m", sentencepiece)
     prepared = family.prepare(request())
     whole = list(prepared.read([Text(SENTENCE * 4)], final=True))
     pieces_of = family.prepare(request())
@@ -302,7 +302,7 @@ def test_a_voice_that_does_not_fit_is_named(tmp_path: Path, change: Any, message
     change(voice)
     save_file(voice, path)
     with pytest.raises(CheckpointError, match=rf"slt\.safetensors.*{message}"):
-        PocketTts.load("m", tmp_path)
+        load("m", tmp_path)
 
 
 def test_a_voice_of_an_older_file_is_as_long_as_its_tensor(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_voice_of_an_older_file_is_as_long_as_its_tensor(tmp_path: Path) -> No
         for name, tensor in load_file(path).items()
     }
     save_file(voice, path)
-    family = PocketTts.load("m", tmp_path)
+    family = load("m", tmp_path)
     assert len(family.prepare(request()).voice.id) == 21
 
 

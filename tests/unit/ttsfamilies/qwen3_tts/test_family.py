@@ -23,7 +23,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.streams import Plan
-from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.family import Qwen3Tts, load
 from ttsfamilies.qwen3_tts.stream import Qwen3Stream
 
 SPEAKER = {"speaker": np.zeros(48, np.float32)}
@@ -31,12 +31,12 @@ SPEAKER = {"speaker": np.zeros(48, np.float32)}
 
 @pytest.fixture(scope="module")
 def custom_voice(custom: Path) -> Qwen3Tts:
-    return Qwen3Tts.load("m", custom)
+    return load("m", custom)
 
 
 @pytest.fixture(scope="module")
 def clone(base: Path) -> Qwen3Tts:
-    return Qwen3Tts.load("m", base)
+    return load("m", base)
 
 
 def asked(voice: str = "vivian", text: str = "Hello", **more: Any) -> SpeechRequest:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.family import load
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker
@@ -150,4 +150,4 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused(copy: Path) -> None
     content = json.loads((copy / "vocab.json").read_text())
     (copy / "vocab.json").write_text(json.dumps(content | {"zzz": 10**6}))
     with pytest.raises(CheckpointError, match="the tokenizer has ids up to 1000000"):
-        Qwen3Tts.load("m", copy)
+        load("m", copy)

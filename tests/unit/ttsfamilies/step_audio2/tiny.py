@@ -13,9 +13,8 @@ import torch
 
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.talker.loading import ModelOptions
-from ttsfamilies.step_audio2.family import StepAudio2
-from ttsfamilies.step_audio2.loading import load
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.step_audio2.family import StepAudio2, load
 from ttsfamilies.step_audio2.request import StepPrepared
 from ttsfamilies.step_audio2.synthetic import write_checkpoint
 

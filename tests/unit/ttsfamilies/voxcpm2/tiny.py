@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.voxcpm2.blocks import VaeEncoder
-from ttsfamilies.voxcpm2.family import Voxcpm2
+from ttsfamilies.voxcpm2.family import Voxcpm2, load
 from ttsfamilies.voxcpm2.net import VoxcpmNet
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
 from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
@@ -21,7 +21,7 @@ def parts() -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
     with TemporaryDirectory() as folder:
         told = config(hidden=(32, 32, 1, 1), local=(32, 32, 1), heads=(4, 2, 8))
         write_checkpoint(Path(folder), told, seed=8)
-        model = Voxcpm2.load("m", Path(folder))
+        model = load("m", Path(folder))
         return model._net, model._encoder, model._tokenizer
 
 

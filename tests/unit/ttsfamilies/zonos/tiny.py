@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.base.talker.loading import LEXICON
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.family import Zonos
 from ttsfamilies.zonos.net import ZonosNet, load_net

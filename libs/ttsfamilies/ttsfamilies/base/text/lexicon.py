@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ttscommon.wire.errors import VoiceError
 from ttsfamilies.base.text.heteronyms import choose
 from ttsfamilies.base.text.letters import LetterToPhone
 from ttsfamilies.base.text.pronunciations import PHONES
@@ -21,7 +22,7 @@ _PHRASE_END = "end"
 Phones = tuple[str, ...]
 
 
-class LexiconError(ValueError):
+class LexiconError(VoiceError):
     """The lexicon file is missing, damaged or of another format."""
 
 
@@ -51,7 +52,9 @@ class Lexicon:
         try:
             return cls(json.loads(gzip.decompress((voice_dir / FILE_NAME).read_bytes())))
         except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
-            raise LexiconError(f"cannot load {voice_dir / FILE_NAME}: {error}") from error
+            raise LexiconError(
+                f"cannot load {voice_dir / FILE_NAME}, by which English is read: {error}"
+            ) from error
 
     def knows(self, word: str) -> bool:
         """Whether a lower-case word is an English word on record."""

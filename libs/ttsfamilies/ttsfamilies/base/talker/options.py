@@ -1,4 +1,4 @@
-"""A deployment's wishes for the loading of a model, for every family's `loading.load`."""
+"""A deployment's wishes for the loading of a model, for every family's `load`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ModelOptions:
     codec: Path | None = None
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """Where weights go, as torch names it."""
         return "cpu" if self.device is None else str(self.device.where)
 
@@ -35,3 +35,6 @@ class ModelOptions:
     def dtype(self) -> str:
         """Of a published checkpoint's weights: exact on the CPU, as published on a device."""
         return "float32" if self.device is None else "bfloat16"
+
+
+ON_CPU: Final = ModelOptions()
