@@ -21,10 +21,11 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.chatterbox.config import (
     BEGIN,
@@ -55,14 +56,11 @@ from ttsfamilies.chatterbox.tokenizer import Graphemes
 from ttsfamilies.chatterbox.voices import Hearing, built_in, silent_reference
 
 _VOICES: Final = 64
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_COUNTS: Final = dict.fromkeys(("said", "frame", "least", "drawn", "over", "seed"), _NUMBER)
+_COUNTS: Final = dict.fromkeys(("said", "frame", "least", "drawn", "over", "seed"), NUMBER)
 _SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "weight"), _REAL),
-    "top_k": _NUMBER,
+    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "weight"), REAL),
+    "top_k": NUMBER,
 }
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Chatterbox:
@@ -96,8 +94,8 @@ class Chatterbox(TalkerModel):
         clones, c = hearing is not None, net.config
         self._languages = tuple(filter(tokenizer.knows, LANGUAGES)) if c.multilingual else ()
         self.spec = spec_of(name, c, tuple(voices), self._languages, clones=clones)
-        self.noise, self.cache_dtype = Noise, net.head.weight.dtype
-        self._net, self._tokenizer, self._hearing = net, tokenizer, hearing
+        self.cache_dtype = net.head.weight.dtype
+        self._net, self._tokenizer, self.recordings = net, tokenizer, hearing
         self._most = most_tokens
         self._known, self._whole, self._positions = voices, whole, 2 * MOST_POSITIONS
         self._begun: OrderedDict[bytes, Array] = OrderedDict()
@@ -140,7 +138,7 @@ class Chatterbox(TalkerModel):
             return reference
         if request.voice in self._known:
             return self._known[request.voice]
-        made = "" if self._hearing is None else ", others are made of a recording"
+        made = "" if self.recordings is None else ", others are made of a recording"
         known = ", ".join(self._known) or "none"
         raise UnknownVoice(f"no voice {request.voice!r}: {known} is known{made}", param="voice")
 
@@ -182,19 +180,6 @@ class Chatterbox(TalkerModel):
     def open(self, prepared: Prepared) -> ChatterboxStream:
         assert isinstance(prepared, ChatterboxPrepared)
         return ChatterboxStream(prepared, whole=self._whole)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
-
-    @property
-    def revision(self) -> str:
-        return super().revision if self._hearing is None else self._hearing.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """Of a voice's recording."""
-        if self._hearing is None:
-            return super().derive(recording)
-        return self._hearing.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         return None if self._known else silent_reference()
@@ -252,8 +237,7 @@ class Chatterbox(TalkerModel):
             "seen": seen.scatter(1, drawn[:, None], 1).where(told[:, None], seen),
         }
         real = slice(rows.real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, rows.slots[real], value[real])
+        write_moved(state, rows.slots, rows.real, moved)
         frames = {"token": drawn[real, None].to(torch.int16)}
         return Out(frames, told.long()[real], ended[real], (samples & ~finite)[real])
 
@@ -295,7 +279,7 @@ def spec_of(
         voices=tuple(Voice(id, id.title(), "en") for id in voices),
         frame={**ChatterboxStream.frame, **REPLAY},
         state={"seen": Field((IDS,), "u1"), **_COUNTS, **_SETTINGS},
-        inputs={**dict.fromkeys(("kind", "id", "at"), _NUMBER), "row": Field((c.dim,), "f4")},
+        inputs={**dict.fromkeys(("kind", "id", "at"), NUMBER), "row": Field((c.dim,), "f4")},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, HEAD_DIM)},
         max_positions=MOST_POSITIONS,
         lanes=c.lanes,

@@ -13,12 +13,13 @@ from torch import Tensor
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
-from ttsfamilies.base.sampling import Noise, Settings, draw_unrepeated
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.sampling import Settings, draw_unrepeated
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs
@@ -30,15 +31,12 @@ from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, InterleavedStream, Pass
 
 SAMPLE_RATE: Final = 24_000
 TOKEN_RATE_HZ: Final = 25.0
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 _MOVING: Final = ("token", "draw", "early", "over")
-_TOLD: Final = {"seed": _NUMBER, "temperature": _REAL, "top_k": _NUMBER, "top_p": _REAL}
+_TOLD: Final = {"seed": NUMBER, "temperature": REAL, "top_k": NUMBER, "top_p": REAL}
 _ACCEPTS: Final = (
     *("instructions", "max_new_tokens", "non_streaming_mode", "ref_audio", "ref_text"),
     *("temperature", "top_k", "top_p", "x_vector_only_mode"),
 )
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> CosyVoice:
@@ -73,9 +71,8 @@ class CosyVoice(TalkerModel):
         speech, where it does not ask for fewer.
         """
         self.spec = spec_of(name, net)
-        self.noise = Noise
         self.cache_dtype = net.text.weight.dtype
-        self._net, self._references = net, references
+        self._net, self.recordings = net, references
         self._streaming, self._most = streaming, most_tokens
         self._vocabulary = Vocabulary(
             tokenizer, net.sizes.vocab_size, net.start, net.task, net.rows.system
@@ -109,17 +106,6 @@ class CosyVoice(TalkerModel):
         if prepared.streamed:
             return InterleavedStream(prepared, speech, self._net.rows.fill)
         return PassagesStream(prepared, speech)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
-
-    @property
-    def revision(self) -> str:
-        return self._references.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """See docs/decisions/streaming-flow.md."""
-        return self._references.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         return {
@@ -159,8 +145,7 @@ class CosyVoice(TalkerModel):
             "recent": _moved(old["recent"], drawn, active),
         }
         real = slice(rows.real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, rows.slots[real], value[real])
+        write_moved(state, rows.slots, rows.real, moved)
         frames = {"token": token[real, None].to(torch.int16)}
         return Out(frames, gained.long()[real], over[real], (samples & ~finite)[real])
 
@@ -191,13 +176,9 @@ def spec_of(name: str, net: CosyNet) -> ModelSpec:
         voices=(),
         frame=TOKEN,
         replay=REPLAY,
-        state={**dict.fromkeys(_MOVING, _NUMBER), **_TOLD, "recent": Field((WINDOW,), "i8")},
-        inputs={"id": _NUMBER},
-        caches={
-            "backbone": CacheSpec(
-                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
-            )
-        },
+        state={**dict.fromkeys(_MOVING, NUMBER), **_TOLD, "recent": Field((WINDOW,), "i8")},
+        inputs={"id": NUMBER},
+        caches={"backbone": c.cache},
         accepts=frozenset(_ACCEPTS),
         max_positions=c.max_position_embeddings,
     )

@@ -15,33 +15,26 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.nn.mimi import MimiEncoder
-from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.depth import Picks
-from ttsfamilies.base.lm.recordings import resampled
-from ttsfamilies.base.lm.stepped import frames_read, prompts_read, write_moved
+from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
+from ttsfamilies.base.lm.recordings import Encoded, resampled
+from ttsfamilies.base.lm.stepped import CodesModel, write_moved
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Settings
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.sampling import Settings
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.csm.config import END_CODE, CsmConfig, CsmGeneration, load_generation
 from ttsfamilies.csm.net import CsmNet, load_encoder, load_net
 from ttsfamilies.csm.request import CsmPrepared, usual_drawing
 from ttsfamilies.csm.stream import CsmStream
 
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_SETTINGS: Final = {
-    f"{part}{name}": _NUMBER if name == "top_k" else _REAL
-    for part in ("", "subtalker_")
-    for name in ("temperature", "top_k", "top_p")
-}
-_COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
+_SETTINGS: Final = fields_of(LayeredDrawing)
+_COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), NUMBER)
 _ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
 
 
@@ -52,10 +45,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Csm:
     return Csm(name, net, encoder, tokenizer, defaults)
 
 
-class Csm(TalkerModel):
+class Csm(CodesModel):
     """A loaded checkpoint."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -68,14 +59,11 @@ class Csm(TalkerModel):
     ) -> None:
         """most_frames: of a request's speech, where it does not ask for a number."""
         self.spec = spec_of(name, net.config)
-        self.noise = Noise
-        self.cache_dtype = net.text.weight.dtype
-        dim = net.config.hidden_size
-        self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
+        self.read_by(net, net.config.hidden_size, net.text.weight.dtype)
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
         self._usual = usual_drawing(defaults)
         self._most = most_frames or self.positions
-        self._revision = ""
+        self.recordings = Encoded(encoder, self._codes)
 
     def prepare(
         self,
@@ -94,36 +82,12 @@ class Csm(TalkerModel):
         assert isinstance(prepared, CsmPrepared)
         return CsmStream(prepared, self.spec.frame)
 
-    @property
-    def revision(self) -> str:
-        self._revision = self._revision or digest((self._encoder,))[:32]
-        return self._revision
-
-    @torch.inference_mode()
-    def derive(self, recording: bytes) -> Arrays:
+    def _codes(self, recording: bytes) -> Arrays:
         """Of a turn's sound: codes [frames, codebooks]."""
         rate = self._net.config.codec_config.sampling_rate
         samples = torch.from_numpy(resampled(*read_recording(recording), rate))
         codes = self._encoder(samples.to(self._net.text.weight.device))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
-
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        hidden = self.prompt_hidden(rows, state, attend)
-        return self.make_frames(rows.slots, rows.real, state, hidden)
-
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        hidden = self.step_hidden(rows, state, attend)
-        return self.make_frames(rows.slots, rows.real, state, hidden)
-
-    def prompt_hidden(
-        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> dict[str, Tensor]:
-        return prompts_read(self._net, rows, attend["backbone"])
-
-    def step_hidden(
-        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> dict[str, Tensor]:
-        return frames_read(self._net, rows, state, attend["backbone"])
 
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
@@ -169,12 +133,8 @@ def spec_of(name: str, c: CsmConfig) -> ModelSpec:
         voices=(),
         frame={"codes": Field((c.num_codebooks,), "i2", c.vocab_size)},
         state={"codes": codes, **_COUNTS, **_SETTINGS},
-        inputs={"text": _NUMBER, "codes": codes},
-        caches={
-            "backbone": CacheSpec(
-                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
-            )
-        },
+        inputs={"text": NUMBER, "codes": codes},
+        caches={"backbone": c.cache},
         accepts=frozenset(_ACCEPTS),
         max_positions=c.max_position_embeddings,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from ttscommon.wire.fields import Field
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.turns import TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.csm.request import CsmPrepared
@@ -21,7 +21,4 @@ class CsmStream(TurnsStream):
     def begin(self, write: SlotWriter) -> None:
         write("codes", self.codes[-1] if self.frames else 0 * self.passage.codes[-1])
         write("frame", self.frames)
-        write("over", 0)
-        write("seed", self._prepared.request.seed)
-        for name, value in asdict(self._prepared.drawing).items():
-            write(name, value)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)

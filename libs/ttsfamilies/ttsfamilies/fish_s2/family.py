@@ -20,37 +20,28 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
-from ttsfamilies.base.lm.stepped import frames_read, prompts_read, write_moved
+from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.stepped import CodesModel, write_moved
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import Turn
 from ttsfamilies.base.runners.computation import (
-    Attend,
     Out,
-    Prompts,
-    Rows,
     SlotTensors,
-    TwoPartComputation,
 )
-from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 from ttsfamilies.fish_s2.net import FishNet, load_net
-from ttsfamilies.fish_s2.request import PARAMETERS, FishPrepared
+from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared
 from ttsfamilies.fish_s2.stream import FishStream
 from ttsfamilies.fish_s2.voices import Voices, load_voices
 
 log_ = structlog.get_logger(__name__)
 
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p"), _REAL),
-    **dict.fromkeys(("top_k", "window"), _NUMBER),
-}
-_COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), _NUMBER)
+_SETTINGS: Final = fields_of(FishDrawing)
+_COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), NUMBER)
 _MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
@@ -75,10 +66,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> FishS2:
     return FishS2(name, net, tokenizer, load_voices(folder, net.config))
 
 
-class FishS2(TalkerModel, TwoPartComputation):
+class FishS2(CodesModel):
     """A loaded checkpoint."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -91,9 +80,7 @@ class FishS2(TalkerModel, TwoPartComputation):
         """most_frames: of a batch, where a request does not ask for a number."""
         c = net.config
         self.spec = spec_of(name, c, voices)
-        self.noise = Noise
-        self.cache_dtype = net.text.weight.dtype
-        self.hidden = {"hidden": ((c.slow.dim,), self.cache_dtype), "samples": ((), torch.bool)}
+        self.read_by(net, c.slow.dim, net.text.weight.dtype)
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._most = most_frames
         self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
@@ -122,16 +109,6 @@ class FishS2(TalkerModel, TwoPartComputation):
     def open(self, prepared: Prepared) -> FishStream:
         assert isinstance(prepared, FishPrepared)
         return FishStream(prepared)
-
-    def prompt_hidden(
-        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> dict[str, Tensor]:
-        return prompts_read(self._net, rows, attend["slow"])
-
-    def step_hidden(
-        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> dict[str, Tensor]:
-        return frames_read(self._net, rows, state, attend["slow"])
 
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
@@ -208,7 +185,7 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         frame={"codes": Field((c.codebooks,), "i2", c.codes)},
         replay=REPLAY,
         state={"codes": codes, "recent": Field((WINDOW,), "i8"), **_COUNTS, **_SETTINGS},
-        inputs={"text": _NUMBER, "codes": codes},
+        inputs={"text": NUMBER, "codes": codes},
         caches={"slow": CacheSpec(slow.n_layer, slow.n_head, slow.n_local_heads, slow.head_dim)},
         accepts=frozenset(_ACCEPTS),
         parameters=PARAMETERS,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -74,10 +74,7 @@ class FishStream(LmStream):
         write("recent", self._recent(spoken))
         write("made", len(spoken))
         write("frame", self.frames)
-        write("over", 0)
-        write("seed", self._prepared.request.seed)
-        for name, value in asdict(self._prepared.drawing).items():
-            write(name, value)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
     @staticmethod
     def _recent(spoken: Array) -> Array:

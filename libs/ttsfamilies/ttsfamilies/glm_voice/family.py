@@ -16,6 +16,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, AnswerStream, frame_of
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.ranked_tokenizer import RankedTokenizer
 from ttsfamilies.base.runners.computation import Attend, Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
@@ -47,10 +48,7 @@ class GlmStream(AnswerStream):
 
     def begin(self, write: SlotWriter) -> None:
         super().begin(write)
-        drawing = self._prepared.drawing
-        write("seed", self._prepared.request.seed)
-        for name in ("temperature", "top_k", "top_p"):
-            write(name, getattr(drawing, name))
+        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> GlmVoice:
@@ -76,14 +74,7 @@ class GlmVoice(AnsweringModel):
         self.spec = spec_of(name, net.config, ids.answers, voice)
         self.cache_dtype = net.embedding.weight.dtype
         self.ids = ids.answers
-        self._net, self._dialogue, self._hearing = net, ids, hearing
-
-    @property
-    def revision(self) -> str:
-        return self._hearing.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        return self._hearing.derive(recording)
+        self._net, self._dialogue, self.recordings = net, ids, hearing
 
     def prepare(
         self,

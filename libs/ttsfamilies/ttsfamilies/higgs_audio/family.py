@@ -7,6 +7,7 @@ one, is models.shared.staggered's. Ids that are no codes are logged and fed back
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,19 +16,19 @@ import structlog
 import torch
 from torch import Tensor
 
-from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.recordings import Encoded, resampled
 from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.resampling import windowed_sinc
-from ttsfamilies.base.sampling import Noise, Settings, draw_alone, draw_ids
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.higgs_audio.config import (
@@ -49,12 +50,7 @@ from ttsfamilies.higgs_audio.stream import HiggsStream
 
 log_ = structlog.get_logger(__name__)
 
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p"), _REAL),
-    **dict.fromkeys(("top_k", "window", "repeats"), _NUMBER),
-}
+_SETTINGS: Final = fields_of(HiggsDrawing)
 _KEPT: Final = ("codes", "recent", *COUNTS, "over")
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
@@ -93,8 +89,8 @@ class HiggsAudio(TalkerModel):
         """
         c = net.config
         self.spec = spec_of(name, c, defaults, hears=encoder is not None)
-        self._encoder, self._revision = encoder, ""
-        self.noise = Noise
+        if encoder is not None:
+            self.recordings = Encoded(encoder, partial(self._codes, encoder))
         self.cache_dtype = net.text.weight.dtype
         self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
         self._most = most_frames or c.positions
@@ -122,23 +118,13 @@ class HiggsAudio(TalkerModel):
         assert isinstance(prepared, HiggsPrepared)
         return HiggsStream(prepared, self.spec.frame)
 
-    @property
-    def revision(self) -> str:
-        if self._encoder is None:
-            return super().revision
-        self._revision = self._revision or digest((self._encoder,))[:32]
-        return self._revision
-
-    @torch.inference_mode()
-    def derive(self, recording: bytes) -> Arrays:
+    def _codes(self, encoder: HiggsEncoder, recording: bytes) -> Arrays:
         """Of a turn's sound: codes [frames, codebooks]; silence fills the last frame."""
-        if self._encoder is None:
-            return super().derive(recording)
-        sizes, device = self._encoder.sizes, self._net.text.weight.device
+        sizes, device = encoder.sizes, self._net.text.weight.device
         samples = resampled(*read_recording(recording), sizes.sample_rate)
         whole = np.pad(samples, (0, -len(samples) % sizes.frame_samples))
         slower = windowed_sinc(whole, sizes.sample_rate, sizes.semantic_sample_rate)
-        codes = self._encoder(*(torch.from_numpy(wav).to(device) for wav in (whole, slower)))
+        codes = encoder(*(torch.from_numpy(wav).to(device) for wav in (whole, slower)))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
@@ -238,15 +224,11 @@ def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) 
             "codes": codes,
             "recent": Field((MOST_REMEMBERED * c.codebooks,), "i8"),
             **COUNTS,
-            **dict.fromkeys(("over", "seed"), _NUMBER),
+            **dict.fromkeys(("over", "seed"), NUMBER),
             **_SETTINGS,
         },
-        inputs={"text": _NUMBER, "codes": codes},
-        caches={
-            "backbone": CacheSpec(
-                s.num_hidden_layers, s.num_attention_heads, s.num_key_value_heads, s.head_size
-            )
-        },
+        inputs={"text": NUMBER, "codes": codes},
+        caches={"backbone": s.cache},
         accepts=frozenset(accepts),
         parameters=() if c.third else parameters(defaults),
         max_positions=c.positions,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import numpy as np
 
 from ttscommon.wire.fields import Array, Field
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.staggered import counts, is_over
 from ttsfamilies.base.lm.turns import FRAME, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -38,10 +38,7 @@ class HiggsStream(TurnsStream):
         write("recent", recent.reshape(-1))
         for name, value in counts(self._ends, self._config.stagger).items():
             write(name, value)
-        write("over", 0)
-        write("seed", self._prepared.request.seed)
-        for name, value in asdict(self._prepared.drawing).items():
-            write(name, value)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
     def _recent(self) -> Array:
         """The last rows [MOST_REMEMBERED, codebooks], those of recordings too."""

@@ -37,7 +37,6 @@ _LAYERS: Final = 3
 _REMEMBERED_UTTERANCES: Final = 1024
 # A segment is one chunk: nothing of it can be heard without the rest.
 _CHUNKS: Final = ChunkSeconds(initial_s=0.0, regular_s=20.0, busy_growth=0.0)
-_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Kokoro:
@@ -84,9 +83,6 @@ class Kokoro(SegmentComputation, TalkerModel):
     def open(self, prepared: Prepared) -> KokoroStream:
         assert isinstance(prepared, KokoroPrepared)
         return KokoroStream(self.spec.frame, self.spec.frame_rate_hz, self._passes)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         """Some of ALBERT's layers."""

@@ -29,7 +29,7 @@ from ttsfamilies.base.runners.computation import (
 )
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, PAD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Moved, Span, moved, text_id
@@ -50,11 +50,9 @@ _SAMPLE_RATE: Final = 24_000
 _POSITIONS: Final = 8192
 # The draw of a step that is of no codebook.
 _WORD: Final = -1
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 _SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "subtalker_temperature", "bonus"), _REAL),
-    **dict.fromkeys(("top_k", "subtalker_top_k", "most_pads", "guided", "voice"), _NUMBER),
+    **dict.fromkeys(("temperature", "subtalker_temperature", "bonus"), REAL),
+    **dict.fromkeys(("top_k", "subtalker_top_k", "most_pads", "guided", "voice"), NUMBER),
 }
 _MOVING: Final = (*Counters._fields, "text", "recent", "asked", "ended")
 _READ: Final = (*_MOVING, *_SETTINGS, "seed", "known", "complete", "base")
@@ -76,7 +74,6 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         self, name: str, net: KyutaiNet, voices: HeardVoices, tokenizer: WordTokenizer
     ) -> None:
         self.spec = spec_of(name, net.config, voices.names)
-        self.noise = Noise
         self.cache_dtype = net.codes.dtype
         self.hidden = {
             "hidden": ((net.config.dim,), self.cache_dtype),
@@ -241,10 +238,10 @@ def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
             **text,
             "pieces": Field((MOST_PIECES,), "i4"),
             "recent": Field((c.stagger.most + 1, c.n_q), "i8"),
-            **dict.fromkeys(numbers, _NUMBER),
+            **dict.fromkeys(numbers, NUMBER),
             **_SETTINGS,
         },
-        inputs={"codes": codes, **dict.fromkeys(("text", "voice", "guided"), _NUMBER)},
+        inputs={"codes": codes, **dict.fromkeys(("text", "voice", "guided"), NUMBER)},
         caches={
             "backbone": CacheSpec(
                 *(c.num_layers, c.num_heads, c.num_heads, c.dim // c.num_heads), reach=c.context

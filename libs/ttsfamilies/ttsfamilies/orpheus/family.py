@@ -17,11 +17,13 @@ from torch import Tensor
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
+from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.orpheus.config import (
@@ -33,18 +35,13 @@ from ttsfamilies.orpheus.config import (
     LlamaConfig,
 )
 from ttsfamilies.orpheus.net import OrpheusNet, load_net
-from ttsfamilies.orpheus.request import PARAMETERS, VOICES, OrpheusPrepared, check
+from ttsfamilies.orpheus.request import PARAMETERS, VOICES, OrpheusDrawing, OrpheusPrepared, check
 from ttsfamilies.orpheus.stream import CHOICES, OrpheusStream
 
 SAMPLE_RATE: Final = 24_000
 FRAME_SAMPLES: Final = 2048
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 _MOVING: Final = ("step", "drawn", "over", "codes", "seed")
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p"), _REAL),
-    "top_k": _NUMBER,
-}
+_SETTINGS: Final = fields_of(OrpheusDrawing)
 # The published speakers', as listeners hear them.
 _GENDERS: Final[Mapping[str, Gender]] = {
     **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
@@ -72,7 +69,6 @@ class Orpheus(TalkerModel):
     ) -> None:
         """most_tokens: of a request's speech, where it does not ask for fewer."""
         self.spec = spec_of(name, net.config, voices)
-        self.noise = Noise
         self.cache_dtype = net.embedding.weight.dtype
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._most = most_tokens
@@ -135,8 +131,7 @@ class Orpheus(TalkerModel):
             "over": old["over"] + ended,
             "codes": torch.where(told[:, None], codes, old["codes"]),
         }
-        for name, value in moved.items():
-            state[name].index_copy_(0, rows.slots[real], value[real])
+        write_moved(state, rows.slots, rows.real, moved)
         self._remember(state["seen"], rows.slots[real], ids[real] - END_SPEECH, told[real])
         gained = told & (slot == SLOTS - 1)
         frames = {"codes": codes[real, None].to(torch.int16)}
@@ -165,7 +160,7 @@ class Orpheus(TalkerModel):
 
 def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
-    counts = dict.fromkeys(("step", "drawn", "over", "seed"), _NUMBER)
+    counts = dict.fromkeys(("step", "drawn", "over", "seed"), NUMBER)
     slots = {"codes": Field((SLOTS,), "i8"), "seen": Field((CHOICES,), "u1")}
     return ModelSpec(
         name=name,
@@ -177,12 +172,8 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         replay=REPLAY,
         parameters=PARAMETERS,
         state={**slots, **counts, **_SETTINGS},
-        inputs={"id": _NUMBER},
-        caches={
-            "backbone": CacheSpec(
-                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
-            )
-        },
+        inputs={"id": NUMBER},
+        caches={"backbone": c.cache},
         accepts=frozenset(
             ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
         ),

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.talker.lmstream import DRAWN, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.orpheus.config import CODES, END_SPEECH, FIRST_AUDIO, SLOTS
@@ -51,8 +52,5 @@ class OrpheusStream(LmStream):
         write("seen", seen)
         write("codes", np.zeros(SLOTS, np.int64))
         write("step", SLOTS * self.frames)
-        for name in ("drawn", "over"):
-            write(name, 0)
-        write("seed", self._prepared.request.seed)
-        for name in ("temperature", "top_k", "top_p", "penalty", "min_p"):
-            write(name, getattr(self._prepared.drawing, name))
+        write("drawn", 0)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)

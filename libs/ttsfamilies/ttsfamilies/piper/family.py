@@ -23,7 +23,7 @@ from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
-from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
@@ -41,8 +41,6 @@ _GRID: Final = Grid((20, 28, 48, 96, 160))
 _DEVICE_GRID: Final = Grid((32,))
 _MOST_FRAMES_OF_ID: Final = 1000
 _MOST_POSITIONS: Final = 1 << 22
-_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 def load(name: str, place: Path, how: ModelOptions = ON_CPU) -> Piper:
@@ -120,9 +118,6 @@ class Piper(SegmentComputation, TalkerModel):
         grid = _GRID if self.apart else _DEVICE_GRID
         reach, rate_hz = self._net.flow.reach, self.spec.frame_rate_hz
         return PiperStream(prepared, rate_hz, self._layers + 1, grid, self._latent, reach)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         slots, real = segments.slots, segments.real
@@ -210,8 +205,8 @@ def spec_of(name: str, net: Vits, config: PiperConfig, ways: Sequence[str]) -> M
             "ends": Field((MOST_IDS,), "i8"),
             "hidden": Field((MOST_IDS, channels), "f4"),
             "stats": Field((MOST_IDS, 2 * latent), "f4"),
-            **dict.fromkeys((LENGTH, "sentence", "seed", "speaker"), _NUMBER),
-            **dict.fromkeys(("noise", "noise_w"), _REAL),
+            **dict.fromkeys((LENGTH, "sentence", "seed", "speaker"), NUMBER),
+            **dict.fromkeys(("noise", "noise_w"), REAL),
         },
         max_positions=_MOST_POSITIONS,
         window=_DEVICE_GRID.frames[0],

@@ -7,6 +7,7 @@ the last: so many more follow as the text asks for, and the log says how many ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,16 +16,16 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import read_recording
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.recordings import Encoded
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.pocket_tts.blocks import PocketEncoder
@@ -41,10 +42,8 @@ from ttsfamilies.pocket_tts.voices import Kept, load_voices
 _POSITIONS: Final = 2048
 # Before speech begins, the logit of its end may exceed the threshold: the package's rule.
 _LEAST_FRAMES: Final = 6
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_COUNTS: Final = dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), _NUMBER)
-_SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), _REAL)
+_COUNTS: Final = dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), NUMBER)
+_SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), REAL)
 _MOVING: Final = ("latent", *_COUNTS, *_SETTINGS)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
@@ -84,10 +83,10 @@ class PocketTts(TalkerModel):
         self.spec = spec_of(
             name, net.config, tuple(kept.spans) if kept else (), encoder is not None
         )
-        self.noise = Noise
-        self._net, self._encoder, self._kept = net, encoder, kept
+        self._net, self._kept = net, kept
         self._tokenizer, self._most = tokenizer, most_frames
-        self._revision = ""
+        if encoder is not None:
+            self.recordings = Encoded(encoder, partial(self._latents, encoder))
         self._first = net.first.cpu().numpy()
 
     def prepare(
@@ -108,7 +107,7 @@ class PocketTts(TalkerModel):
         spans = self._kept.spans if self._kept else {}
         if request.voice in spans:
             return published(spans[request.voice], self._net.config.mimi.heard)
-        if self._encoder is None:
+        if self.recordings is None:
             known = f"there are {', '.join(spans)}"
             raise UnknownVoice(f"no voice {request.voice!r}; {known}", param="voice")
         raise UnknownVoice(
@@ -126,25 +125,12 @@ class PocketTts(TalkerModel):
             return None
         return {"latents": np.zeros((1, self._net.config.mimi.heard), np.float32)}
 
-    @property
-    def revision(self) -> str:
-        if self._encoder is None:
-            return super().revision
-        self._revision = self._revision or digest((self._encoder,))[:32]
-        return self._revision
-
-    @torch.inference_mode()
-    def derive(self, recording: bytes) -> Arrays:
+    def _latents(self, encoder: PocketEncoder, recording: bytes) -> Arrays:
         """Of a voice's recording: latents [frames, values] float32."""
-        if self._encoder is None:
-            raise BadRequest(
-                "this checkpoint cannot clone a voice: its encoder is not published with it",
-                param="ref_audio",
-            )
         rate = self._net.config.mimi.sample_rate
         samples = ended_on_a_pause(resampled(*read_recording(recording), rate), rate)
         heard = torch.from_numpy(samples).to(self._net.first.device)
-        return {"latents": self._encoder(heard).cpu().numpy()}
+        return {"latents": encoder(heard).cpu().numpy()}
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told, stored = rows.inputs, attend["backbone"]
@@ -182,8 +168,7 @@ class PocketTts(TalkerModel):
             "over": old["over"] + ended,
         }
         real = slice(rows.real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, rows.slots[real], value[real])
+        write_moved(state, rows.slots, rows.real, moved)
         frames = {"latent": latent[real, None], "left": left[real, None].to(torch.int16)}
         bad = (samples & ~latent.isfinite().all(-1))[real]
         return Out(frames, gained.long()[real], ended[real], bad)
@@ -203,7 +188,7 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
         frame={"latent": latent, **REPLAY},
         replay=LEFT,
         state={"latent": latent, **_COUNTS, **_SETTINGS},
-        inputs={"kind": _NUMBER, "id": _NUMBER, "row": wide},
+        inputs={"kind": NUMBER, "id": NUMBER, "row": wide},
         caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
         max_positions=_POSITIONS,
         accepts=frozenset(("temperature", "max_new_tokens", *(("ref_audio",) if clones else ()))),

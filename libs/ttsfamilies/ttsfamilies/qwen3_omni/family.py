@@ -20,7 +20,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.net import OmniNet
@@ -35,8 +35,6 @@ from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5
-_NUMBER: Final = Field((), "i8")
-_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 _GENDERS: Final[Mapping[str, Gender]] = {"chelsie": "female", "ethan": "male", "aiden": "male"}
 
 
@@ -102,9 +100,6 @@ class Qwen3Omni(FramedTalker):
         assert isinstance(prepared, OmniPrepared)
         return OmniStream(prepared, self._net.config, self._opening)
 
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
-
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
@@ -137,7 +132,7 @@ def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelS
     row = Field((c.text_hidden_size,), "f4")
     text = {
         "row": Field((RING, c.text_hidden_size), "f4"),
-        **dict.fromkeys(("known", "complete", "shift"), _NUMBER),
+        **dict.fromkeys(("known", "complete", "shift"), NUMBER),
     }
     return ModelSpec(
         name=name,
@@ -147,7 +142,7 @@ def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelS
         voices=tuple(_voice(speaker) for speaker in c.spk_id),
         **framed(c, text),
         inputs={
-            **dict.fromkeys(("heard", "use", "kind"), _NUMBER),
+            **dict.fromkeys(("heard", "use", "kind"), NUMBER),
             "codes": Field((c.codebooks,), "i8"),
             "row": row,
             "places": Field((3,), "i8"),

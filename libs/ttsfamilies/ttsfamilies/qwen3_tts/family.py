@@ -21,7 +21,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_tts.cloning import Cloning
 from ttsfamilies.qwen3_tts.config import (
@@ -44,8 +44,6 @@ FRAME_RATE_HZ: Final = 12.5
 MOST_TOKENS: Final = 8192
 # Whether training had the whole model, its talker, or that one's backbone in hand.
 _ROOTS: Final = ("", "talker.", "talker.model.")
-_NUMBER: Final = Field((), "i8")
-_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Tts:
@@ -83,7 +81,7 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         streaming: bool | None = None,
     ) -> None:
         self.make_frames_of(net)
-        self._cloning = cloning
+        self.recordings = cloning
         self.spec = spec_of(name, net.config, defaults)
         self._net, self._pads = net, pads
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
@@ -122,21 +120,6 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
     def open(self, prepared: Prepared) -> Qwen3Stream:
         assert isinstance(prepared, Qwen3Prepared)
         return Qwen3Stream(prepared, self._net.config, pads=self._pads)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
-
-    @property
-    def revision(self) -> str:
-        if self._cloning is None:
-            return super().revision
-        return self._cloning.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """The speaker's embedding, speaker [dim], and codes [frames, codebooks]."""
-        if self._cloning is None:
-            return super().derive(recording)
-        return self._cloning.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         c = self._net.config.talker_config
@@ -190,10 +173,10 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
     """What the engine has to know of a checkpoint."""
     c = config.talker_config
     codes = Field((c.codebooks,), "i8")
-    inputs = {**dict.fromkeys(("text", "heard", "use"), _NUMBER), "codes": codes}
+    inputs = {**dict.fromkeys(("text", "heard", "use"), NUMBER), "codes": codes}
     if config.tts_model_type == "base":
         inputs["speaker"] = Field((c.hidden_size,), "f4")
-    text = {"text": Field((MOST_TOKENS,), "i4"), "known": _NUMBER, "complete": _NUMBER}
+    text = {"text": Field((MOST_TOKENS,), "i4"), "known": NUMBER, "complete": NUMBER}
     return ModelSpec(
         name=name,
         family="qwen3_tts",

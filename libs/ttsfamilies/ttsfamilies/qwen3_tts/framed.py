@@ -17,15 +17,13 @@ from ttscommon.wire.fields import Field
 from ttsfamilies.base.lm.depth import CodeDraw, Picks
 from ttsfamilies.base.runners.computation import Out, SlotTensors, TwoPartComputation
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Settings
+from ttsfamilies.base.sampling import Settings
+from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.qwen3_tts.config import CODEBOOK0_SIZE, MIN_NEW_TOKENS, BackboneConfig
 from ttsfamilies.qwen3_tts.frame import History, make_frame
 from ttsfamilies.qwen3_tts.net import FrameNet
 from ttsfamilies.qwen3_tts.sampling import Prohibitions
 from ttsfamilies.qwen3_tts.stream import PADDED, TOLD
-
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 
 
 class FramedTalker(TalkerModel, TwoPartComputation):
@@ -36,7 +34,6 @@ class FramedTalker(TalkerModel, TwoPartComputation):
     def make_frames_of(self, net: FrameNet, least: int = MIN_NEW_TOKENS) -> None:
         """To be called before anything is computed. least: see Prohibitions."""
         c, weight = net.config.talker_config, net.codec.weight
-        self.noise = Noise
         self._frames = net
         self._never = Prohibitions.of(c, weight.device, least)
         self.cache_dtype = weight.dtype
@@ -97,11 +94,11 @@ class FramedTalker(TalkerModel, TwoPartComputation):
 
 
 _SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty"), _REAL),
-    **dict.fromkeys(("subtalker_temperature", "subtalker_top_p"), _REAL),
-    **dict.fromkeys(("top_k", "subtalker_top_k"), _NUMBER),
+    **dict.fromkeys(("temperature", "top_p", "penalty"), REAL),
+    **dict.fromkeys(("subtalker_temperature", "subtalker_top_p"), REAL),
+    **dict.fromkeys(("top_k", "subtalker_top_k"), NUMBER),
 }
-_COUNTS: Final = dict.fromkeys(("seed", "frame", "told", "over"), _NUMBER)
+_COUNTS: Final = dict.fromkeys(("seed", "frame", "told", "over"), NUMBER)
 _MOVING: Final = ("codes", "seen", *_COUNTS, *_SETTINGS)
 
 

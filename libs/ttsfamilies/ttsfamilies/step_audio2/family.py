@@ -69,7 +69,7 @@ class StepAudio2(AnsweringModel):
         self.ids = AnswerIds(control.first_audio, TOKENS, tuple(sorted(control.ends)))
         self.spec = spec_of(name, sizes, self.ids)
         self.cache_dtype = net.embedding.weight.dtype
-        self._net, self._tokenizer, self._voices = net, tokenizer, voices
+        self._net, self._tokenizer, self.recordings = net, tokenizer, voices
         self._revision = f"{voices.revision[:16]}{digest((net.hearing,))[:16]}"
         device = net.embedding.weight.device
         self._never = torch.zeros(sizes.vocab_size, dtype=torch.bool, device=device)
@@ -101,10 +101,6 @@ class StepAudio2(AnsweringModel):
     @property
     def revision(self) -> str:
         return self._revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """Of a voice: see docs/decisions/streaming-flow.md."""
-        return self._voices.derive(recording)
 
     def hear(self, recording: bytes) -> Arrays:
         """Rows of what was said."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -53,9 +53,7 @@ class StepStream(AnswerStream):
         seen[ids] = 1
         write("seen", seen)
         write("drawn", ids[-1])
-        write("seed", self._prepared.request.seed)
-        for name, value in asdict(self._prepared.drawing).items():
-            write(name, value)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
 
 def _inputs(ids: Array, heard: Array, rows: Array) -> Arrays:

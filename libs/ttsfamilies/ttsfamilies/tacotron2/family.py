@@ -22,8 +22,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise
-from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
@@ -41,7 +40,6 @@ SIGNS: Final = Signs(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
 _LAG_FRAMES: Final = 23
 """What postnet and generator look ahead, as published."""
 _FIRST_FRAMES: Final = 32
-_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Tacotron2:
@@ -68,7 +66,6 @@ class Tacotron2(TalkerModel):
     ) -> None:
         self._net, self._sentences, self._most = net, sentences, most_frames
         self._carried = tuple(net.blank(MOST_IDS))
-        self.noise = Noise
         self.spec = spec_of(name, net, config)
 
     def prepare(
@@ -182,8 +179,8 @@ def spec_of(name: str, net: TacotronNet, config: HifiganConfig) -> ModelSpec:
             "keys": Field((MOST_IDS, c.attention), "f4"),
             **carried,
             "mel": mel,
-            **dict.fromkeys((LENGTH, "begun", "over", "seed"), _NUMBER),
-            **dict.fromkeys(("dropout", "least"), _REAL),
+            **dict.fromkeys((LENGTH, "begun", "over", "seed"), NUMBER),
+            **dict.fromkeys(("dropout", "least"), REAL),
         },
         inputs={"mel": mel},
         max_positions=MOST_FRAMES + 1,

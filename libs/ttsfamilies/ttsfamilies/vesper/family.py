@@ -30,7 +30,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs, Stall
@@ -69,9 +69,7 @@ it holds a token for as long as it may now and then, or three: see docs/decision
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
-_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 _SILENCE: Final = Tokens((SILENCE,), ())
-_NUMBER: Final = Field((), "i8")
 
 
 class Frontend(Protocol):
@@ -161,9 +159,6 @@ class Vesper(TalkerModel):
         assert isinstance(prepared, VesperPrepared)
         bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
         return VesperStream(prepared, self._sampling, bos, rate_hz)
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told, attending = rows.inputs, attend["backbone"]
@@ -261,10 +256,10 @@ def spec_of(
     """What the engine has to know of a vesper net."""
     c = net.config
     told, all_told = Field((c.dim,), "f4"), Field((MOST_TOKENS + 1, c.dim), "f4")
-    moving = dict.fromkeys(MOVING, _NUMBER)
+    moving = dict.fromkeys(MOVING, NUMBER)
     temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
-    asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
-    chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
+    asked = dict.fromkeys(("code", "held", "begins"), NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent"), NUMBER)
     return ModelSpec(
         name=name,
         family="vesper",

@@ -7,6 +7,7 @@ last is known from what it is made of, before it is there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,13 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import digest
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
+from ttsfamilies.base.lm.recordings import Encoded
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,
@@ -28,8 +30,7 @@ from ttsfamilies.base.runners.computation import (
     SlotTensors,
     TwoPartComputation,
 )
-from ttsfamilies.base.sampling import Noise
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
@@ -42,16 +43,13 @@ from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
 
 # The reference hears no end before it.
 _LEAST_PATCHES: Final = 4
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
-_COUNTS: Final = dict.fromkeys(("frame", "said", "over", "seed"), _NUMBER)
-_SETTINGS: Final = dict.fromkeys(("guidance", "deviation"), _REAL)
+_COUNTS: Final = dict.fromkeys(("frame", "said", "over", "seed"), NUMBER)
+_SETTINGS: Final = dict.fromkeys(("guidance", "deviation"), REAL)
 _MOVING: Final = ("patch", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = (
     *("instructions", "ref_audio", "ref_text", "x_vector_only_mode"),
     *("temperature", "max_new_tokens"),
 )
-_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Voxcpm2:
@@ -80,9 +78,10 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         most_patches: int | None = None,
     ) -> None:
         self.spec = spec_of(name, net.config)
-        self.noise = Noise
-        self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
-        self._most, self._positions, self._revision = most_patches, self.spec.max_positions, ""
+        self._net, self._tokenizer = net, tokenizer
+        self._most, self._positions = most_patches, self.spec.max_positions
+        read = partial(derived, encoder, latents=net.config.patch_size)
+        self.recordings = Encoded(encoder, read)
         self.cache_dtype = dtype = net.text.weight.dtype
         width = (net.config.lm_config.hidden_size,)
         patch = self.spec.frame["patch"].shape
@@ -115,20 +114,8 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         assert isinstance(prepared, VoxcpmPrepared)
         return VoxcpmStream(prepared, self.spec.frame["patch"])
 
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
-
     def adapted_parts(self) -> AdaptedParts:
         return AdaptedParts(self._net, adapted_sources(self._net), ("",))
-
-    @property
-    def revision(self) -> str:
-        self._revision = self._revision or digest((self._encoder,))[:32]
-        return self._revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """See `recordings.derived`."""
-        return derived(self._encoder, recording, self._net.config.patch_size)
 
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
@@ -172,8 +159,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
             "over": old["over"] + ended,
         }
         kept = slice(real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, slots[kept], value[kept])
+        write_moved(state, slots, real, moved)
         frames = {"patch": patch[kept, None], "last": ended[kept, None].to(torch.uint8)}
         bad = (hidden["samples"] & ~patch.isfinite().flatten(1).all(1))[kept]
         return Out(frames, active.long()[kept], ended[kept], bad)
@@ -204,7 +190,7 @@ def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
         frame={"patch": patch},
         replay={**LAST, **REPLAY},
         state={"patch": patch, **_COUNTS, **_SETTINGS},
-        inputs={"id": _NUMBER, "patch": patch, "audio": _NUMBER},
+        inputs={"id": NUMBER, "patch": patch, "audio": NUMBER},
         caches={
             BASE: CacheSpec(lm.num_hidden_layers, *heads),
             RESIDUAL: CacheSpec(c.residual_lm_num_layers, *heads),

@@ -18,12 +18,14 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending
+from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.min_p import OUT, unlikely
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.zonos.conditions import Conditions
@@ -49,13 +51,9 @@ from ttsfamilies.zonos.stream import ZonosStream
 _POSITIONS: Final = 6144
 # Frames on either side of one that its sound depends on.
 _LOOKAHEAD: Final = 10
-_NUMBER, _REAL = Field((), "i8"), Field((), "f4")
 _COLUMN: Final = Field((CODEBOOKS,), "i8")
-_MOVING: Final = {"last": _COLUMN, "before": _COLUMN, "over": _NUMBER, **COUNTS}
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "guidance"), _REAL),
-    **dict.fromkeys(("top_k", "limit", "seed"), _NUMBER),
-}
+_MOVING: Final = {"last": _COLUMN, "before": _COLUMN, "over": NUMBER, **COUNTS}
+_SETTINGS: Final = {**fields_of(ZonosDrawing), "limit": NUMBER, "seed": NUMBER}
 # Nothing is known of who speaks: the model's own choice.
 _DEFAULT: Final = "default"
 
@@ -84,10 +82,9 @@ class Zonos(TalkerModel):
     ) -> None:
         """most_frames: of a passage, where a request does not ask for a number."""
         self._net, self._conditions, self._readings = net, conditions, readings
-        self._recordings = recordings or Recordings(None, None)
+        self.recordings = recordings = recordings or Recordings(None, None)
         self._voices = voices or {}
-        self.spec = spec_of(name, net, self._voices, readings.tags, self._recordings.accepts)
-        self.noise = Noise
+        self.spec = spec_of(name, net, self._voices, readings.tags, recordings.accepts)
         self.cache_dtype = net.phones.weight.dtype
         self._most = most_frames
         conditioners = net.config.prefix_conditioner.conditioners
@@ -130,13 +127,6 @@ class Zonos(TalkerModel):
     def open(self, prepared: Prepared) -> ZonosStream:
         assert isinstance(prepared, ZonosPrepared)
         return ZonosStream(prepared)
-
-    @property
-    def revision(self) -> str:
-        return self._recordings.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        return self._recordings.derive(recording)
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         assert rows.lanes is not None
@@ -181,8 +171,7 @@ class Zonos(TalkerModel):
             "left": torch.where(gained, after.left, old["left"]),
         }
         kept = slice(rows.real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, slots[kept], value[kept])
+        write_moved(state, slots, rows.real, moved)
         bad = (samples & ~logits.isfinite().flatten(1).all(-1))[kept]
         return Out(
             {"codes": codes[kept, None].to(torch.int16)}, gained.long()[kept], ended[kept], bad
@@ -243,7 +232,7 @@ def spec_of(
             **_MOVING,
             **_SETTINGS,
         },
-        inputs={"id": _NUMBER, "codes": _COLUMN},
+        inputs={"id": NUMBER, "codes": _COLUMN},
         caches={"backbone": CacheSpec(c.n_layer, c.heads, c.kv_heads, c.head_dim)},
         max_positions=_POSITIONS,
         lanes=2,

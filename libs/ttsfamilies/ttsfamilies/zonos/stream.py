@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from types import MappingProxyType
 
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
+from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.staggered import counts
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -58,10 +58,7 @@ class ZonosStream(LmStream):
         write("last", last)
         for name, number in counts(ends(self.spoken["codes"]), STAGGER).items():
             write(name, number)
-        write("over", 0)
         write("limit", self.passage.limit)
         write("opening", self.passage.opening.reshape(-1))
         write("told", self._prepared.told.reshape(-1))
-        write("seed", self._prepared.request.seed)
-        for name, value in asdict(self._prepared.asked).items():
-            write(name, value)
+        tell(write, self._prepared.request.seed, self._prepared.asked)

@@ -44,7 +44,7 @@ def parts(version: int) -> tuple[Any, ...]:
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), version=version, seed=3, filling=1.4)
         model = load("m", Path(folder), ModelOptions())
-        return model._net, model._vocabulary.tokenizer, model._references
+        return model._net, model._vocabulary.tokenizer, model.recordings
 
 
 def tiny(version: int = 2, *, streaming: bool = True, most_tokens: int = 30) -> Recorded:

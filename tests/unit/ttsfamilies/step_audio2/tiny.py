@@ -43,7 +43,7 @@ def parts() -> tuple[Any, ...]:
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), seed=3)
         model = load("m", Path(folder), ModelOptions())
-        return model._net, model._tokenizer, model._voices
+        return model._net, model._tokenizer, model.recordings
 
 
 def tiny(most: int = 24) -> Voiced:

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.voxcpm2.blocks import VaeEncoder
+from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
 from ttsfamilies.voxcpm2.net import VoxcpmNet
+from ttsfamilies.voxcpm2.sizes import load_config
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
 from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
 
@@ -21,8 +22,9 @@ def parts() -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
     with TemporaryDirectory() as folder:
         told = config(hidden=(32, 32, 1, 1), local=(32, 32, 1), heads=(4, 2, 8))
         write_checkpoint(Path(folder), told, seed=8)
+        encoder = load_encoder(Path(folder), load_config(Path(folder)).audio_vae_config, "cpu")
         model = load("m", Path(folder))
-        return model._net, model._encoder, model._tokenizer
+        return model._net, encoder, model._tokenizer
 
 
 def tiny(most_patches: int | None = None) -> Voxcpm2:

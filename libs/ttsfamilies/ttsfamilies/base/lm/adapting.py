@@ -6,18 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.nn.weights import Sources
 from ttscommon.wire.adapters import ADAPTER
-from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
-
-_NUMBER: Final = Field((), "i8")
+from ttsfamilies.base.talker.base import NUMBER
 
 
 class AdaptedParts(NamedTuple):
@@ -50,7 +48,7 @@ class AdaptingModel(TalkerModel):
             fixed=device is not None,
             beside=nullcontext if device is None else device.aside,
         )
-        spec, own = self.spec, {ADAPTER: _NUMBER}
+        spec, own = self.spec, {ADAPTER: NUMBER}
         self.spec = replace(
             spec,
             accepts=spec.accepts | {ADAPTER},

@@ -16,15 +16,14 @@ from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
+from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.base.talker.lmstream import DRAWN
 
-_NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 _MOVING: Final = ("step", "drawn", "over", "filled", BETWEEN)
 # Per slot; subclasses may have more.
 STATE: Final[Mapping[str, Field]] = {
-    **dict.fromkeys(("step", "drawn", "over", "filled", "most", "seed", "top_k"), _NUMBER),
-    **dict.fromkeys(("temperature", "top_p"), _REAL),
+    **dict.fromkeys(("step", "drawn", "over", "filled", "most", "seed", "top_k"), NUMBER),
+    **dict.fromkeys(("temperature", "top_p"), REAL),
     BETWEEN: Field((MOST_BETWEEN,), "i8"),
 }
 
@@ -36,7 +35,6 @@ class AnsweringModel(TalkerModel):
 
     fixed_prompts = True
     ids: AnswerIds
-    noise: type[Noise] = Noise
 
     @abstractmethod
     def hidden(

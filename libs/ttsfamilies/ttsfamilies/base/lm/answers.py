@@ -104,7 +104,7 @@ class AnswerStream(LmStream):
         write(BETWEEN, np.full(MOST_BETWEEN, NO_ID, np.int64))
         write("step", self._done)
         write("most", self.passage.frames)
-        for name in ("drawn", "over", "filled"):
+        for name in ("drawn", "filled"):
             write(name, 0)
 
     def take(self, count: int) -> Taken:

@@ -1,15 +1,31 @@
-"""Defaults of drawing ids, and the wishes of a request in their place."""
+"""How ids are drawn: defaults, the wishes of a request in their place, and what a slot is told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self, get_type_hints
 
+from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import Sampling
+from ttsfamilies.base.talker.base import NUMBER, REAL
+from ttsfamilies.base.talker.streams import SlotWriter
 
 # Of fields that a request calls otherwise.
 _ASKED: Final = MappingProxyType({"penalty": "repetition_penalty"})
+
+
+def fields_of(drawing: type[Any]) -> dict[str, Field]:
+    """Of a slot's state: one for each setting."""
+    return {name: NUMBER if kind is int else REAL for name, kind in get_type_hints(drawing).items()}
+
+
+def tell(write: SlotWriter, seed: int, drawing: Any) -> None:
+    """Begin to draw so: a slot's settings and seed, and that it is not over."""
+    write("over", 0)
+    write("seed", seed)
+    for name, value in asdict(drawing).items():
+        write(name, value)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ttsfamilies.base.talker.base import CacheSpec
+
 
 @dataclass(frozen=True)
 class LlamaSizes:
@@ -31,6 +33,14 @@ class LlamaSizes:
     @property
     def head_size(self) -> int:
         return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def cache(self) -> CacheSpec:
+        """Of all of its layers."""
+        return CacheSpec(
+            *(self.num_hidden_layers, self.num_attention_heads, self.num_key_value_heads),
+            self.head_size,
+        )
 
     @property
     def theta(self) -> float:

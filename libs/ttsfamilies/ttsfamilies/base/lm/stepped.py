@@ -10,7 +10,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.computation import (
+    Attend,
+    Prompts,
+    Rows,
+    SlotTensors,
+    TwoPartComputation,
+)
+from ttsfamilies.base.runners.model import TalkerModel
 
 
 class CodesBackbone(Protocol):
@@ -21,23 +28,34 @@ class CodesBackbone(Protocol):
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor: ...
 
 
-def prompts_read(net: CodesBackbone, rows: Prompts, attend: Attend) -> dict[str, Tensor]:
-    """What is known of each row behind its prompt: `hidden` [rows, dim], and whether it `samples`
-    [rows] bool.
+class CodesModel(TalkerModel, TwoPartComputation):
+    """Subclasses make frames of `hidden` [rows, dim]. Positions hold `text` and `codes`, the state
+    the `codes` of each row's last frame; there is one cache.
     """
-    x = net.embed(rows.inputs["text"], rows.inputs["codes"])
-    hidden = net.hidden(x, rows.positions, attend)
-    return {"hidden": hidden[rows.last], "samples": rows.samples}
 
+    fixed_prompts = True
 
-def frames_read(
-    net: CodesBackbone, rows: Rows, state: SlotTensors, attend: Attend
-) -> dict[str, Tensor]:
-    """The same behind each row's last frame, whose `codes` are in the state."""
-    x = net.embed_frames(state["codes"][rows.slots])
-    hidden = net.hidden(x, rows.positions, attend)
-    samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-    return {"hidden": hidden, "samples": samples}
+    def read_by(self, backbone: CodesBackbone, dim: int, dtype: torch.dtype) -> None:
+        """To be called before anything is computed."""
+        self._backbone, self.cache_dtype = backbone, dtype
+        self.hidden = {"hidden": ((dim,), dtype), "samples": ((), torch.bool)}
+
+    def prompt_hidden(
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        (cache,) = attend.values()
+        x = self._backbone.embed(rows.inputs["text"], rows.inputs["codes"])
+        hidden = self._backbone.hidden(x, rows.positions, cache)
+        return {"hidden": hidden[rows.last], "samples": rows.samples}
+
+    def step_hidden(
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        (cache,) = attend.values()
+        x = self._backbone.embed_frames(state["codes"][rows.slots])
+        hidden = self._backbone.hidden(x, rows.positions, cache)
+        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
+        return {"hidden": hidden, "samples": samples}
 
 
 def write_moved(state: SlotTensors, slots: Tensor, real: int, moved: Mapping[str, Tensor]) -> None:

@@ -10,6 +10,7 @@ from ttscommon.engine.device.device import Device
 from ttsfamilies.base.runners.computation import Computation
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.torch_runner import TorchRunner
+from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.runner import Runner
 
@@ -19,10 +20,12 @@ log_ = structlog.get_logger(__name__)
 class TalkerModel(Family, Computation):
     """A family with its device side.
 
-    device: where its weights are, if not on the CPU, and what computes there. most_positions: of a
-    prompt and its speech, where the cache holds fewer than the specification allows.
+    noise: what ids are drawn by. device: where its weights are, if not on the CPU, and what
+    computes there. most_positions: of a prompt and its speech, where the cache holds fewer than the
+    specification allows.
     """
 
+    noise: type[Noise] = Noise
     device: Device | None = None
     most_positions: int | None = None
 

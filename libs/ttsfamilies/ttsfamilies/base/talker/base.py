@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Protocol
 
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
@@ -34,6 +34,10 @@ from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Runner
 from ttsfamilies.base.talker.signs import Signs, Watch
 from ttsfamilies.base.talker.streams import TalkerStream
+
+# A number of each slot or position.
+NUMBER: Final = Field((), "i8")
+REAL: Final = Field((), "f4")
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,17 @@ class Prepared(ABC):
         """
 
 
+class Recordings(Protocol):
+    """What of a recording `prepare` and the codec need."""
+
+    @property
+    def revision(self) -> str:
+        """Names what `derive` computes with: other weights, another name. Letters and digits."""
+
+    def derive(self, recording: bytes) -> Arrays:
+        """Slow; from any thread. Raises BadRequest for what is no recording that can be used."""
+
+
 class Family(ABC):
     """A loaded model as the engine sees it.
 
@@ -157,7 +172,8 @@ class Family(ABC):
     pauses: it makes silence of a `Pause`; for others `ServedFamily` does, and then has `silences`.
     adapters: where its networks can be adapted and the deployment wants it. signs: what it can see
     of a runaway; None where durations are bounded. watch, watched_code: see Guard. hears: turns
-    with sound are for `hear`, not for `derive`.
+    with sound are for `hear`, not for `derive`. recordings: a voice's, or of what was said; None
+    where there are none.
     """
 
     spec: ModelSpec
@@ -171,6 +187,7 @@ class Family(ABC):
     watch: Watch | None = None
     watched_code: str = ""
     hears: bool = False
+    recordings: Recordings | None = None
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:
@@ -208,17 +225,16 @@ class Family(ABC):
 
     @property
     def revision(self) -> str:
-        """Names what `derive` computes with: other weights, another name. Letters and digits."""
-        raise NotImplementedError("this family clones no voices")
+        """See Recordings."""
+        if self.recordings is None:
+            raise NotImplementedError("this family clones no voices")
+        return self.recordings.revision
 
     def derive(self, recording: bytes) -> Arrays:
-        """What `prepare` and the codec need of a recording, a voice's or one of what was said.
-
-        Slow; from any thread.
-
-        Raises BadRequest for what is no recording that can be used.
-        """
-        raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        """See Recordings."""
+        if self.recordings is None:
+            raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        return self.recordings.derive(recording)
 
     def hear(self, recording: bytes) -> Arrays:
         """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
