@@ -21,18 +21,13 @@ from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 from ttsfamilies.qwen3_tts.codec.weights import UNUSED as UNUSED_BY_DECODER
 from ttsfamilies.qwen3_tts.codec.weights import sources as codec_sources
 from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
-from ttsfamilies.qwen3_tts.config import TalkerConfig
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
-from ttsfamilies.qwen3_tts.synthetic.shapes import Shapes, codec_shapes, model_shapes
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
+from ttsfamilies.qwen3_tts.synthetic.write import Shapes, codec_shapes, model_shapes
 from ttsfamilies.qwen3_tts.weights import (
-    speaker_sources,
-    talker_sources,
     unused_by_encoder,
 )
 
@@ -75,17 +70,6 @@ def test_the_sizes_are_those_of_the_published_models() -> None:
         "1.7B-Base": 480,
     }
     assert WANTED["1.7B-Base"]["parameters"] == 1_928_677_440
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_talkers_networks_take_every_published_tensor(name: str) -> None:
-    config = msgspec.convert(config_of(name), TalkerConfig)
-    with torch.device("meta"):
-        talker, speaker = TalkerNet(config), SpeakerEncoder(config.speaker_encoder_config)
-    taken = published_shapes(talker, talker_sources(talker))
-    if config.tts_model_type == "base":
-        taken |= published_shapes(speaker, speaker_sources(speaker))
-    assert taken == shapes_of(name)
 
 
 def test_the_codecs_networks_take_every_published_tensor_but_the_training_ones() -> None:

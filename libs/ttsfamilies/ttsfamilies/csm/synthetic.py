@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
+from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
 from ttsfamilies.csm.config import END_CODE, load_config
 from ttsfamilies.csm.mimi import synthetic as mimi
 from ttsfamilies.csm.net import CODEC, CsmNet, sources
@@ -113,22 +112,13 @@ def write_checkpoint(
         net = CsmNet(c)
         encoder = MimiEncoder(c.codec_config, codebooks, None)
     shapes = published_shapes(net, sources(net))
-    shapes |= published_shapes(encoder, encoder_sources(encoder, CODEC)) | _flags(codebooks)
+    shapes |= published_shapes(encoder, encoder_sources(encoder, CODEC))
+    shapes |= codebook_flags(CODEC, codebooks)
     tensors = dict(drawn(shapes, seed))
     tensors[_HEADS] *= c.vocab_size**0.5  # drawn for all of its rows and columns
     if ending:
         _end(tensors, ending, c.vocab_size)
     save(folder, iter(tensors.items()), shard_bytes)
-
-
-def _flags(codebooks: int) -> dict[str, tuple[int, ...]]:
-    kinds = (("semantic", 1), ("acoustic", codebooks - 1))
-    return {f"{book}initialized": (1,) for kind, count in kinds for book in _books(kind, count)}
-
-
-def _books(kind: str, count: int) -> Iterator[str]:
-    for i in range(count):
-        yield f"{quantizer_part(CODEC, kind)}layers.{i}.codebook."
 
 
 def _end(tensors: dict[str, Tensor], loudness: float, ids: int) -> None:

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.mimi import quantizer_part
 
 SHARD_BYTES: Final = 2_000_000_000
 Floats = npt.NDArray[np.float32]
@@ -67,6 +68,16 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     # The waveform decoder only ever adds: kept quiet, so that its samples stay within -1..1.
     transposed, last = ".block.1.conv" in name, shape[0] == 1
     return (1.0 if last else 0.56) * (2 * shape[0] if transposed else fan_in) ** -0.5, 0.0
+
+
+def codebook_flags(theirs: str, codebooks: int) -> dict[str, tuple[int, ...]]:
+    """Of a Mimi's encoder: that each codebook was trained, which is said and read by nobody."""
+    counts = (("semantic", 1), ("acoustic", codebooks - 1))
+    return {
+        f"{quantizer_part(theirs, kind)}layers.{i}.codebook.initialized": (1,)
+        for kind, count in counts
+        for i in range(count)
+    }
 
 
 def save(folder: Path, tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import torch
 
 from ttscommon.engine.checkpoint import dump_json
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.qwen3_tts.synthetic.shapes import codec_shapes, model_shapes
+from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
+from ttscommon.engine.nn.weights import published_shapes
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.qwen3_tts.codec.config import CodecConfig
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec.weights import sources as decoder_sources
+from ttsfamilies.qwen3_tts.codec_encoder import EncoderConfig
+from ttsfamilies.qwen3_tts.config import TalkerConfig
+from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     GENERATION,
     PREPROCESSOR,
@@ -20,7 +30,9 @@ from ttsfamilies.qwen3_tts.synthetic.sizes import (
     model_config,
 )
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.weights import speaker_sources, talker_sources
 
+Shapes = dict[str, tuple[int, ...]]
 _DTYPES: Final = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
@@ -67,3 +79,33 @@ def write_checkpoint(
     tensors = drawn(model_shapes(config), seed, {"talker.codec_head.weight": (eos, ending)})
     save(folder, ((name, tensor.to(stored)) for name, tensor in tensors), shard_bytes)
     save(folder / "speech_tokenizer", drawn(codec_shapes(codec), seed), shard_bytes)
+
+
+def model_shapes(config: Mapping[str, Any]) -> Shapes:
+    """model.safetensors: talker, code predictor, and the speaker encoder of Base models."""
+    told = msgspec.convert(config, TalkerConfig)
+    with torch.device("meta"):
+        talker, speaker = TalkerNet(told), SpeakerEncoder(told.speaker_encoder_config)
+    found = published_shapes(talker, talker_sources(talker))
+    if told.tts_model_type == "base":
+        found |= published_shapes(speaker, speaker_sources(speaker))
+    return found
+
+
+def codec_shapes(config: Mapping[str, Any]) -> Shapes:
+    """speech_tokenizer/model.safetensors: the codec's encoder and decoder."""
+    c = msgspec.convert(config, EncoderConfig).encoder_config
+    sizes = msgspec.convert(config, CodecConfig).decoder_config
+    with torch.device("meta"):
+        encoder, decoder = MimiEncoder(c, c.num_quantizers, None), CodecDecoder(sizes)
+    found = published_shapes(encoder, encoder_sources(encoder, "encoder."))
+    found |= published_shapes(decoder, decoder_sources(decoder))
+    # What only training had a use for.
+    found |= codebook_flags("encoder.", c.num_quantizers)
+    for kind in ("semantic", "acoustic"):
+        part = quantizer_part("encoder.", kind)
+        found[f"{part}output_proj.weight"] = (c.hidden_size, c.codebook_dim, 1)
+    for kind in ("first", "rest"):
+        narrow = sizes.codebook_dim // 2, sizes.codebook_dim, 1
+        found[f"decoder.quantizer.rvq_{kind}.input_proj.weight"] = narrow
+    return found
