@@ -23,8 +23,14 @@ from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import TalkerStream
 
 BLOCKS: Final = 200
-# What the log alone tells a successor, or nobody reads before it is written.
-APART: Final[dict[str, set[str]]] = {}
+# Fields that may differ, as no step reads the difference.
+APART: Final[dict[str, set[str]]] = {
+    "orpheus": {"codes"},  # of the frame before: a frame's slots are written before they are read
+    "higgs-audio": {"left"},  # of no meaning before a first codebook ends
+    "zonos": {"left"},
+    "cosyvoice": {"early"},  # counts down, and its sign alone is looked at
+    "tacotron2": {"ids"},  # behind the passage's length
+}
 # Steps of one frame or a part of one; segments have none, and drafts are as wide as they pay.
 STEPPED: Final = sorted(
     name
@@ -75,7 +81,9 @@ def test_the_step_behind_a_takeover_leaves_the_state_that_its_predecessors_left(
         if new := stream.frames - sum(map(rows, taken)):
             taken.append(stream.take(new).frames)
     logged = concatenate(taken)
-    for at in sorted({1, rows(logged) // 2, rows(logged) - 1}):
+    told = sorted({frames for frames, _ in states[:-1]} - {0})
+    assert told
+    for at in sorted({told[0], told[len(told) // 2], told[-1]}):
         reached = next(i for i, (frames, _) in enumerate(states) if frames == at)
         successor = family.runner(1, BLOCKS, 0)
         assert isinstance(successor, TorchRunner)
