@@ -118,7 +118,7 @@ def write_checkpoint(
     tensors[_HEADS] *= c.vocab_size**0.5  # drawn for all of its rows and columns
     if ending:
         _end(tensors, ending, c.vocab_size)
-    save(folder, iter(tensors.items()), shard_bytes)
+    save(folder, tensors.items(), shard_bytes)
 
 
 def _end(tensors: dict[str, Tensor], loudness: float, ids: int) -> None:

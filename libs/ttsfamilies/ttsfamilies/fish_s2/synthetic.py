@@ -114,7 +114,7 @@ def write_checkpoint(
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending
     tensors[f"{FAST}output.weight"] *= _DIM**0.5
-    save(folder, iter(tensors.items()), shard_bytes)
+    save(folder, tensors.items(), shard_bytes)
 
 
 def _write_tokenizer(folder: Path) -> None:

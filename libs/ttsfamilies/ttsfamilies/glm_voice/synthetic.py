@@ -9,12 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import torch
-from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import published_tensors
@@ -132,7 +131,7 @@ def write_checkpoint(
     head[: known["<|audio_0|>"]] *= wordy
     for name in ("<|endoftext|>", "<|user|>", "<|observation|>"):
         head[known[name]] *= ending / wordy
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
     write_hearing(folder, seed=seed)
 
 
@@ -144,7 +143,7 @@ def write_hearing(folder: Path, *, seed: int = 0) -> None:
         net = WhisperVQ(load_hearing_config(folder))
     tensors = dict(drawn(published_shapes(net, hearing_sources(net)), seed))
     tensors["codebook.weight"] *= 2.0
-    save_file(tensors, folder / TOKENIZER / "model.safetensors", {"format": "pt"})
+    save(folder / TOKENIZER, tensors.items())
 
 
 def flow_sizes() -> FlowSizes:
@@ -165,7 +164,7 @@ def write_codec(folder: Path, *, seed: int = 0) -> None:
     with torch.device("meta"):
         nets = GlmFlow(flow_sizes()), Hift(hift_sizes())
     tensors = {name: one for net in nets for name, one in published_tensors(net, "", seed)}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

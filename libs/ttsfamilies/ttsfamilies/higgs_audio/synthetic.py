@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
@@ -128,7 +127,7 @@ def write_checkpoint(
         net = HiggsNet(c)
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     _quiet(tensors[_HEADS[kind]], c, ending, strays)
-    save(folder, iter(tensors.items()), shard_bytes)
+    save(folder, tensors.items(), shard_bytes)
 
 
 def _quiet(head: Tensor, c: HiggsConfig, ending: float, strays: float) -> None:
@@ -190,7 +189,7 @@ def write_codec(folder: Path, *, seed: int = 0, codebooks: int = 8) -> None:
     shapes = published_shapes(decoder, decoder_sources(decoder))
     shapes |= published_shapes(encoder, encoder_sources(encoder))
     tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
 
 
 def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:

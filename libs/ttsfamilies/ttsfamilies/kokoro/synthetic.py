@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import VOICES, dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import save, spread_out
 from ttsfamilies.kokoro import net as prosody
 from ttsfamilies.kokoro.codec import net as sound
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
@@ -123,7 +123,7 @@ def write_checkpoint(
     if pickles:
         _write_pickles(folder, tensors, packs)
         return
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
     save_file(packs, folder / VOICES, {"format": "pt"})
 
 
@@ -153,10 +153,7 @@ def shapes(config: KokoroConfig) -> dict[str, tuple[int, ...]]:
 
 def _tensors(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
     for name, shape in sorted(shapes(config).items()):
-        random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-        scale, offset = _spread(name, shape)
-        drawn = random.standard_normal(shape, np.float32)
-        yield name, torch.from_numpy(drawn * np.float32(scale) + np.float32(offset))
+        yield name, spread_out(name, shape, seed, _spread)
 
 
 _MEAN: Final = -3.0

@@ -5,7 +5,6 @@ The graph has the convolutions and tables that weights are found by, and compute
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.onnx_file import model, node
+from ttsfamilies.base.synthetic.tensors import normals
 from ttsfamilies.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
 
 Array = npt.NDArray[np.float32]
@@ -79,8 +79,7 @@ def write_voice(
 
 
 def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    drawn = random.standard_normal(shape, np.float32)
+    drawn = normals(name, shape, seed)
     if name.endswith(("gamma", "scale")):
         return np.float32(1.0) + np.float32(0.1) * drawn
     if name == "dp.flows.0.m":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import write_pieces
+from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
 from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
 from ttsfamilies.pocket_tts.codec.net import LatentDecoder
 from ttsfamilies.pocket_tts.codec.net import sources as decoder_sources
@@ -127,7 +126,7 @@ def write_checkpoint(
     tensors = {name: _drawn(name, shape, seed) for name, shape in sorted(shapes.items())}
     tensors["flow_lm.out_eos.bias"].fill_(ending)
     tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
     for voice in voices:
         write_voice(folder / FOLDER / f"{voice}.safetensors", c.flow_lm.transformer, seed)
 
@@ -139,20 +138,17 @@ def write_voice(path: Path, c: Backbone, seed: int, positions: int = _VOICE_POSI
         name = f"transformer.layers.{layer}.self_attn/"
         shape = (2, 1, positions, c.kv_heads, c.head_dim)
         room = torch.full((2, 1, 3, c.kv_heads, c.head_dim), float("nan"))
-        kept = _drawn(f"{path.stem} {name}", shape, seed, 1.0)
+        kept = torch.from_numpy(normals(f"{path.stem} {name}", shape, seed))
         tensors[f"{name}cache"] = torch.cat((kept, room), 2)
         tensors[f"{name}offset"] = torch.tensor([positions])
     save_file(tensors, path)
 
 
-def _drawn(name: str, shape: tuple[int, ...], seed: int, scale: float | None = None) -> Tensor:
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    spread, mean = (scale, 0.0) if scale is not None else _spread(name, shape)
+def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     if name.endswith(".freqs"):
         values = np.exp(-np.log(10_000) * np.arange(*shape) / shape[0]).astype(np.float32)
-    else:
-        values = random.standard_normal(shape, np.float32) * np.float32(spread) + np.float32(mean)
-    return torch.from_numpy(values)
+        return torch.from_numpy(values)
+    return spread_out(name, shape, seed, _spread)
 
 
 def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
@@ -95,7 +95,7 @@ def write_checkpoint(
     head[:FIRST] *= wording
     for name in ("<|EOT|>", "<tts_end>"):
         head[FIRST + SPECIALS.index(name)] *= ending
-    save(folder, iter(tensors.items()), SHARD_BYTES)
+    save(folder, tensors.items())
 
 
 def add_codec(folder: Path, seed: int = 0) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.tacotron2.codec.net import MelVocoder, sources
 from ttsfamilies.tacotron2.letters import SYMBOLS
 from ttsfamilies.tacotron2.net import TacotronNet
@@ -99,7 +99,7 @@ def write_checkpoint(
     for part, factor in _LOUDER.items():
         found |= {name: factor * tensor for name, tensor in found.items() if part in name}
     found["decoder.gate_layer.linear_layer.bias"][:] = ending
-    save(folder, _sound(found), SHARD_BYTES)
+    save(folder, _sound(found))
 
 
 def shapes_of(config: HifiganConfig, sizes: TacotronSizes) -> dict[str, tuple[int, ...]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -17,7 +15,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save, write_pieces
+from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec.net import VaeDecoder
 from ttsfamilies.voxcpm2.codec.net import sources as decoder_sources
@@ -130,7 +128,7 @@ def write_checkpoint(
     _write_tokenizer(folder)
     with torch.device("meta"):
         net = VoxcpmNet(c)
-    save(folder, _stopping(drawn(published_shapes(net, sources(net)), seed), going), SHARD_BYTES)
+    save(folder, _stopping(drawn(published_shapes(net, sources(net)), seed), going))
     save_file(dict(_vae(c, seed)), folder / VAE, {"format": "pt"})
 
 
@@ -151,16 +149,14 @@ def _vae(c: VoxcpmConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
     mean = [name for name in shapes if name.startswith(f"{HEARS}fc_mu")]
     shapes |= {name.replace("fc_mu", "fc_logvar"): shapes[name] for name in mean}
     for name, shape in sorted(shapes.items()):
-        random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-        spread, middle = _loudness(name)
-        values = random.standard_normal(shape, np.float32) * np.float32(spread)
-        yield name, torch.from_numpy(values + np.float32(middle))
+        yield name, spread_out(name, shape, seed, _loudness)
     boundaries = torch.tensor(c.audio_vae_config.sr_bin_boundaries, dtype=torch.int32)
     yield f"{SOUNDS}sr_bin_boundaries", boundaries
 
 
-def _loudness(name: str) -> tuple[float, float]:
+def _loudness(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     """Standard deviation and mean that keep sound of about half of its range."""
+    del shape
     if name.endswith((".alpha", "scale_embed.weight")):
         return 0.1, 1.0
     if name.endswith((".bias", "bias_embed.weight")):

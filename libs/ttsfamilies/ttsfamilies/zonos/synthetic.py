@@ -12,7 +12,7 @@ import torch
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.zonos.conditions import Conditions, condition_sources
 from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
 from ttsfamilies.zonos.dac.synthetic import write_codec
@@ -87,7 +87,7 @@ def write_checkpoint(
     places = [place for place, one in enumerate(every) if one.name != PHONES]
     shapes = published_shapes(net, sources(net))
     shapes |= published_shapes(told, condition_sources(told, places))
-    save(folder, drawn(shapes, seed, {"heads.0.weight": (END, ending)}), SHARD_BYTES)
+    save(folder, drawn(shapes, seed, {"heads.0.weight": (END, ending)}))
     if encoders:
         write_speaker(folder, seed)
         write_codec(folder / "dac", seed=seed)
@@ -103,10 +103,10 @@ def write_speaker(folder: Path, seed: int) -> None:
         if name.endswith("running_var"):
             found[name] = found[name].abs() + 0.5
     (folder / "speaker").mkdir(exist_ok=True)
-    save(folder / "speaker", iter(found.items()), SHARD_BYTES)
+    save(folder / "speaker", found.items())
     (folder / "lda").mkdir(exist_ok=True)
     projection = {"weight": (SPEAKER, _OUTER), "bias": (SPEAKER,)}
-    save(folder / "lda", drawn(projection, seed), SHARD_BYTES)
+    save(folder / "lda", drawn(projection, seed))
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,24 @@ from ttscommon.engine.nn.mimi import quantizer_part
 
 SHARD_BYTES: Final = 2_000_000_000
 Floats = npt.NDArray[np.float32]
+# Standard deviation and mean of a tensor, by its name and shape.
+Spread = Callable[[str, tuple[int, ...]], tuple[float, float]]
+
+
+def normals(name: str, shape: tuple[int, ...], seed: int) -> Floats:
+    """Of a tensor, with a standard deviation of 1."""
+    return _generator(name, seed).standard_normal(shape, np.float32)
+
+
+def _generator(name: str, seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+
+
+def spread_out(name: str, shape: tuple[int, ...], seed: int, spread: Spread) -> Tensor:
+    """A tensor of as large numbers as `spread` says."""
+    scale, offset = spread(name, shape)
+    values = normals(name, shape, seed) * np.float32(scale) + np.float32(offset)
+    return torch.from_numpy(values)
 
 
 def drawn(
@@ -40,14 +58,11 @@ def drawn(
 
 
 def _draw(name: str, shape: tuple[int, ...], seed: int) -> Floats:
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
     if name.endswith("initialized"):
         return np.ones(shape, np.float32)
     if name.endswith("cluster_usage"):
-        return random.uniform(0.5, 2.0, shape).astype(np.float32)
-    values = random.standard_normal(shape, np.float32)
-    scale, offset = _spread(name, shape)
-    return values * np.float32(scale) + np.float32(offset)
+        return _generator(name, seed).uniform(0.5, 2.0, shape).astype(np.float32)
+    return spread_out(name, shape, seed, _spread).numpy()
 
 
 def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
@@ -80,7 +95,9 @@ def codebook_flags(theirs: str, codebooks: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def save(folder: Path, tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> None:
+def save(
+    folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES
+) -> None:
     """model.safetensors, or shards and their index where it grows beyond `shard_bytes`."""
     shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in tensors:

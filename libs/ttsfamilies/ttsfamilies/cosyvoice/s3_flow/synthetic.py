@@ -5,7 +5,6 @@ As CosyVoice 2, Fun-CosyVoice 3 and Step-Audio 2 have them, and as Chatterbox an
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
 from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import spread_out
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import (
@@ -80,20 +80,13 @@ def published_tensors(net: nn.Module, prefix: str, seed: int) -> Iterator[tuple[
         normed = isinstance(module, NormedConv1d | NormedConvTranspose1d)
         for part, parameter in module.named_parameters(recurse=False):
             name, shape = f"{place}.{part}", tuple(parameter.shape)
-            drawn = _drawn(name, shape, seed)
+            drawn = spread_out(name, shape, seed, _spread)
             if part == "weight" and normed:
                 stem = f"{prefix}{place}.parametrizations.weight.original"
                 yield f"{stem}0", torch.full((shape[0], 1, 1), _LENGTH)
                 yield f"{stem}1", drawn
             else:
                 yield prefix + name, drawn
-
-
-def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    scale, offset = _spread(name, shape)
-    drawn = random.standard_normal(shape, np.float32)
-    return torch.from_numpy(drawn * np.float32(scale) + np.float32(offset))
 
 
 def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:

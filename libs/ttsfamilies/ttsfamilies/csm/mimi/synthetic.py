@@ -6,11 +6,9 @@ holds it. A folder without one becomes a tiny codec.
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -18,6 +16,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import normals
 from ttsfamilies.csm.mimi.config import load_sizes
 from ttsfamilies.csm.mimi.net import MimiDecoder, sources
 
@@ -65,8 +64,7 @@ def add_decoder(folder: Path, *, seed: int = 0) -> None:
 
 def drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     """A tensor of the decoder, by its published name."""
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    values: Tensor = torch.from_numpy(random.standard_normal(shape, np.float32))
+    values = torch.from_numpy(normals(name, shape, seed))
     for ending, mean, deviation in _SPREADS:
         if name.endswith(ending) or f"{ending}." in name:
             return values.mul(deviation).add(mean)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.orpheus.snac.config import load_config
 from ttsfamilies.orpheus.snac.net import SnacDecoder
 
@@ -42,13 +40,12 @@ def write_codec(folder: Path, *, seed: int = 0) -> None:
     tensors: dict[str, Tensor] = {}
     for name, tensor in net.state_dict().items():
         tensors |= _published(name, tuple(tensor.shape), seed)
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
 
 
 def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor]:
     """A parameter's tensors: weights of convolutions as length and direction."""
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    drawn = torch.from_numpy(random.standard_normal(shape, np.float32))
+    drawn = torch.from_numpy(normals(name, shape, seed))
     if name.endswith("alpha"):
         return {name: 1 + 0.2 * drawn}
     if name.endswith("bias"):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
@@ -17,6 +14,7 @@ from ttscommon.engine.dac import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.zonos.dac.net import DacDecoder, sources
 
 TINY: Final[dict[str, Any]] = {
@@ -43,15 +41,14 @@ def write_codec(folder: Path, *, seed: int = 0) -> None:
     shapes = published_shapes(encoder, encoder_sources(encoder))
     shapes |= published_shapes(decoder, sources(decoder))
     tensors = {name: drawn_sound(name, shape, seed) for name, shape in shapes.items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save(folder, tensors.items())
 
 
 def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     """A tensor of such a codec. Signals keep about their size: samples stay within -1..1 without
     all being near either.
     """
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    values = torch.from_numpy(random.standard_normal(shape, np.float32))
+    values = torch.from_numpy(normals(name, shape, seed))
     if name.endswith("alpha"):
         return 1 + 0.2 * values
     if name.endswith("bias"):
