@@ -1,4 +1,4 @@
-"""Where the states of streams are, and their steps computed: at once on the CPU, or on a device.
+"""Executors: they hold streams' states, and compute steps at once on the CPU or on a device.
 
 On a device the host is a step ahead. It sends frames and which rows they are for as one copy from
 pinned memory; a step is one recorded graph and comes back as one copy. Nothing is read from the

@@ -1,4 +1,4 @@
-"""How ids are drawn: defaults, the wishes of a request in their place, and what a slot is told."""
+"""Settings of drawing: defaults, a request's wishes in their place, and what a slot is told."""
 
 from __future__ import annotations
 
