@@ -18,7 +18,7 @@ from tests.late import Late
 from ttscommon.engine.device import device
 from ttscommon.engine.device.device import NotRecorded, Recorded
 from ttscommon.engine.kernels import choice, trial
-from ttsfamilies.base.talker.loading import ModelOptions
+from ttsfamilies.base.talker.options import ModelOptions
 
 # Kernels run in Triton's interpreter, which has to be chosen before Triton is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
