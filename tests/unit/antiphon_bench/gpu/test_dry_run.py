@@ -79,7 +79,7 @@ def test_what_is_measured_is_what_is_served_on_a_gpu(tmp_path: Path) -> None:
     assert measured == served.limits(12.5)
     assert (measured.frames, measured.stream_frames) == (32, 16)
     codec = Codecs(Subject(HostDevice(), "tiny"), 1, 1).codec_of(64)
-    padded = max(shape.rows * shape.frames for shape in codec.shapes.expected())
+    padded = max(shape.rows * shape.frames for shape in codec.on_device.shapes.expected())
     assert padded == 64, "5 streams of 6 frames are padded to 8 of 8"
 
 
