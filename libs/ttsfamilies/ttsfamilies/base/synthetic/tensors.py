@@ -86,7 +86,7 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
 
 
 def codebook_flags(theirs: str, codebooks: int) -> dict[str, tuple[int, ...]]:
-    """Of a Mimi's encoder: that each codebook was trained, which is said and read by nobody."""
+    """Of a Mimi's encoder: that each codebook was trained, which no decoder reads."""
     counts = (("semantic", 1), ("acoustic", codebooks - 1))
     return {
         f"{quantizer_part(theirs, kind)}layers.{i}.codebook.initialized": (1,)
