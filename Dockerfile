@@ -78,9 +78,9 @@ RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isola
 FROM base AS service
 ARG SERVICE
 ARG ACCELERATOR=cpu
-# Triton compiles its launchers with a C compiler when a kernel is first used. Opus is Debian's.
+# Triton compiles its launchers with a C compiler when a kernel is first used. Opus and AAC are Debian's.
 RUN if [ "${SERVICE}" = gateway ]; then \
-      apt-get update && apt-get install -y --no-install-recommends libopus0 \
+      apt-get update && apt-get install -y --no-install-recommends libopus0 libvo-aacenc0 \
       && rm -rf /var/lib/apt/lists/*; \
     fi \
  && if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \

@@ -14,6 +14,7 @@ import pytest
 import soundfile
 
 from gateway.audio import AudioFormat, encoder_for
+from gateway.audio.encoders import aac
 from gateway.audio.encoders.aac import REQUIREMENT, adts
 from gateway.audio.encoders.flac import GrowingFile
 from gateway.audio.encoders.ogg import OggStream, checksum
@@ -137,8 +138,9 @@ def test_an_adts_header_names_profile_rate_and_length() -> None:
     assert ((data[3] & 3) << 11) | (data[4] << 3) | (data[5] >> 5) == 10
 
 
-def test_without_pyav_aac_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_encoder_aac_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
+    monkeypatch.setattr(aac, "visualon", lambda: None)
     with pytest.raises(Unsupported) as caught:
         encoder_for(AudioFormat("aac"), RATE)
     assert caught.value.param == "response_format"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import struct
 from fractions import Fraction
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 
+from gateway.audio.encoders.visualon import VisualOnAac
+from gateway.audio.encoders.visualon import library as visualon
+from gateway.audio.formats import Container
 from gateway.audio.resample import Pcm
 from gateway.errors import Unsupported
 
@@ -19,6 +23,13 @@ _DEFAULT_BIT_RATE: Final = 64_000
 _RATES_HZ: Final = (
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000,
 )  # fmt: skip
+
+
+def adts_aac(sample_rate: int, bit_rate: int | None) -> AdtsAac | VisualOnAac:
+    """By FFmpeg where PyAV is installed, else by VisualOn's; raises Unsupported without either."""
+    if find_spec("av") is None and visualon() is not None:
+        return VisualOnAac(sample_rate, bit_rate)
+    return AdtsAac(sample_rate, bit_rate)
 
 
 class AdtsAac:
@@ -69,13 +80,20 @@ def adts(packet: bytes, sample_rate: int) -> bytes:
     return struct.pack(">Q", bits)[1:] + packet
 
 
+def require_aac(container: Container) -> None:
+    """Raises Unsupported where nothing makes AAC for a container; MP4 is FFmpeg's alone."""
+    if container == "mp4" or visualon() is None:
+        require_av()
+
+
 def require_av() -> Any:
     """The module; raises Unsupported."""
     try:
         import av
     except ImportError:
         raise Unsupported(
-            f"aac is not installed at this server; its operator can: pip install '{REQUIREMENT}'",
+            "aac is not installed at this server; its operator can install libvo-aacenc0 (Debian),"
+            f" or for m4b too: pip install '{REQUIREMENT}'",
             param="response_format",
         ) from None
     return av

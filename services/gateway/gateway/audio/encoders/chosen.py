@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from gateway.audio import tags, wav
-from gateway.audio.encoders.aac import AdtsAac, require_av
+from gateway.audio.encoders.aac import adts_aac, require_aac
 from gateway.audio.encoders.flac import Flac
 from gateway.audio.encoders.libopus import library
 from gateway.audio.encoders.mp3 import Mp3
@@ -84,7 +84,7 @@ def _bare(wanted: AudioFormat, sample_rate: int, comments: Sequence[str] = ()) -
         case "opus":
             return OggOpus(sample_rate, wanted.bit_rate, comments)
         case "aac":
-            return AdtsAac(sample_rate, wanted.bit_rate)
+            return adts_aac(sample_rate, wanted.bit_rate)
         case "flac":
             return Flac(sample_rate, comments)
 
@@ -92,7 +92,7 @@ def _bare(wanted: AudioFormat, sample_rate: int, comments: Sequence[str] = ()) -
 def ready(wanted: AudioFormat) -> None:
     """Raises Unsupported for a format that is not installed here."""
     if wanted.codec == "aac":
-        require_av()
+        require_aac(wanted.container)
     if wanted.codec == "opus":
         library()
 
