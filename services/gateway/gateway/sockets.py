@@ -31,6 +31,7 @@ KINDS: Final[Mapping[str, Callable[[WebSocket, GatewayContext], AnySession]]] = 
         "/tts/websocket": cartesia.CartesiaSession,
         "/v1/speak": deepgram.DeepgramSession,
         "/v2/speak": deepgram.FluxSession,
+        "/v1/text-to-dialogue/stream-input": elevenlabs.DialogueStream,
         "/v1/text-to-dialogue/multi-stream-input": elevenlabs.DialogueInput,
         "/v1/realtime": realtime.RealtimeSession,
     }

@@ -7,13 +7,19 @@ import base64
 import io
 import json
 import wave
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedError,
+    ConnectionClosedOK,
+    InvalidStatus,
+)
 
 from tests.waits import PATIENCE_S
 
@@ -312,6 +318,56 @@ async def test_a_dialogue_over_a_socket_has_names_of_its_own(stand: Any) -> None
     assert "".join(c for t in times for c in t["chars"]).strip() == TEXT
     assert all({"char_start_times_ms", "char_durations_ms"} < t.keys() for t in times)
     assert [job.request.voice for job in stand.stage.jobs] == ["awb"]
+
+
+async def test_a_dialogue_of_one_connection_is_spoken_turn_by_turn(stand: Any) -> None:
+    address = stand.url.replace("http", "ws") + "/v1/text-to-dialogue/stream-input"
+    query = "output_format=pcm_16000&model_id=eleven_v3&sync_alignment=true"
+    async with connect(f"{address}?{query}") as socket:
+        await say(socket, voices=["slt", "awb"], voice_settings={"speed": 1.0})
+        await say(socket, keep_alive=True)
+        lines = [{"text": "Are you there? ", "voice_id": "slt"}]
+        lines += [{"text": "I am", "voice_id": "awb"}, {"text": " here.", "voice_id": "awb"}]
+        await say(socket, inputs=lines)
+        again = {"text": "Good.", "voice_id": "awb", "new_turn": True}
+        await say(socket, inputs=[again], flush=True)
+        await say(socket, close_socket=True)
+        messages = await until(socket, "is_final")
+        with pytest.raises(ConnectionClosedOK):
+            await socket.recv()
+    assert [(job.request.voice, job.request.text.strip()) for job in stand.stage.jobs] == [
+        ("slt", "Are you there?"), ("awb", "I am here."), ("awb", "Good."),
+    ]  # fmt: skip
+    ends = [at for at, one in enumerate(messages) if one.get("is_final_audio_for_turn")]
+    assert len(ends) == 3
+    heard = [
+        sum(len(base64.b64decode(one.get("audio") or "")) for one in messages[first:last])
+        for first, last in pairwise((0, *ends))
+    ]
+    assert heard == [2 * 160 * len(job.request.text) for job in stand.stage.jobs]
+    assert messages[-1] == {"is_final": True}
+
+
+@pytest.mark.parametrize(
+    "message", [{"voices": "slt"}, {"inputs": [{"text": 7}]}, {"inputs": [{"voice_id": 7}]}]
+)
+async def test_a_dialogue_that_makes_no_sense_ends_with_its_reason(
+    stand: Any, message: Any
+) -> None:
+    address = stand.url.replace("http", "ws") + "/v1/text-to-dialogue/stream-input"
+    async with connect(address) as socket:
+        await say(socket, **message)
+        told = json.loads(await socket.recv())
+        assert (told["error"], told["code"]) == ("bad_request", 1008)
+        with pytest.raises(ConnectionClosedError):
+            await socket.recv()
+
+
+async def test_an_empty_dialogue_is_final_at_once(stand: Any) -> None:
+    address = stand.url.replace("http", "ws") + "/v1/text-to-dialogue/stream-input"
+    async with connect(address) as socket:
+        await say(socket, voices=["slt"], close_socket=True)
+        assert json.loads(await socket.recv()) == {"is_final": True}
 
 
 async def test_a_language_chooses_the_voice_that_speaks_it(stand: Any) -> None:

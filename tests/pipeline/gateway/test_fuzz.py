@@ -125,6 +125,11 @@ SOCKETS: Final = {
          "response.cancel", "input_audio_buffer.append", "input_audio_buffer.commit",
          "input_audio_buffer.clear"),
     ),
+    "dialogue-stream": (
+        "/v1/text-to-dialogue/stream-input?output_format=pcm_16000",
+        ("inputs", "voices", "flush", "close_socket", "voice_settings", "keep_alive"),
+        (),
+    ),
     "dialogue": (
         "/v1/text-to-dialogue/multi-stream-input?output_format=pcm_16000",
         ("inputs", "voices", "flush", "context_id", "close_context", "voice_settings", "text"),

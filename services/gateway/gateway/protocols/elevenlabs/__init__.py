@@ -2,6 +2,7 @@
 
 from gateway.protocols.elevenlabs.dialogue import router as dialogue_router
 from gateway.protocols.elevenlabs.dialogue_socket import DialogueInput
+from gateway.protocols.elevenlabs.dialogue_stream import DialogueStream
 from gateway.protocols.elevenlabs.fields import error_shape
 from gateway.protocols.elevenlabs.http import router
 from gateway.protocols.elevenlabs.sockets import MultiStreamInput, StreamInput
@@ -11,4 +12,12 @@ from gateway.protocols.elevenlabs.voices import router as voices_router
 router.include_router(dialogue_router)
 router.include_router(voices_router)
 
-__all__ = ["DialogueInput", "MultiStreamInput", "StreamInput", "error_shape", "models", "router"]
+__all__ = [
+    "DialogueInput",
+    "DialogueStream",
+    "MultiStreamInput",
+    "StreamInput",
+    "error_shape",
+    "models",
+    "router",
+]

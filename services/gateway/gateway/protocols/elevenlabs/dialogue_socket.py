@@ -67,7 +67,7 @@ class DialogueInput(MultiStreamInput):
         super().tell(_renamed(message))
 
 
-def _inputs(message: JsonObject) -> list[Mapping[str, Any]]:
+def inputs_of(message: JsonObject) -> list[Mapping[str, Any]]:
     inputs = message.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(one, Mapping) for one in inputs):
         raise BadRequest("'inputs': a list of texts and voices is expected", param="inputs")
@@ -76,14 +76,14 @@ def _inputs(message: JsonObject) -> list[Mapping[str, Any]]:
 
 def _text(message: JsonObject) -> dict[str, str]:
     """What its inputs say, as other sockets have it; raises BadRequest."""
-    texts = [one.get("text", "") for one in _inputs(message)]
+    texts = [one.get("text", "") for one in inputs_of(message)]
     if not all(isinstance(text, str) for text in texts):
         raise BadRequest("'inputs': a text is a string", param="inputs")
     return {"text": " ".join(texts)} if texts else {}
 
 
 def _voice(opening: JsonObject, message: JsonObject) -> str | None:
-    named = [one.get("voice_id") for one in _inputs(message)]
+    named = [one.get("voice_id") for one in inputs_of(message)]
     voices = opening.get("voices", [])
     named += voices if isinstance(voices, list) else []
     return next((one for one in named if isinstance(one, str)), None)

@@ -75,14 +75,14 @@ class Timed(Framing):
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         about = self._about
-        return self.encoded(_context_error(error, about) if about else _text_error(error))
+        return self.encoded(_context_error(error, about) if about else text_error(error))
 
 
 Spoken: TypeAlias = StreamedText[Timed]
 
 
-class _Speaking(JsonSession[Timed]):
-    """What both sockets have in common."""
+class Speaking(JsonSession[Timed]):
+    """What all sockets have in common."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
     framing: ClassVar[type[Timed]] = Timed
@@ -129,8 +129,12 @@ class _Speaking(JsonSession[Timed]):
         about = {} if name is None else {"contextId": name}
         framing = self.framing(relative=self._relative, about=about)
         utterance = self.begin(spec, framing, self._audio, name)
-        self.start(utterance)
+        self.go(utterance)
         return utterance
+
+    def go(self, utterance: Spoken) -> None:
+        """It may be spoken."""
+        self.start(utterance)
 
     def _write(self, utterance: Spoken, message: Mapping[str, Any]) -> None:
         """The text of a message. A lone space only keeps the connection alive."""
@@ -145,7 +149,7 @@ class _Speaking(JsonSession[Timed]):
             utterance.text.add(text)
 
 
-class StreamInput(_Speaking):
+class StreamInput(Speaking):
     """`stream-input`: an empty text ends the input, and the answer ends the connection."""
 
     _spoken: Spoken | None = None
@@ -163,14 +167,14 @@ class StreamInput(_Speaking):
 
     def over(self, utterance: Spoken, error: AntiphonError | None) -> None:
         super().over(utterance, error)
-        self.leave(NORMAL if error is None else _close_code(error))
+        self.leave(NORMAL if error is None else close_code(error))
 
     def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
-        self.tell(_text_error(error))
-        self.leave(_close_code(error))
+        self.tell(text_error(error))
+        self.leave(close_code(error))
 
 
-class MultiStreamInput(_Speaking):
+class MultiStreamInput(Speaking):
     """`multi-stream-input`: contexts that do not wait for each other.
 
     A context that is closed speaks what it was told to flush. With text that was not flushed it is
@@ -232,7 +236,7 @@ class MultiStreamInput(_Speaking):
         self.tell(_context_error(error, {"contextId": name} if _is_id(name) else {}))
 
 
-def _text_error(error: AntiphonError) -> JsonObject:
+def text_error(error: AntiphonError) -> JsonObject:
     told = errors.body(error)
     return {"message": told["message"], "error": told["code"], "code": _POLICY}
 
@@ -242,7 +246,7 @@ def _context_error(error: AntiphonError, about: Mapping[str, str]) -> JsonObject
     return {"error": told["code"], "message": told["message"], "code": _POLICY, **about}
 
 
-def _close_code(error: AntiphonError) -> int:
+def close_code(error: AntiphonError) -> int:
     return errors.edge(error).close or _POLICY
 
 
