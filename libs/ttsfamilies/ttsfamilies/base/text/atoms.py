@@ -27,7 +27,9 @@ from ttsfamilies.base.text.rules import Kind, Rule
 
 _TAKEN = "\x00"
 _OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢₩₿₽₺₪₫₱฿₦₴★☆"
-_HAS_NAME = re.compile(r"[@#<\[/\\]|www\.|localhost|[A-Za-z0-9]\.[A-Za-z]{2}", re.IGNORECASE)
+_HAS_NAME = re.compile(
+    r"[@#<\[/\\]|[a-z]\$|www\.|localhost|[A-Za-z0-9]\.[A-Za-z]{2}", re.IGNORECASE
+)
 _DIGIT = re.compile(r"[0-9]")
 _BARE = re.compile(r"[^ \x00]+")
 

@@ -3,6 +3,7 @@
 import re
 
 from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.names import RAW
 from ttsfamilies.base.text.rules import Rule, behind, rule
 from ttsfamilies.base.text.shapes import EDGE
 
@@ -45,6 +46,17 @@ def _counter(match: re.Match[str]) -> list[str] | None:
     return [*numbers.cardinal(match["top"]), "of", *numbers.cardinal(match["bottom"])]
 
 
+def _whole_over(match: re.Match[str]) -> list[str]:
+    """A mixed number whose denominator makes no fraction: "2 142/1"."""
+    top, bottom = numbers.cardinal(match["top"]), numbers.cardinal(match["bottom"])
+    return [*numbers.cardinal(match["whole"]), "and", *top, "over", *bottom]
+
+
+def _one_over(match: re.Match[str]) -> list[str]:
+    """ "1/f", as of noise; "1/s" is a measure."""
+    return [*numbers.cardinal(match["top"]), "over", RAW + match["letter"].upper()]
+
+
 def _over(match: re.Match[str]) -> list[str]:
     """Any other pair, such as a blood pressure."""
     top, bottom = match["top"], match["bottom"]
@@ -65,5 +77,11 @@ FRACTIONS: tuple[Rule, ...] = (
     ),
     rule(rf"{EDGE}(?P<top>\d{{2,3}})/(?P<bottom>100)(?![\w/])", _score, needs="/"),
     rule(FRACTION, mixed, needs="/"),
+    rule(
+        rf"{EDGE}(?P<whole>\d{{1,2}}) (?P<top>\d{{3}})/(?P<bottom>\d)(?![\w/]|\.\d)",
+        _whole_over,
+        needs="/",
+    ),
+    rule(rf"{EDGE}(?P<top>1)/(?P<letter>[fknpqxyzNTX])(?![\w/-])", _one_over, needs="/"),
     rule(rf"{EDGE}(?P<top>\d{{1,6}})/(?P<bottom>\d{{1,6}})(?![\w/]|\.\d)", _over, needs="/"),
 )

@@ -18,6 +18,7 @@ _SYMBOLS = {
     "&": "ampersand",
     "\\": "backslash",
 }
+_SIGNS = {"$": "dollar", "#": "hash"}
 _PIECE = re.compile(r"[A-Za-z]+|\d+|[^A-Za-z\d]")
 _TOP_LEVEL = "com|org|net|edu|gov|io|ai|dev|app|co|uk|de|fr|eu|us|info|me|tv|ly|ch|ca|jp|au|gg"
 _FILES = (
@@ -103,6 +104,15 @@ def _ordered(match: re.Match[str]) -> list[str]:
     return words
 
 
+def _coded(match: re.Match[str]) -> list[str]:
+    """ "ab$c" and "test$": a sign within or behind letters is a part of the name."""
+    return [
+        word
+        for piece in _PIECE.findall(match[0])
+        for word in ([RAW + piece] if piece.isalnum() else [_SIGNS[piece]])
+    ]
+
+
 def _number_sign(match: re.Match[str]) -> list[str]:
     return ["number", RAW + match["digits"]]
 
@@ -156,5 +166,10 @@ NAMES: tuple[Rule, ...] = (
         needs="#",
     ),
     rule(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,80})", _tag),
+    rule(
+        r"(?<![\w$#])(?=[a-z]{1,30}[$#])(?!(?:[acfj]|usd|aud|cad)[$#])[a-z]{1,30}"
+        r"(?:[$#]{1,3}[a-z]{1,30}){0,3}[$#]{0,2}(?![\w$#])",
+        _coded,
+    ),
     rule(r"(?<![\w#&])#(?P<digits>\d{1,6})(?!\w)", _number_sign),
 )
