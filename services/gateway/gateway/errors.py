@@ -350,7 +350,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
             UnknownAdapter, InvalidAdapter, Unavailable, SynthesisTimeout, LogGone, Poison,
-            StoreFull, StoreLost, Runaway, InputLost,
+            StoreFull, StoreLost, Runaway, InputLost, Unsupported,
         )
     }
 )  # fmt: skip
@@ -393,10 +393,15 @@ def headers(error: AntiphonError) -> dict[str, str]:
 
 def from_end(end: End) -> AntiphonError:
     """The failure a stage reported in a request's End."""
-    if end.code == Overloaded.code:
-        return Overloaded(end.message or "there is no room now")
-    kind = _REPORTED_BY_STAGES.get(end.code, SynthesisFailed)
-    return kind(end.message or "synthesis failed", param=end.param)
+    return from_stage(end.code, end.message, end.param)
+
+
+def from_stage(code: str, message: str, param: str | None = None) -> AntiphonError:
+    """The failure that a stage named by its code."""
+    if code == Overloaded.code:
+        return Overloaded(message or "there is no room now")
+    kind = _REPORTED_BY_STAGES.get(code, SynthesisFailed)
+    return kind(message or "synthesis failed", param=param)
 
 
 def from_validation(error: ValidationError, *, tagged: bool = False) -> BadRequest:

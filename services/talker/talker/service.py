@@ -9,6 +9,7 @@ from talker.adapters import Adapters
 from talker.engine.interface import SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine
+from talker.lookups import answered
 from talker.reading_turns import ReadingTurns
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob
@@ -36,7 +37,11 @@ async def serve(
         return Talker(bus, engine, timing, _adapters(settings, bus, engine)).handle
 
     made = build or partial(build_engine, settings)
-    await run_stage(service, settings, subjects.TALKER, made, handler, feeds=subjects.VOCODER)
+    await run_stage(
+        *(service, settings, subjects.TALKER, made, handler),
+        feeds=subjects.VOCODER,
+        answer=lambda engine: partial(answered, engine.family),
+    )
 
 
 def _adapters(settings: TalkerSettings, bus: Bus, engine: SpeechEngine) -> Adapters | None:

@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ttscommon.wire import blends
+from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.replicas import Voice
 
 FULL_SCALE = 32768.0
@@ -17,9 +19,17 @@ _CEILING: Final = 10 ** (-1 / 20)
 
 
 def gain_of(voices: Iterable[Voice], name: str) -> float:
-    """How many times as loud as its codec makes it a voice is heard; 1 for others' voices."""
-    gains = (voice.gain_db for voice in voices if voice.id == name)
-    return float(10 ** (next(gains, 0.0) / 20))
+    """How many times as loud as its codec makes it a voice is heard, a blend by its shares; 1 for
+    others' voices.
+    """
+    gains = {voice.id: voice.gain_db for voice in voices}
+    if not any(gains.values()):
+        return 1.0
+    try:
+        shares = ((name, 1.0),) if name in gains else blends.parse(name, gains)
+    except UnknownVoice:
+        return 1.0
+    return float(10 ** (sum(share * gains[one] for one, share in shares) / 20))
 
 
 def levelled(samples: npt.NDArray[np.float32], gain: float) -> npt.NDArray[np.float32]:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
+import io
 import json
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+
+from talker.lookups import answered
+from ttscommon.wire import subjects
+from ttscommon.wire.lookups import Phones
 
 TEXT = "The tide is in."
 
@@ -41,6 +52,119 @@ async def test_captioned_speech_tells_when_words_begin_and_end(stand: Any, strea
         ("tide ", 0.04, 0.09),
     ]
     assert len(audio) == 2 * 0.09 * 24_000
+
+
+class Tables:
+    """A family that tells everything."""
+
+    def phones(self, text: str, language: str) -> Phones:
+        return Phones(f"{text} ({language})", (1, 2))
+
+    def style(self, voice: str) -> Any:
+        return np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+class Nothing:
+    """One that reads letters."""
+
+    def phones(self, text: str, language: str) -> None:
+        return None
+
+    def style(self, voice: str) -> None:
+        return None
+
+
+@contextlib.asynccontextmanager
+async def talker(stand: Any, family: Any) -> AsyncIterator[None]:
+    """The stage is asked about its model."""
+    bus = stand.stage.bus
+
+    async def answer(message: Any) -> None:
+        await message.respond(await answered(family, message.data))
+
+    subject = subjects.lookup(stand.stage.report().worker_id)
+    subscription = await bus.link.subscribe(subject, answer)
+    await bus.link.client.flush()
+    yield
+    await bus.unsubscribe(subscription)
+
+
+@pytest.mark.parametrize(("letter", "tag"), [("a", "en-US"), ("b", "en-GB"), ("en-IE", "en-IE")])
+async def test_a_text_is_told_in_phones(stand: Any, letter: str, tag: str) -> None:
+    async with talker(stand, Tables()):
+        body = {"text": "The tide\u200b.", "language": letter}
+        answer = await stand.http.post("/dev/phonemize", json=body)
+    assert answer.json() == {"phonemes": f"The tide. ({tag})", "tokens": [1, 2]}
+
+
+@pytest.mark.parametrize("given", ["af_bella+af_sky", ["af_bella", "af_sky"]])
+async def test_combined_voices_come_as_a_file_of_pytorchs(stand: Any, given: Any) -> None:
+    async with talker(stand, Tables()):
+        answer = await stand.http.post("/v1/audio/voices/combine", json=given)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"].endswith('.pt"')
+    tensor = torch.load(io.BytesIO(answer.content), weights_only=True)
+    assert (tensor.dtype, tuple(tensor.shape)) == (torch.float32, (3, 1, 2))
+    assert tensor.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+ASKED = (("/dev/phonemize", {"text": "The tide."}), ("/v1/audio/voices/combine", "af_bella"))
+
+
+@pytest.mark.parametrize(("path", "body"), ASKED)
+async def test_a_model_without_phones_or_tables_says_so(stand: Any, path: str, body: Any) -> None:
+    async with talker(stand, Nothing()):
+        answer = await stand.http.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported")
+
+
+@pytest.mark.parametrize(("path", "body"), ASKED)
+async def test_a_talker_of_before_is_not_waited_for(stand: Any, path: str, body: Any) -> None:
+    answer = await stand.http.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/dev/phonemize", {}),
+        ("/dev/phonemize", {"text": "..."}),
+        ("/dev/phonemize", {"text": "a" * 21_000}),
+        ("/v1/audio/voices/combine", {"voices": 7}),
+        ("/v1/audio/voices/combine", ["af_sky"] * 9),
+        ("/v1/audio/voices/combine", " "),
+    ],
+)
+async def test_what_makes_no_question_is_refused(stand: Any, path: str, body: Any) -> None:
+    answer = await stand.http.post(path, json=body)
+    assert answer.status_code == 400, answer.text
+
+
+async def test_few_are_asked_at_once(stand: Any) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    family: Any = Tables()
+
+    async def answer(message: Any) -> None:
+        asked.set()
+        await go.wait()
+        await message.respond(await answered(family, message.data))
+
+    subject = subjects.lookup(stand.stage.report().worker_id)
+    bus = stand.stage.bus
+    subscription = await bus.link.subscribe(subject, answer)
+    await bus.link.client.flush()
+    post = partial(stand.http.post, "/dev/phonemize", json={"text": TEXT})
+    waiting = [asyncio.create_task(post()) for _ in range(4)]
+    async with asyncio.timeout(10):
+        while len(stand.gateway.context.lookups) < 4:
+            await asyncio.sleep(0)
+        await asked.wait()
+        assert (await post()).status_code == 429
+        go.set()
+        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+    await bus.unsubscribe(subscription)
 
 
 async def test_hugging_faces_inputs_are_the_text(stand: Any) -> None:

@@ -31,6 +31,12 @@ def test_a_voice_is_as_much_louder_as_it_says_and_others_as_they_are_made() -> N
         assert levelled(samples, gain_of(voices, name)) is samples
 
 
+def test_a_blend_is_made_louder_by_the_shares_of_its_voices() -> None:
+    voices = (Voice("af_sky", "Sky", "en", gain_db=6.0), Voice("am_kumo", "Kumo", "en"))
+    assert gain_of(voices, "af_sky*2+am_kumo") == pytest.approx(10 ** (4 / 20))
+    assert gain_of(voices, "af_sky+nobody") == 1.0
+
+
 def test_peaks_are_bent_below_one_decibel_and_quieter_ones_stay_as_they_are() -> None:
     samples = np.linspace(-1.0, 1.0, 4001, dtype=np.float32)
     found = levelled(samples, 2.0)

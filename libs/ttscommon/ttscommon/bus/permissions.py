@@ -61,7 +61,7 @@ _PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)
 _TOLD: Final = ("ctl.attached.*", "ctl.gateways.*", "ctl.gone.*")
 _STEERED: Final = (
     *("ctl.cancel.*", "ctl.playback.*", "ctl.listening.*"),
-    *("ctl.handover.*", "ctl.holders.*"),
+    *("ctl.handover.*", "ctl.holders.*", "ctl.lookup.*"),
 )
 _PING: Final = "ctl.ping.*"
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"

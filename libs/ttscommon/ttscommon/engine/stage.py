@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from ttscommon.bus import Bus, StoreWatch
-from ttscommon.cluster.worker import Handler, Worker
+from ttscommon.cluster.worker import Answer, Handler, Worker
 from ttscommon.engine.runtime import OnStep
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
@@ -83,10 +83,11 @@ async def run_stage(
     build: Build[E],
     handler: Callable[[Bus, E], Handler],
     feeds: Stage | None = None,
+    answer: Callable[[E], Answer] | None = None,
 ) -> None:
     """Work on the stage's jobs until the service stops; raises what killed the engine, if any.
 
-    `feeds`: the stage whose jobs this one queues.
+    `feeds`: the stage whose jobs this one queues. answer: what answers questions about the model.
     """
     loop = asyncio.get_running_loop()
     metrics = Metrics(settings.model)
@@ -128,6 +129,7 @@ async def run_stage(
             lambda: _report(bus, stage, engine, settings, worker, service),
             metrics,
             feeds=feeds,
+            answer=None if answer is None else answer(engine),
         )
         _instrument(settings, stage, engine, worker, metrics)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)

@@ -153,6 +153,11 @@ def handover(worker_id: str) -> str:
     return f"ctl.handover.{token(worker_id)}"
 
 
+def lookup(worker_id: str) -> str:
+    """Gateways ask this worker about its model; see ttscommon.wire.lookups."""
+    return f"ctl.lookup.{token(worker_id)}"
+
+
 def lease(stage: str, request_id: str, worker_id: str) -> str:
     """The key of a worker's lease of a job."""
     return f"{stage}.{token(request_id)}.{token(worker_id)}"

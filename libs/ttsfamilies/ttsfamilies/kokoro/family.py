@@ -16,7 +16,8 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -26,10 +27,11 @@ from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
 from ttsfamilies.base.text.frontend import EnglishFrontend
+from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.kokoro.net import KokoroProsody, load_net
-from ttsfamilies.kokoro.phones import Read, ways_of
+from ttsfamilies.kokoro.phones import Read, spoken, way_of, ways_of
 from ttsfamilies.kokoro.request import SPEEDS, KokoroPrepared, checked
-from ttsfamilies.kokoro.sizes import SAMPLE_RATE, Voices, frame_of, voice_of
+from ttsfamilies.kokoro.sizes import SAMPLE_RATE, Voices, frame_of
 from ttsfamilies.kokoro.stream import KokoroStream
 
 # ALBERT's layers in a pass: some 100 ms of one core for the longest segment.
@@ -76,9 +78,20 @@ class Kokoro(SegmentComputation, TalkerModel):
             raise BadRequest(f"speed is {SPEEDS[0]} to {SPEEDS[1]} with this model", param="speed")
         if request.reference is not None:
             raise BadRequest("this model cannot clone a voice", param="ref_audio")
-        pack = self._voices.pack(request.voice, [voice.id for voice in self.spec.voices])
+        pack = self.style(request.voice)
         read = self._ways[self._voices.language(request.voice)]
         return KokoroPrepared(request, read, pack, self._vocabulary)
+
+    def phones(self, text: str, language: str) -> Phones:
+        """See Family; symbols that the vocabulary lacks have no number."""
+        read = self._ways[way_of(language, self._ways)]
+        symbols = " ".join(spoken(one).symbols for one in utterances_of(text, read))
+        ids = tuple(self._vocabulary[one] for one in symbols if one in self._vocabulary)
+        return Phones(symbols, ids)
+
+    def style(self, voice: str) -> Array:
+        """See Family."""
+        return self._voices.pack(voice, [voice.id for voice in self.spec.voices])
 
     def open(self, prepared: Prepared) -> KokoroStream:
         assert isinstance(prepared, KokoroPrepared)
@@ -126,7 +139,7 @@ def spec_of(
     """What the engine has to know of a checkpoint."""
     c, number = net.config, Field((), "i8")
     most = c.plbert.max_position_embeddings
-    listed = tuple(voice for voice in map(voice_of, voices.names) if voice.language in ways)
+    listed = tuple(voice for voice in voices.listed if voice.language in ways)
     return ModelSpec(
         name=name,
         family="kokoro",

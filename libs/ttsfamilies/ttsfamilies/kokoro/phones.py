@@ -4,20 +4,21 @@ alphabet, and for other languages eSpeak NG where it is installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
+from ttscommon.wire.errors import BadRequest
 from ttsfamilies.base.text.breaths import Spoken
 from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance, Word
-from ttsfamilies.base.text.misaki import TOKENS, tokens_of
+from ttsfamilies.base.text.locales import british
+from ttsfamilies.base.text.misaki import SYMBOLS, tokens_of
 from ttsfamilies.kokoro.sizes import LANGUAGES
 from ttsfamilies.piper.phones import Espeak, Sentence
 
 Read: TypeAlias = Callable[[str, tuple[Given, ...]], Utterance]
 """Raises NothingToSay."""
 
-_SYMBOLS: Final = {token: symbol for symbol, token in TOKENS.items()}
 _ENGLISH: Final = {"en-US": False, "en-GB": True}
 # eSpeak's own names of the languages that the published package asks it for.
 _ESPEAK: Final = {"es": "es", "fr": "fr-fr", "hi": "hi", "it": "it", "pt-BR": "pt-br"}
@@ -47,6 +48,15 @@ def ways_of(english: EnglishFrontend) -> Mapping[str, Read]:
     return {tag: found[tag] for tag in LANGUAGES.values() if tag in found}
 
 
+def way_of(language: str, ways: Collection[str]) -> str:
+    """Which of the ways reads a language; raises BadRequest."""
+    own = ("en-GB" if british(language) else language, language.partition("-")[0])
+    for tag in own:
+        if found := [way for way in ways if way == tag or way.partition("-")[0] == tag]:
+            return found[0]
+    raise BadRequest(f"this model reads {', '.join(ways)}", param="language")
+
+
 def _english(
     frontend: EnglishFrontend, british: bool, text: str, given: tuple[Given, ...]
 ) -> Utterance:
@@ -58,7 +68,7 @@ def spoken(utterance: Utterance) -> Spoken:
     if isinstance(utterance, Sentence):
         return _joined(utterance)
     tokens = tokens_of(utterance)
-    symbols = "".join(_SYMBOLS[token] for token in tokens.ids[1:-1])
+    symbols = "".join(SYMBOLS[token] for token in tokens.ids[1:-1])
     words = tuple(w._replace(start=w.start - 1, end=w.end - 1) for w in tokens.words)
     return Spoken(symbols, words)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Final
@@ -68,7 +68,9 @@ class GeneratorSizes:
 
 @dataclass(frozen=True)
 class KokoroConfig:
-    """config.json. decoder_dim, decoder_residual: widths that published files do not name."""
+    """config.json. decoder_dim, decoder_residual: widths that published files do not name, nor
+    gains_db: what brings a voice to LOUDNESS_LUFS.
+    """
 
     n_token: int
     hidden_dim: int
@@ -81,6 +83,7 @@ class KokoroConfig:
     vocab: dict[str, int]
     decoder_dim: int = 1024
     decoder_residual: int = 64
+    gains_db: dict[str, float] = field(default_factory=dict)
 
     @property
     def frame_samples(self) -> int:
@@ -120,18 +123,18 @@ def _problems(c: KokoroConfig) -> list[str]:
     return found
 
 
-def voice_of(name: str) -> Voice:
+def voice_of(name: str, gain_db: float = 0.0) -> Voice:
     """A voice as it is listed: its letters say its language and who it sounds like."""
     genders: Mapping[str, Gender] = {"f": "female", "m": "male"}
-    return Voice(name, name, LANGUAGES[name[0]], genders.get(name[1:2]))
+    return Voice(name, name, LANGUAGES[name[0]], genders.get(name[1:2]), gain_db=gain_db)
 
 
 class Voices:
     """Tables of style vectors by the length of a segment: the file that `convert` makes."""
 
-    def __init__(self, packs: Mapping[str, Array]) -> None:
-        """packs: [lengths, 2 * style_dim] float32 by name."""
-        self._packs = dict(sorted(packs.items()))
+    def __init__(self, packs: Mapping[str, Array], gains_db: Mapping[str, float]) -> None:
+        """packs: [lengths, 2 * style_dim] float32 by name. gains_db: of those that have any."""
+        self._packs, self._gains_db = dict(sorted(packs.items())), gains_db
 
     @classmethod
     def load(cls, folder: Path, config: KokoroConfig) -> Voices:
@@ -145,11 +148,12 @@ class Voices:
             ) from error
         except (SafetensorError, OSError, KeyError) as error:
             raise CheckpointError(f"{path} is truncated or damaged ({error})") from error
-        return cls({name: _checked(path, name, pack, config) for name, pack in packs.items()})
+        checked = {name: _checked(path, name, pack, config) for name, pack in packs.items()}
+        return cls(checked, config.gains_db)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._packs)
+    def listed(self) -> tuple[Voice, ...]:
+        return tuple(voice_of(name, self._gains_db.get(name, 0.0)) for name in self._packs)
 
     def language(self, voice: str) -> str:
         """Of a voice, or of the first of a blend; raises UnknownVoice."""

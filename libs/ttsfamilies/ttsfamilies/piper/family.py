@@ -18,6 +18,7 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -29,8 +30,17 @@ from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.locales import british
+from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.piper.net import Vits
-from ttsfamilies.piper.phones import PROGRAM, English, Espeak, Sentences, characters
+from ttsfamilies.piper.phones import (
+    PROGRAM,
+    English,
+    Espeak,
+    Sentence,
+    Sentences,
+    characters,
+    ids_of,
+)
 from ttsfamilies.piper.request import ESPEAK, MOST_IDS, OWN, SPEEDS, PiperPrepared, parameters_of
 from ttsfamilies.piper.stream import BEGINS, PiperStream, frame_of
 from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice, config_of
@@ -112,6 +122,18 @@ class Piper(SegmentComputation, TalkerModel):
         if not slowest <= request.speed <= fastest:
             raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
         return PiperPrepared(request, self._speakers[request.voice], self._config, self._ways)
+
+    def phones(self, text: str, language: str) -> Phones:
+        """See Family."""
+        if not any(voice.speaks(language) for voice in self.spec.voices):
+            raise BadRequest(f"this voice does not read {language!r}", param="language")
+        said = list(utterances_of(text, next(iter(self._ways.values()))))
+        symbols = " ".join("".join(one.symbols) for one in said if isinstance(one, Sentence))
+        table, ids = self._config.phoneme_id_map, list[int]()
+        for one in said:
+            assert isinstance(one, Sentence)
+            ids += [id for part, _ in ids_of(one, table, MOST_IDS) for id in part]
+        return Phones(symbols, tuple(ids))
 
     def open(self, prepared: Prepared) -> PiperStream:
         assert isinstance(prepared, PiperPrepared)

@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -24,6 +25,7 @@ from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
@@ -36,7 +38,8 @@ from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
 from ttsfamilies.base.text.locales import british
-from ttsfamilies.base.text.misaki import SILENCE, Tokens, in_parts, tokens_of
+from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
+from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
 from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from ttsfamilies.vesper.stream import (
@@ -152,8 +155,19 @@ class Vesper(TalkerModel):
         if not slowest <= request.speed <= fastest:
             raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
         pace *= request.speed
-        phones = partial(self._phones, british=True) if british(request.language) else self._phones
+        phones = self._reading_of(request.language)
         return VesperPrepared(request, pace, phones, self._tell, self.spec.frame_rate_hz)
+
+    def _reading_of(self, language: str) -> Callable[..., Utterance]:
+        return partial(self._phones, british=True) if british(language) else self._phones
+
+    def phones(self, text: str, language: str) -> Phones:
+        """See Family."""
+        if not any(voice.speaks(language) for voice in self.spec.voices):
+            raise BadRequest(f"this model does not read {language!r}", param="language")
+        read = [tokens_of(one).ids[1:-1] for one in utterances_of(text, self._reading_of(language))]
+        ids = tuple(chain.from_iterable((TOKENS[" "], *one) for one in read))[1:]
+        return Phones("".join(SYMBOLS[token] for token in ids), ids)
 
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)

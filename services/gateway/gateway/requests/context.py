@@ -16,6 +16,7 @@ from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
+from gateway.requests.lookups import Lookups
 from gateway.requests.options import RequestOptions, recording
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
@@ -53,6 +54,10 @@ class GatewayContext:
     keys: KeyRing
     services: RequestServices
     aliases: Aliases = field(default_factory=Aliases)
+    lookups: Lookups = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lookups", Lookups(self.services.bus, self.catalogue))
 
     async def spec(
         self,

@@ -11,7 +11,8 @@ from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.edge import EdgeEngine, run_edge
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.talker.adapters import Adaptable
@@ -91,6 +92,16 @@ class FamilyThere:
         """See Family."""
         derived: Arrays = self._engine.call("derive", recording)
         return derived
+
+    def phones(self, text: str, language: str) -> Phones | None:
+        """See Family."""
+        found: Phones | None = self._engine.call("phones", text, language)
+        return found
+
+    def style(self, voice: str) -> Array | None:
+        """See Family."""
+        found: Array | None = self._engine.call("style", voice)
+        return found
 
     def prepare(
         self,

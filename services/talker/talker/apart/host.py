@@ -52,6 +52,8 @@ class TalkerHost(EngineHost[Engine]):
             "forget": lambda number: self._held.pop(number, None),
             "derive": lambda recording: self._engine.family.derive(recording),
             "hear": lambda recording: self._engine.family.hear(recording),
+            "phones": lambda *of: self._engine.family.phones(*of),
+            "style": lambda voice: self._engine.family.style(voice),
             "open": self._open,
             "feed": self._feed,
             "expect": lambda: self._engine.expect(),

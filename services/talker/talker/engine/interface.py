@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from talker.engine.stream import Event
 from ttscommon.engine.stage import StageEngine
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
@@ -25,6 +26,8 @@ class ReadingFamily(Protocol):
     def hears(self) -> bool: ...
     def derive(self, recording: bytes) -> Arrays: ...
     def hear(self, recording: bytes) -> Arrays: ...
+    def phones(self, text: str, language: str) -> Phones | None: ...
+    def style(self, voice: str) -> Array | None: ...
     def prepare(
         self,
         request: SpeechRequest,

@@ -65,6 +65,13 @@ def test_each_log_has_one_role_that_writes_it(role: Role, writes: str, hears: st
         assert allows(may.subscribe, f"antiphon.{log}.r") == kept
 
 
+def test_gateways_ask_workers_about_their_models_and_workers_ask_nobody() -> None:
+    question = "antiphon.ctl.lookup.talker-1"
+    assert allows(rights("gateway").publish, question)
+    assert allows(rights("talker").subscribe, question)
+    assert not any(allows(rights(role).publish, question) for role in WORKERS)
+
+
 def test_workers_take_jobs_of_their_own_stage_and_of_served_models_alone() -> None:
     def pull(durable: str, queue: str = "TALK_JOBS") -> str:
         return f"$JS.API.CONSUMER.MSG.NEXT.antiphon-{queue}.{durable}"

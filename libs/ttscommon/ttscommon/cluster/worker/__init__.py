@@ -2,6 +2,6 @@
 
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.worker.tuning import IsolationTuning, WorkerTuning
-from ttscommon.cluster.worker.worker import Handler, Worker
+from ttscommon.cluster.worker.worker import Answer, Handler, Worker
 
-__all__ = ["Handler", "IsolationTuning", "Job", "Worker", "WorkerTuning"]
+__all__ = ["Answer", "Handler", "IsolationTuning", "Job", "Worker", "WorkerTuning"]

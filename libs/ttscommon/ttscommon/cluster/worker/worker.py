@@ -35,6 +35,8 @@ from ttscommon.wire.subjects import Stage
 log_ = structlog.get_logger(__name__)
 
 Handler = Callable[[Job], Awaitable[None]]
+Answer = Callable[[bytes], Awaitable[bytes]]
+"""Answers a question of `ttscommon.wire.lookups`; raises nothing expected."""
 
 
 class Worker:
@@ -57,14 +59,16 @@ class Worker:
         metrics: Metrics,
         tuning: WorkerTuning = DEFAULT_TUNING,
         feeds: Stage | None = None,
+        answer: Answer | None = None,
     ) -> None:
-        """`feeds`: the stage whose jobs `handle` queues."""
+        """`feeds`: the stage whose jobs `handle` queues. answer: of a stage that is asked."""
         self.active: dict[str, Job] = {}
         self._tuning = tuning
         self._bus = bus
         self._stage = stage
         self._models = models
         self._handle = handle
+        self._answer = answer
         self._report = report
         self._metrics = metrics
         self._chores = Chores()
@@ -145,11 +149,19 @@ class Worker:
 
     async def _subscribe(self) -> list[Any]:
         link, worker_id = self._bus.link, self._bus.worker_id
-        return [
-            await link.subscribe(subjects.ping(worker_id), self._on_ping),
-            await link.subscribe(subjects.handover(worker_id), self._intake.on_handover),
-            await link.subscribe(subjects.holders(self._stage.name), self._on_holder_wanted),
+        heard: list[tuple[str, Callable[[Incoming], Awaitable[None]]]] = [
+            (subjects.ping(worker_id), self._on_ping),
+            (subjects.handover(worker_id), self._intake.on_handover),
+            (subjects.holders(self._stage.name), self._on_holder_wanted),
         ]
+        if self._answer is not None:
+            heard.append((subjects.lookup(worker_id), self._on_lookup))
+        return [await link.subscribe(*one) for one in heard]
+
+    async def _on_lookup(self, message: Incoming) -> None:
+        """One at a time: what waits is bounded by the gateways that ask."""
+        assert self._answer is not None
+        await message.respond(await self._answer(message.data))
 
     async def _on_ping(self, message: Incoming) -> None:
         """Answer, with what is held here where that is asked for."""

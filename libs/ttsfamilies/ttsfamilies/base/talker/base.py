@@ -24,7 +24,8 @@ from typing import Any, Final, Protocol
 
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.lookups import Phones
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Piece
@@ -239,6 +240,18 @@ class Family(ABC):
     def hear(self, recording: bytes) -> Arrays:
         """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
         return self.derive(recording)
+
+    def phones(self, text: str, language: str) -> Phones | None:
+        """A text of a language (a BCP 47 tag) as the model reads it, from any thread; None where it
+        reads letters or tokens. Raises BadRequest.
+        """
+        return None
+
+    def style(self, voice: str) -> Array | None:
+        """[lengths, values] float32 that a voice or a blend is made of, from any thread; None where
+        voices are no tables. Raises UnknownVoice.
+        """
+        return None
 
     def aside(self) -> AbstractContextManager[object]:
         """What recordings are read in, by other threads: steps must not wait for those, nor they

@@ -12,7 +12,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.lookups import Phones as PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.rows import FloatRows
@@ -88,6 +89,12 @@ class ServedFamily(Family):
     def hear(self, recording: bytes) -> Arrays:
         with self._family.aside():
             return self._family.hear(recording)
+
+    def phones(self, text: str, language: str) -> PhonesFound | None:
+        return self._family.phones(text, language)
+
+    def style(self, voice: str) -> Array | None:
+        return self._family.style(voice)
 
     def example_reference(self) -> Arrays | None:
         with self._family.aside():

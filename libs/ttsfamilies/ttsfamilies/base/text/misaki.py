@@ -27,6 +27,7 @@ TOKENS: Final = dict(
     )
 )
 """Token of each symbol."""
+SYMBOLS: Final = {token: symbol for symbol, token in TOKENS.items()}
 
 _STRESS: Final = {"1": "ˈ", "2": "ˌ"}
 _VOWELS: Final = {

@@ -70,6 +70,13 @@ class _Places:
         return alike and follows and not (place.width or last.width)
 
 
+def utterances_of(text: str, phones: Phonetise) -> Iterator[Utterance]:
+    """A whole text, without its pauses; raises NothingToSay."""
+    for found in Reader(phones).read([Text(text, 0)], final=True):
+        if not isinstance(found, Pause):
+            yield found
+
+
 class Reader:
     """Reads the text of one request; used by one caller at a time.
 

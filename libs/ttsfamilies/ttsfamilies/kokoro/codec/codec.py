@@ -23,7 +23,7 @@ from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.codec.noise import Noise, keyed
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.kokoro.codec.net import KokoroSound, Pieces, finished, load_net
-from ttsfamilies.kokoro.sizes import HALVES, SAMPLE_RATE, Voices, frame_of, voice_of
+from ttsfamilies.kokoro.sizes import HALVES, SAMPLE_RATE, Voices, frame_of
 
 # Of a first segment: two seconds.
 _USUAL_FRAMES: Final = 80
@@ -61,7 +61,7 @@ class Kokoro(Codec):
             net.config.frame_samples,
             {**frame_of(net.config), "place": Field((), "i4")},
             context_frames=0,
-            voices=tuple(map(voice_of, voices.names)),
+            voices=voices.listed,
             left="left",
         )
 

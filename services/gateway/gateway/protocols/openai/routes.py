@@ -12,7 +12,7 @@ from gateway.errors import NotFound
 from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.framing import Framing, Plain
-from gateway.protocols.openai import adapters, jobs, lexicons, lists, usage, voices
+from gateway.protocols.openai import adapters, jobs, kokoro, lexicons, lists, usage, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.captioned import CaptionedWhole, CaptionLines
 from gateway.protocols.openai.events import SpeechEvents
@@ -65,6 +65,7 @@ async def captioned(request: Request, context: Context) -> Response:
 
 # Routes are tried in order, and speech is asked for most.
 router.include_router(lists.router)
+router.include_router(kokoro.router)
 router.include_router(voices.router)
 router.include_router(lexicons.router)
 router.include_router(adapters.router)

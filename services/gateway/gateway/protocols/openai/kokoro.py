@@ -1,0 +1,84 @@
+"""Routes of Kokoro-FastAPI beside speech: phones of a text, and voices combined into one."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import Field, TypeAdapter, ValidationError
+
+from gateway import errors
+from gateway.protocols.fields import LenientMessage, Name
+from gateway.protocols.openai.voicepack import voice_pack
+from gateway.protocols.shared.context import Context, read_json
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.requests.text import clean
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.lookups import Phones, PhonesWanted, Style, StyleWanted
+from ttscommon.wire.messages import MAX_TEXT_CHARS
+
+router = APIRouter()
+
+_LETTERS: Final = MappingProxyType(
+    dict(
+        zip("abefhijpz", "en-US en-GB es fr hi it ja pt-BR zh".split(), strict=True)  # noqa: SIM905
+    )
+)
+_MODEL: Final = "kokoro"
+_MOST_VOICES: Final = 8
+
+_Voices: Final[TypeAdapter[str | list[str]]] = TypeAdapter(
+    Annotated[str, Field(max_length=512)]
+    | Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=_MOST_VOICES)]
+)
+
+
+class PhonesBody(LenientMessage):
+    """language: Kokoro's letter, or a BCP 47 tag."""
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
+    language: Name = "a"
+    model: Name = _MODEL
+
+
+@router.post("/dev/phonemize")
+async def phonemize(request: Request, context: Context) -> dict[str, Any]:
+    """A text in the symbols that the model reads, and their numbers."""
+    tenant = tenant_of(context, request)
+    data = await read_json(request, context.settings)
+    try:
+        body = PhonesBody.model_validate_json(data.data, context=data)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error
+    spec = await context.spec(tenant, model=body.model, names="aliases")
+    language = _LETTERS.get(body.language, body.language)
+    asked = PhonesWanted(clean(body.text, context.settings.max_text_chars), language)
+    found = await context.lookups.ask(spec.model, asked, Phones)
+    return {"phonemes": found.symbols, "tokens": list(found.ids)}
+
+
+@router.post("/v1/audio/voices/combine", response_class=Response)
+async def combine(request: Request, context: Context) -> Response:
+    """Voices mixed in equal shares, or as the blend says, as a file of PyTorch's."""
+    tenant = tenant_of(context, request)
+    data = await read_json(request, context.settings)
+    try:
+        given = _Voices.validate_json(data.data)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error
+    name = given if isinstance(given, str) else "+".join(given)
+    if not name.strip():
+        raise UnknownVoice("name the voices to combine: 'af_bella+af_sky'", param="voice")
+    spec = await context.spec(tenant, model=_MODEL, voice=name.strip(), names="aliases")
+    found = await context.lookups.ask(spec.model, StyleWanted(spec.voice.id), Style)
+    return Response(
+        voice_pack(found.rows.array()),
+        media_type="application/octet-stream",
+        headers={
+            "content-disposition": f'attachment; filename="{spec.voice.id}.pt"',
+            "x-model": spec.model.name,
+            "x-voice": spec.voice.id,
+        },
+    )
