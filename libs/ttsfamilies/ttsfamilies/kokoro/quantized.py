@@ -49,6 +49,10 @@ _SIZES: Final[Mapping[str, Any]] = {
         "resblock_dilation_sizes": [[1, 3, 5]] * 3, "upsample_initial_channel": 512,
     },
 }  # fmt: skip
+# Measured on sentences through this family (docs/decisions/second-speaker.md).
+_GAINS_DB: Final[Mapping[str, float]] = {
+    "am_kumo": 3.1, "af_alpha": 2.9, "af_gongitsune": 3.7, "af_nezumi": 3.9, "af_tebukuro": 4.0,
+}  # fmt: skip
 
 
 def write_checkpoint(
@@ -61,7 +65,9 @@ def write_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors(read_graph(file)), folder / "model.safetensors")
     save_file({name: np.ascontiguousarray(one) for name, one in voices.items()}, folder / VOICES)
-    config = json.dumps({**_SIZES, "vocab": dict(vocabulary)}, ensure_ascii=False)
+    gains = {name: gain for name, gain in _GAINS_DB.items() if name in voices}
+    told = {**_SIZES, "vocab": dict(vocabulary), "gains_db": gains}
+    config = json.dumps(told, ensure_ascii=False)
     (folder / "config.json").write_text(config, "utf-8")
 
 
