@@ -274,6 +274,13 @@ class Captioned(Answer):
     timestamps: list[dict[str, Any]]
 
 
+class Phonemes(Answer):
+    """Symbols of a text as the model reads it, and their numbers."""
+
+    phonemes: str
+    tokens: list[int]
+
+
 class ClientSecret(Answer):
     """A key for a browser, and what a session of it begins with."""
 

@@ -31,6 +31,7 @@ from gateway.description.operation import (
 )
 from gateway.protocols.openai.body import FORMATS, SpeechBody
 from gateway.protocols.openai.job_body import JobBody
+from gateway.protocols.openai.kokoro import PhonesBody
 from gateway.protocols.openai.voices import VoiceBody
 from gateway.protocols.realtime.secrets import SecretBody
 
@@ -69,6 +70,10 @@ _USAGE: Final = {
     "object": "list", "start_date": "2026-01-30", "end_date": "2026-01-31",
     "data": [{"date": "2026-01-31", "model": "vesper", **_USED}], "total": _USED,
 }  # fmt: skip
+_BLEND: Final = {
+    "oneOf": [TEXT, {"type": "array", "items": TEXT}],
+    "description": "Voices in equal shares, or a blend by its name.",
+}
 _PLS: Final = {"type": "string", "description": "PLS 1.0 (W3C, 2008)."}
 _DONE: Final = {200: [json(a.Done, {"success": True})]}
 _JOBS: Final = "/v1/audio/jobs"
@@ -91,6 +96,18 @@ SPEECH: Final[Mapping[str, Operation]] = {
         {200: [Content("application/json", a.Captioned, lines=True)]},
         codes(CHANGED, SENT_JSON, SPOKEN),
         [json(SpeechBody, _SAID)],
+    ),
+    "POST /dev/phonemize": Operation(
+        "phonemize",
+        {200: [json(a.Phonemes, {"phonemes": "h\u0259l\u02c8o\u028a", "tokens": [50, 83, 54]})]},
+        codes(CHANGED, SENT_JSON, SPOKEN),
+        [json(PhonesBody, {"text": "Hello.", "language": "a"})],
+    ),
+    "POST /v1/audio/voices/combine": Operation(
+        "combine_voices",
+        {200: sound("application/octet-stream")},
+        codes(CHANGED, SENT_JSON, SPOKEN),
+        [json(_BLEND, "af_bella+af_sky")],
     ),
     "POST /v1/realtime/client_secrets": Operation(
         "create_client_secret",

@@ -88,7 +88,8 @@ NATIVE: Final = Channel(
             **_about(
                 outcome="text", samples="whole", duration_s="number", played_s="number",
                 ttfp_s="number|null?", stages="any?", underruns="whole?", underrun_s="number?",
-                min_slack_s="number|null?", words="whole?", reached="text?", ignored="list",
+                min_slack_s="number|null?", busy="switch?", words="whole?", reached="text?",
+                ignored="list",
             ),
         ),
         message("error", **_about(error="object")),
@@ -140,6 +141,23 @@ DIALOGUE_INPUT: Final = Channel(
                 alignment="object|null", normalized_alignment="object|null"),
         message(is_final="switch", context_id="text"),
         message(**_FAILURE, context_id="text?"),
+    ],
+)  # fmt: skip
+DIALOGUE_STREAM: Final = Channel(
+    "ElevenLabsDialogueStream",
+    "One dialogue, whose lines come with their voices.",
+    [
+        message(
+            inputs="list?", voices="list?", voice_settings="object?", flush="switch?",
+            close_socket="switch?",
+        )
+    ],
+    [
+        message(audio="text|null", is_final="switch|null", alignment="object|null",
+                normalized_alignment="object|null"),
+        message(is_final_audio_for_turn="switch"),
+        message(is_final="switch"),
+        message(**_FAILURE),
     ],
 )  # fmt: skip
 
@@ -266,6 +284,7 @@ CHANNELS: Final[Mapping[str, Channel]] = MappingProxyType(
         "/v1/text-to-speech/{voice_id}/stream-input": STREAM_INPUT,
         "/v1/text-to-speech/{voice_id}/multi-stream-input": MULTI_STREAM_INPUT,
         "/v1/text-to-dialogue/multi-stream-input": DIALOGUE_INPUT,
+        "/v1/text-to-dialogue/stream-input": DIALOGUE_STREAM,
         "/tts/websocket": CARTESIA,
         "/v1/speak": DEEPGRAM,
         "/v2/speak": FLUX,
