@@ -325,7 +325,8 @@ def _evenly(key: np.uint64, out: Floats) -> None:
     for column in range(len(out)):
         value = _mixed(key + np.uint64(column) * _STEP)
         high = np.int32(value >> np.uint64(40))
-        out[column] = (np.float32(high) + np.float32(0.5)) * np.float32(2.0**-24)
+        even = (np.float32(high) + np.float32(0.5)) * np.float32(2.0**-24)
+        out[column] = min(even, np.float32(1.0 - 2.0**-24))
 
 
 @compiled(*(strided(ints(1)), strided(ints(1)), ints(1), INT, INT, floats(3), floats(3)))

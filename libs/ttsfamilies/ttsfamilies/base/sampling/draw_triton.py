@@ -44,7 +44,8 @@ def _mix(value):
 def _uniforms(seed, frame, draw, ids):
     key = _mix(_mix(_mix(seed.to(tl.uint64)) ^ frame.to(tl.uint64)) ^ draw.to(tl.uint64))
     value = _finish(key + (ids + 1).to(tl.uint64) * _GOLDEN)
-    return ((value >> 40).to(tl.float32) + 0.5) * 5.9604644775390625e-08
+    u = ((value >> 40).to(tl.float32) + 0.5) * 5.9604644775390625e-08
+    return tl.minimum(u, 0.999999940395355224609375)  # float32 rounds the greatest up to 1
 
 
 @triton.jit

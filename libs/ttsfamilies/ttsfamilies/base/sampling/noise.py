@@ -19,6 +19,8 @@ from torch import Tensor
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _FIRST: Final = 0xBF58476D1CE4E5B9
 _SECOND: Final = 0x94D049BB133111EB
+# What float32 would round up to 1 is this: of 1 Gumbel's noise is infinite, and drew any id.
+_BELOW_ONE: Final = 1.0 - 2.0**-24
 
 
 def _signed(value: int) -> int:
@@ -66,7 +68,7 @@ def _fractions(value: Tensor) -> Tensor:
     """The hash of sums of key and column."""
     value = (value ^ _shift(value, 30)) * _signed(_FIRST)
     value = (value ^ _shift(value, 27)) * _signed(_SECOND)
-    return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24
+    return ((_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24).clamp_(max=_BELOW_ONE)
 
 
 def _gumbel(uniform: Tensor) -> Tensor:

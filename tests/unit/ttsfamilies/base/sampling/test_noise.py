@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from ttscommon.engine.kernels.choice import Version, only
+from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.noise import (
     Noise,
     draw_keys,
@@ -51,6 +54,47 @@ def test_uniforms_are_uniform_and_uncorrelated() -> None:
     flat = draws - draws.mean()
     assert abs(float((flat[1:] * flat[:-1]).mean())) < 0.002
     assert abs(float((flat[:, 1:] * flat[:, :-1]).mean())) < 0.002
+
+
+def unmixed(value: int) -> int:
+    """What `mixed` gives this for."""
+    for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+        found = value
+        for _ in range(64 // shift):
+            found = value ^ (found >> shift)
+        value = found * pow(factor, -1, _MASK + 1) & _MASK
+    return (value - 0x9E3779B97F4A7C15) & _MASK
+
+
+# The uniform of this key and column would round to 1.
+KEY, COLUMN = 1930, 995
+
+
+def extreme() -> Noise:
+    """Its first draw has that key."""
+    seed = unmixed(unmixed(unmixed(KEY)))
+    return Noise(torch.tensor([seed - (seed >> 63 << 64)]), torch.tensor([0]))
+
+
+def test_no_uniform_is_1_and_no_noise_is_infinite() -> None:
+    found = uniforms(torch.tensor([KEY]), COLUMN + 1)[0, COLUMN]
+    assert found == 1.0 - 2.0**-24
+    assert extreme().gumbel(0, COLUMN + 1).isfinite().all()
+
+
+@pytest.mark.parametrize("which", ["plain", "triton"])
+def test_an_id_that_is_out_is_not_drawn_by_the_greatest_noise(
+    which: Version,
+) -> None:
+    if which == "triton":
+        pytest.importorskip("triton")
+    logits = torch.zeros(1, COLUMN + 1)
+    logits[0, 7] = 1.0
+    told = Settings(torch.tensor([1.0]), torch.tensor([1]), None)
+    with only(which):
+        ids, finite = draw_ids(logits, extreme(), 0, told, None)
+    assert ids.tolist() == [7]
+    assert finite.tolist() == [True]
 
 
 def test_noise_of_several_draws_is_that_of_each() -> None:
