@@ -18,8 +18,9 @@ from tests.waits import PATIENCE_S
 BOTH: Final = ("talker-1", "talker-2")
 # The worker that was killed would have had this long to acknowledge the job: 30 s.
 AT_ONCE_S: Final = 10.0
+# Away for longer than it takes to know that the last worker of a model is gone.
 TWINS: Final = [
-    {"engine": "fake", "talkers": 2, "restarts": RestartPolicy(first_backoff_s=6.0)},
+    {"engine": "fake", "talkers": 2, "restarts": RestartPolicy(first_backoff_s=14.0)},
 ]
 JOB: Final = {"input": "The tide came in.\n\n" * 5000, "response_format": "pcm"}
 
