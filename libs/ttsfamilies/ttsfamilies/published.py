@@ -20,11 +20,12 @@ from ttscommon.engine.checkpoint import (
     TENSORS,
     VOICES,
     CheckpointError,
+    hub_name,
     read_json,
 )
 from ttscommon.engine.conversion import Shown, due
 from ttscommon.engine.conversion.due import TALKER
-from ttscommon.engine.foreign import foreign, foreign_names
+from ttscommon.engine.foreign import foreign_names
 from ttscommon.engine.hub import HubName, fetch, listed
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 from ttsfamilies.known import FAMILIES
@@ -43,7 +44,11 @@ class Telling:
     shown: Shown = lambda done, whole: None
 
 
-def find(given: str, told: Telling = Telling()) -> Path:
+SILENTLY: Final = Telling()
+"""For callers that show no progress."""
+
+
+def find(given: str, told: Telling = SILENTLY) -> Path:
     """The folder of a checkpoint as services read it, or the file of a voice.
 
     given: a folder, or a place on the hub, of which FOLDER may be a file. What is missing is
@@ -54,13 +59,7 @@ def find(given: str, told: Telling = Telling()) -> Path:
         return _ready(_local(place, told), told)
     if place.suffix == ONNX and place.is_file():
         return place
-    hub = HubName.parse(given)
-    if hub is None:
-        raise CheckpointError(
-            foreign(place)
-            or f"{given} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
-        )
-    chosen = _downloaded(hub, told)
+    chosen = _downloaded(hub_name(given), told)
     voices = [name for name in chosen.files if name.endswith(ONNX)]
     whole = [*voices, *(f"{name}.json" for name in voices)]
     found = _ready(chosen, told)

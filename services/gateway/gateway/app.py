@@ -27,7 +27,7 @@ from gateway.requests import (
     RequestServices,
     ResumeTokens,
     Retention,
-    Usage,
+    UsageCounter,
 )
 from gateway.settings import GatewaySettings
 from gateway.sockets import AnySession, Sockets
@@ -116,7 +116,17 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
     watermark = None if settings.watermark is None else Perth.load(settings.watermark)
     services = RequestServices(
-        *(settings, bus, admission, metrics, tokens, listeners, retention, Usage(bus), watermark),
+        *(
+            settings,
+            bus,
+            admission,
+            metrics,
+            tokens,
+            listeners,
+            retention,
+            UsageCounter(bus),
+            watermark,
+        ),
         lacks=catalogue.lacks,
     )
     aliases = Aliases.load(settings.aliases_file)

@@ -17,7 +17,7 @@ import torch
 
 from talker.lookups import answered
 from ttscommon.wire import subjects
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 
 TEXT = "The tide is in."
 
@@ -57,8 +57,8 @@ async def test_captioned_speech_tells_when_words_begin_and_end(stand: Any, strea
 class Tables:
     """A family that tells everything."""
 
-    def phones(self, text: str, language: str) -> Phones:
-        return Phones(f"{text} ({language})", (1, 2))
+    def phones(self, text: str, language: str) -> PhonesFound:
+        return PhonesFound(f"{text} ({language})", (1, 2))
 
     def style(self, voice: str) -> Any:
         return np.arange(6, dtype=np.float32).reshape(3, 2)

@@ -19,7 +19,7 @@ from ttscommon.wire.lookups import (
     decode_found,
     encode,
 )
-from ttscommon.wire.lookups import Phones as Found
+from ttscommon.wire.lookups import PhonesFound as Found
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.text.misaki import SYMBOLS
 from ttsfamilies.fake.talker import Curve, FakeModel

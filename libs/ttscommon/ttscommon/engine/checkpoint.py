@@ -135,13 +135,18 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     folder = Path(name)
     if folder.is_dir() or (folder.suffix == ONNX and folder.is_file()):
         return folder
-    hub = HubName.parse(name)
+    return download(hub_name(name), pickles=pickles)
+
+
+def hub_name(given: str) -> HubName:
+    """The place on the hub that this names; raises CheckpointError, of a file by what it holds."""
+    hub = HubName.parse(given)
     if hub is None:
         raise CheckpointError(
-            foreign(folder)
-            or f"{name} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
+            foreign(Path(given))
+            or f"{given} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
         )
-    return download(hub, pickles=pickles)
+    return hub
 
 
 def onnx_files(place: Path) -> list[Path]:

@@ -32,7 +32,7 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
 
 
 async def to_the_end(clean_up: Coroutine[Any, Any, None]) -> None:
-    """Do it whether or not the caller is cancelled meanwhile, who is told of that behind it."""
+    """Finish it even if the caller is cancelled meanwhile; the cancellation is raised behind it."""
     task = asyncio.ensure_future(clean_up)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

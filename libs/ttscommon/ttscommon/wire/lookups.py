@@ -27,7 +27,7 @@ class StyleWanted(msgspec.Struct, frozen=True, tag="style_wanted"):
     voice: str
 
 
-class Phones(msgspec.Struct, frozen=True, tag="phones"):
+class PhonesFound(msgspec.Struct, frozen=True, tag="phones"):
     """A text in the symbols that the model reads, and their numbers in its table."""
 
     symbols: str
@@ -49,7 +49,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
 
 Lookup: TypeAlias = PhonesWanted | StyleWanted
-Found: TypeAlias = Phones | Style | Refused
+Found: TypeAlias = PhonesFound | Style | Refused
 
 _T = TypeVar("_T")
 

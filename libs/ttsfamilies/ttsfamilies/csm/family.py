@@ -20,7 +20,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.depth import Picks
 from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
-from ttsfamilies.base.lm.recordings import Encoded, resampled
+from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stepped import CodesModel, write_moved
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
@@ -63,7 +63,7 @@ class Csm(CodesModel):
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
         self._usual = usual_drawing(defaults)
         self._most = most_frames or self.positions
-        self.recordings = Encoded(encoder, self._codes)
+        self.recordings = NetworkRecordings(encoder, self._codes)
 
     def prepare(
         self,

@@ -94,21 +94,26 @@ def renamed(name: str) -> str:
 
 
 def _encoding(at: str, inner: str | None, layer: str | None) -> str:
-    if inner is None:
-        return _ENDS[at]
-    block = f"block.{int(at) - 1}"
-    if layer is None:
-        return f"{block}.{'snake1' if inner == '3' else 'conv1'}"
-    return f"{block}.res_unit{int(inner) + 1}.{_UNIT[int(layer)]}"
+    return _placed(at, inner, layer, ("3", "conv1"), 1)
 
 
 def _decoding(at: str, inner: str | None, layer: str | None) -> str:
+    return _placed(at, inner, layer, ("0", "conv_t1"), -1)
+
+
+def _placed(
+    at: str, inner: str | None, layer: str | None, around: tuple[str, str], shift: int
+) -> str:
+    """around: where a block has its snake, and the name of its own convolution. shift: from a
+    unit's place in the block to its number.
+    """
     if inner is None:
         return _ENDS[at]
     block = f"block.{int(at) - 1}"
     if layer is None:
-        return f"{block}.{'snake1' if inner == '0' else 'conv_t1'}"
-    return f"{block}.res_unit{int(inner) - 1}.{_UNIT[int(layer)]}"
+        snake, convolution = around
+        return f"{block}.{'snake1' if inner == snake else convolution}"
+    return f"{block}.res_unit{int(inner) + shift}.{_UNIT[int(layer)]}"
 
 
 def tensors_of(folder: Path) -> Tensors:

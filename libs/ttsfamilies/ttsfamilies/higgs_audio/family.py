@@ -20,7 +20,7 @@ from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.recordings import Encoded, resampled
+from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
@@ -90,7 +90,7 @@ class HiggsAudio(TalkerModel):
         c = net.config
         self.spec = spec_of(name, c, defaults, hears=encoder is not None)
         if encoder is not None:
-            self.recordings = Encoded(encoder, partial(self._codes, encoder))
+            self.recordings = NetworkRecordings(encoder, partial(self._codes, encoder))
         self.cache_dtype = net.text.weight.dtype
         self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
         self._most = most_frames or c.positions

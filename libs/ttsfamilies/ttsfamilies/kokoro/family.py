@@ -17,7 +17,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -82,12 +82,12 @@ class Kokoro(SegmentComputation, TalkerModel):
         read = self._ways[self._voices.language(request.voice)]
         return KokoroPrepared(request, read, pack, self._vocabulary)
 
-    def phones(self, text: str, language: str) -> Phones:
+    def phones(self, text: str, language: str) -> PhonesFound:
         """See Family; symbols that the vocabulary lacks have no number."""
         read = self._ways[way_of(language, self._ways)]
         symbols = " ".join(spoken(one).symbols for one in utterances_of(text, read))
         ids = tuple(self._vocabulary[one] for one in symbols if one in self._vocabulary)
-        return Phones(symbols, ids)
+        return PhonesFound(symbols, ids)
 
     def style(self, voice: str) -> Array:
         """See Family."""

@@ -18,7 +18,7 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -123,7 +123,7 @@ class Piper(SegmentComputation, TalkerModel):
             raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
         return PiperPrepared(request, self._speakers[request.voice], self._config, self._ways)
 
-    def phones(self, text: str, language: str) -> Phones:
+    def phones(self, text: str, language: str) -> PhonesFound:
         """See Family."""
         if not any(voice.speaks(language) for voice in self.spec.voices):
             raise BadRequest(f"this voice does not read {language!r}", param="language")
@@ -133,7 +133,7 @@ class Piper(SegmentComputation, TalkerModel):
         for one in said:
             assert isinstance(one, Sentence)
             ids += [id for part, _ in ids_of(one, table, MOST_IDS) for id in part]
-        return Phones(symbols, tuple(ids))
+        return PhonesFound(symbols, tuple(ids))
 
     def open(self, prepared: Prepared) -> PiperStream:
         assert isinstance(prepared, PiperPrepared)

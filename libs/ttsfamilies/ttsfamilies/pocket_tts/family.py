@@ -21,7 +21,7 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.recordings import Encoded
+from ttsfamilies.base.lm.recordings import NetworkRecordings
 from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -86,7 +86,7 @@ class PocketTts(TalkerModel):
         self._net, self._kept = net, kept
         self._tokenizer, self._most = tokenizer, most_frames
         if encoder is not None:
-            self.recordings = Encoded(encoder, partial(self._latents, encoder))
+            self.recordings = NetworkRecordings(encoder, partial(self._latents, encoder))
         self._first = net.first.cpu().numpy()
 
     def prepare(

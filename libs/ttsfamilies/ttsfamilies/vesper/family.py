@@ -25,7 +25,7 @@ from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
@@ -161,13 +161,13 @@ class Vesper(TalkerModel):
     def _reading_of(self, language: str) -> Callable[..., Utterance]:
         return partial(self._phones, british=True) if british(language) else self._phones
 
-    def phones(self, text: str, language: str) -> Phones:
+    def phones(self, text: str, language: str) -> PhonesFound:
         """See Family."""
         if not any(voice.speaks(language) for voice in self.spec.voices):
             raise BadRequest(f"this model does not read {language!r}", param="language")
         read = [tokens_of(one).ids[1:-1] for one in utterances_of(text, self._reading_of(language))]
         ids = tuple(chain.from_iterable((TOKENS[" "], *one) for one in read))[1:]
-        return Phones("".join(SYMBOLS[token] for token in ids), ids)
+        return PhonesFound("".join(SYMBOLS[token] for token in ids), ids)
 
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)

@@ -312,7 +312,7 @@ def step(
 
 @part
 def _mixed(value: np.uint64) -> np.uint64:
-    """`sampling.noise._mix`."""
+    """`sampling.noise.mix`."""
     value += _STEP
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

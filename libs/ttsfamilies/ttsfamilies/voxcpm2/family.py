@@ -20,7 +20,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
-from ttsfamilies.base.lm.recordings import Encoded
+from ttsfamilies.base.lm.recordings import NetworkRecordings
 from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import (
     Attend,
@@ -81,7 +81,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         self._net, self._tokenizer = net, tokenizer
         self._most, self._positions = most_patches, self.spec.max_positions
         read = partial(derived, encoder, latents=net.config.patch_size)
-        self.recordings = Encoded(encoder, read)
+        self.recordings = NetworkRecordings(encoder, read)
         self.cache_dtype = dtype = net.text.weight.dtype
         width = (net.config.lm_config.hidden_size,)
         patch = self.spec.frame["patch"].shape

@@ -32,7 +32,7 @@ from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
 from ttsfamilies.zonos.net import ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
-from ttsfamilies.zonos.recordings import Recordings, load_voices
+from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import (
     MOST_FRAMES,
     PARAMETERS,
@@ -61,7 +61,7 @@ _DEFAULT: Final = "default"
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Zonos:
     """A checkpoint's folder; raises CheckpointError."""
     net, conditions = load_net(folder, how.where, how.dtype)
-    recordings, voices = Recordings.load(folder), load_voices(folder)
+    recordings, voices = ZonosRecordings.load(folder), load_voices(folder)
     return Zonos(name, net, conditions, Readings.load(how.lexicon), recordings, voices)
 
 
@@ -76,13 +76,13 @@ class Zonos(TalkerModel):
         net: ZonosNet,
         conditions: Conditions,
         readings: Readings,
-        recordings: Recordings | None = None,
+        recordings: ZonosRecordings | None = None,
         voices: Mapping[str, Array] | None = None,
         most_frames: int = MOST_FRAMES,
     ) -> None:
         """most_frames: of a passage, where a request does not ask for a number."""
         self._net, self._conditions, self._readings = net, conditions, readings
-        self.recordings = recordings = recordings or Recordings(None, None)
+        self.recordings = recordings = recordings or ZonosRecordings(None, None)
         self._voices = voices or {}
         self.spec = spec_of(name, net, self._voices, readings.tags, recordings.accepts)
         self.cache_dtype = net.phones.weight.dtype

@@ -27,7 +27,7 @@ from ttsfamilies.zonos.speaker import RATE_HZ, SpeakerEncoder, load_speaker
 CODEC: Final = "dac"
 
 
-class Recordings:
+class ZonosRecordings:
     """speaker: None where no voice can be made. codec: None where speech cannot go on from one."""
 
     def __init__(self, speaker: SpeakerEncoder | None, codec: DacEncoder | None) -> None:
@@ -35,7 +35,7 @@ class Recordings:
         self._revision = ""
 
     @classmethod
-    def load(cls, folder: Path) -> Recordings:
+    def load(cls, folder: Path) -> ZonosRecordings:
         """Of a checkpoint's folder; raises CheckpointError."""
         place = folder / CODEC
         codec = load_encoder(place) if place.is_dir() else None

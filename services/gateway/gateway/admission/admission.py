@@ -218,7 +218,7 @@ class Admission:
         return await self._hold([applicant])
 
     async def _hold(self, applicants: Sequence[Applicant]) -> bool:
-        """Until one of them, who are one request, may start. A key that has limits waits as well
+        """Wait until one of the applicants of a request may start. A key with limits also waits
         until this gateway knows of the others.
         """
         one, most_s = applicants[0], self.settings.max_wait_s

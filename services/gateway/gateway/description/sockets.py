@@ -127,6 +127,10 @@ MULTI_STREAM_INPUT: Final = Channel(
         message(**_FAILURE, contextId="text?"),
     ],
 )  # fmt: skip
+_DIALOGUE_SOUND: Final = {
+    "audio": "text|null", "is_final": "switch|null", "alignment": "object|null",
+    "normalized_alignment": "object|null",
+}  # fmt: skip
 DIALOGUE_INPUT: Final = Channel(
     "ElevenLabsDialogueInput",
     "Contexts whose text comes as inputs of a dialogue.",
@@ -137,8 +141,7 @@ DIALOGUE_INPUT: Final = Channel(
         )
     ],
     [
-        message(context_id="text", audio="text|null", is_final="switch|null",
-                alignment="object|null", normalized_alignment="object|null"),
+        message(context_id="text", **_DIALOGUE_SOUND),
         message(is_final="switch", context_id="text"),
         message(**_FAILURE, context_id="text?"),
     ],
@@ -153,8 +156,7 @@ DIALOGUE_STREAM: Final = Channel(
         )
     ],
     [
-        message(audio="text|null", is_final="switch|null", alignment="object|null",
-                normalized_alignment="object|null"),
+        message(**_DIALOGUE_SOUND),
         message(is_final_audio_for_turn="switch"),
         message(is_final="switch"),
         message(**_FAILURE),

@@ -13,7 +13,7 @@ from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
 from gateway.requests.tokens import ResumeTokens
-from gateway.requests.usage import Usage
+from gateway.requests.usage import UsageCounter
 from gateway.requests.voices import NewVoice, StoredVoice
 
 __all__ = [
@@ -35,6 +35,6 @@ __all__ = [
     "SpeechSpec",
     "StoredSession",
     "StoredVoice",
-    "Usage",
+    "UsageCounter",
     "new_request_id",
 ]

@@ -9,12 +9,20 @@ from gateway.requests.catalogue import Catalogue
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import MalformedMessage, NoResponders, Overloaded
-from ttscommon.wire.lookups import SECONDS, Lookup, Phones, Refused, Style, decode_found, encode
+from ttscommon.wire.lookups import (
+    SECONDS,
+    Lookup,
+    PhonesFound,
+    Refused,
+    Style,
+    decode_found,
+    encode,
+)
 from ttscommon.wire.replicas import Model
 
 _MOST: Final = 4
 
-Wanted = TypeVar("Wanted", Phones, Style)
+Wanted = TypeVar("Wanted", PhonesFound, Style)
 
 
 class Lookups:

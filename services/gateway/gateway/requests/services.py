@@ -15,7 +15,7 @@ from gateway.requests.listeners import Listeners
 from gateway.requests.quota import ByteQuota
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
-from gateway.requests.usage import Usage
+from gateway.requests.usage import UsageCounter
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
@@ -58,7 +58,7 @@ class RequestServices:
     tokens: ResumeTokens
     listeners: Listeners
     retention: Retention
-    usage: Usage
+    usage: UsageCounter
     watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
     lacks: Callable[[str], AntiphonError | None] = lambda model: None

@@ -29,14 +29,14 @@ _COMPLAIN_S: Final = 10.0
 log_ = structlog.get_logger(__name__)
 
 
-class Used(msgspec.Struct):
+class UsageSum(msgspec.Struct):
     """What was used of one model."""
 
     requests: int = 0
     characters: int = 0
     seconds: float = 0.0
 
-    def add(self, other: Used) -> None:
+    def add(self, other: UsageSum) -> None:
         """Count what `other` says as well."""
         self.requests += other.requests
         self.characters += other.characters
@@ -47,7 +47,7 @@ class _Sums(msgspec.Struct):
     """One gateway's, for one tenant and day, by model."""
 
     tenant: str
-    models: dict[str, Used] = {}
+    models: dict[str, UsageSum] = {}
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class UsedOnDay:
 
     day: date
     model: str
-    used: Used
+    used: UsageSum
 
 
-class Usage:
+class UsageCounter:
     """Counts here, stores it in the background, and sums up what all gateways stored."""
 
     def __init__(self, bus: Bus, clock: Callable[[], float] = time.time) -> None:
@@ -77,7 +77,7 @@ class Usage:
             return
         at = self._today().isoformat(), tenant
         sums = self._sums.setdefault(at, _Sums(tenant))
-        sums.models.setdefault(model, Used()).add(Used(requests, characters, seconds))
+        sums.models.setdefault(model, UsageSum()).add(UsageSum(requests, characters, seconds))
         self._unstored.add(at)
 
     async def run(self) -> None:
@@ -134,10 +134,10 @@ class Usage:
 
 def _by_day_and_model(found: dict[str, _Sums]) -> list[UsedOnDay]:
     """The sums of all gateways."""
-    total: dict[tuple[str, str], Used] = {}
+    total: dict[tuple[str, str], UsageSum] = {}
     for key, sums in found.items():
         for model, used in sums.models.items():
-            total.setdefault((key.split(".")[0], model), Used()).add(used)
+            total.setdefault((key.split(".")[0], model), UsageSum()).add(used)
     return [
         UsedOnDay(date.fromisoformat(day), model, used)
         for (day, model), used in sorted(total.items())

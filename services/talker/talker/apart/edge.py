@@ -12,7 +12,7 @@ from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.edge import EdgeEngine, run_edge
 from ttscommon.wire.fields import Array, Arrays
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.talker.adapters import Adaptable
@@ -93,9 +93,9 @@ class FamilyThere:
         derived: Arrays = self._engine.call("derive", recording)
         return derived
 
-    def phones(self, text: str, language: str) -> Phones | None:
+    def phones(self, text: str, language: str) -> PhonesFound | None:
         """See Family."""
-        found: Phones | None = self._engine.call("phones", text, language)
+        found: PhonesFound | None = self._engine.call("phones", text, language)
         return found
 
     def style(self, voice: str) -> Array | None:

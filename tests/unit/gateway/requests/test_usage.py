@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.requests.usage import Usage, UsedOnDay
+from gateway.requests.usage import UsageCounter, UsedOnDay
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 
@@ -41,24 +41,24 @@ async def test_the_total_is_that_of_all_gateways_and_of_their_lives_before(
 ) -> None:
     for life in range(3):
         own = await another(broker)
-        usage = Usage(own, lambda: NOON_S)
+        usage = UsageCounter(own, lambda: NOON_S)
         usage.count("acme", "m", requests=1, characters=10 + life, seconds=0.5)
         await usage.store()
         usage.count("acme", "m", characters=1)
         await usage.store()
         await usage.store()  # nothing changed
         await own.close()
-    usage = Usage(bus, lambda: NOON_S)
+    usage = UsageCounter(bus, lambda: NOON_S)
     usage.count("acme", "other", requests=1, characters=7, seconds=1.0)
     usage.count("rival", "m", requests=9, characters=9, seconds=9.0)
     await usage.store()
-    found = sums(await Usage(await another(broker)).of("acme", FIRST, FIRST))
+    found = sums(await UsageCounter(await another(broker)).of("acme", FIRST, FIRST))
     assert found == {("2026-01-05", "m"): (3, 36, 1.5), ("2026-01-05", "other"): (1, 7, 1.0)}
 
 
 async def test_a_day_ends_at_midnight_and_keeps_its_sums(bus: Bus) -> None:
     now_s = [NOON_S]
-    usage = Usage(bus, lambda: now_s[0])
+    usage = UsageCounter(bus, lambda: now_s[0])
     for day in range(4):
         now_s[0] = NOON_S + day * DAY_S
         usage.count("acme", "m", requests=day + 1)
@@ -70,7 +70,7 @@ async def test_a_day_ends_at_midnight_and_keeps_its_sums(bus: Bus) -> None:
 async def test_what_could_not_be_stored_is_stored_once_the_broker_can(
     broker: Any, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage, put = Usage(bus, lambda: NOON_S), bus.kv.put
+    usage, put = UsageCounter(bus, lambda: NOON_S), bus.kv.put
     usage.count("acme", "m", requests=1, characters=5)
 
     async def stored_but_not_told(bucket: str, key: str, value: bytes) -> int:
@@ -84,5 +84,7 @@ async def test_what_could_not_be_stored_is_stored_once_the_broker_can(
     monkeypatch.undo()
     await usage.store()
     other = await another(broker)
-    assert sums(await Usage(other).of("acme", FIRST, FIRST)) == {("2026-01-05", "m"): (2, 10, 0.0)}
+    assert sums(await UsageCounter(other).of("acme", FIRST, FIRST)) == {
+        ("2026-01-05", "m"): (2, 10, 0.0)
+    }
     await other.close()

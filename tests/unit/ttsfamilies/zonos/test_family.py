@@ -22,7 +22,7 @@ from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
-from ttsfamilies.zonos.recordings import Recordings, load_voices
+from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt
 from ttsfamilies.zonos.stream import ends
 from ttsfamilies.zonos.synthetic import TINY, write_checkpoint
@@ -190,7 +190,7 @@ def test_voices_of_a_folder_are_vectors_of_128_numbers(tmp_path: Path) -> None:
 
 
 def test_without_its_encoders_a_checkpoint_clones_no_voices() -> None:
-    none = Recordings(None, None)
+    none = ZonosRecordings(None, None)
     assert none.accepts == ()
     assert "ref_audio" not in tiny().spec.accepts
     with pytest.raises(BadRequest, match="clone"):

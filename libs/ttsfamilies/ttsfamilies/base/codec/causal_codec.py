@@ -1,4 +1,4 @@
-"""Codecs of causal networks, whose streams carry exact state for ever.
+"""Codecs of causal networks: each stream carries exact state for ever.
 
 For Mimi and its like: see `causal` for what a stream carries.
 """

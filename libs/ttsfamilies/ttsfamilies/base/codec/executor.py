@@ -51,7 +51,7 @@ class Fetched(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SliceBatch:
     """Slices that were decoded together, with the indices of their works in the batch."""
 
     slices: Sequence[tuple[int, Slice]]
@@ -90,7 +90,7 @@ class Executor(ABC):
         """No step writes this row any more."""
 
     @abstractmethod
-    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[Part]:
+    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[SliceBatch]:
         """Submit a step for each round, one behind the other: all states advance or none does."""
 
     def record(self, flying: int) -> None:  # noqa: B027
@@ -139,7 +139,7 @@ class HostExecutor(Executor):
     def take(self) -> _HostRow:
         return _HostRow(self._blank)
 
-    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[Part]:
+    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[SliceBatch]:
         states: dict[_HostRow, Mapping[str, Tensor]] = {}
         parts = []
         for numbered in rounds:
@@ -149,7 +149,7 @@ class HostExecutor(Executor):
             ]
             results, after = self._step(slices, before)
             states.update(zip((one.row for one in slices), after, strict=True))
-            parts.append(Part(numbered, _Done(results), "eager"))
+            parts.append(SliceBatch(numbered, _Done(results), "eager"))
         for row, state in states.items():
             row.state = state
         return parts
@@ -192,14 +192,14 @@ class DeviceExecutor(Executor):
     def give_back(self, row: int) -> None:
         self.slots.give_back(row)
 
-    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[Part]:
+    def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[SliceBatch]:
         told = []
         for numbered in rounds:
             slices = [one for _, one in numbered]
             shape = self.shapes.fit(len(slices), max(rows(one.frames) for one in slices))
             told.append((numbered, shape, self._arrays(slices, shape)))
         try:
-            return [Part(n, *self.launches.launch(s, a, len(n))) for n, s, a in told]
+            return [SliceBatch(n, *self.launches.launch(s, a, len(n))) for n, s, a in told]
         except Exception as error:  # states may have changed: the launch cannot be tried again
             raise DeviceError(reason(error)) from error
 

@@ -14,18 +14,24 @@ from torch import Tensor
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, rows
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
-from ttsfamilies.base.codec.executor import DeviceExecutor, Executor, HostExecutor, Part, Slice
+from ttsfamilies.base.codec.executor import (
+    DeviceExecutor,
+    Executor,
+    HostExecutor,
+    Slice,
+    SliceBatch,
+)
 from ttsfamilies.base.codec.kernels.rows import StateRows
 from ttsfamilies.base.codec.options import CodecOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class CodecTicket:
     """A launch: its parts, those of one work behind each other, and samples of silence that end
     each of its works.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[SliceBatch]
     silences: Sequence[int]
 
 
@@ -100,7 +106,7 @@ class StatefulCodec(Codec):
     # a launch
 
     @torch.inference_mode()
-    def launch(self, batch: Sequence[Work]) -> Ticket:
+    def launch(self, batch: Sequence[Work]) -> CodecTicket:
         cut = [self.slices(work) for work in batch]
         silences = [self.silence_behind(work) for work in batch]
         rounds = [
@@ -110,9 +116,9 @@ class StatefulCodec(Codec):
         parts = self.executor.launch(rounds)
         for work in batch:
             self.launched(work)
-        return Ticket(parts, silences)
+        return CodecTicket(parts, silences)
 
-    def collect(self, ticket: Ticket) -> list[Decoded]:
+    def collect(self, ticket: CodecTicket) -> list[Decoded]:
         sound: list[list[Array]] = [[] for _ in ticket.silences]
         marks = [b""] * len(sound)
         for part in ticket.parts:
@@ -131,7 +137,7 @@ class StatefulCodec(Codec):
     def close(self, state: Any) -> None:
         self.executor.give_back(state.row)
 
-    def paths(self, ticket: Ticket) -> Sequence[LaunchPath]:
+    def paths(self, ticket: CodecTicket) -> Sequence[LaunchPath]:
         return [part.path for part in ticket.parts]
 
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:

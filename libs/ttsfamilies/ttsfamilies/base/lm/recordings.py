@@ -15,7 +15,7 @@ from ttscommon.sound.recordings import Floats
 from ttscommon.wire.fields import Arrays
 
 
-class Encoded:
+class NetworkRecordings:
     """Recordings that one network reads; see Recordings. derive: with it."""
 
     def __init__(self, net: nn.Module, derive: Callable[[bytes], Arrays]) -> None:

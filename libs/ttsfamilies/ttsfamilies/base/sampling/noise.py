@@ -23,27 +23,28 @@ _SECOND: Final = 0x94D049BB133111EB
 _BELOW_ONE: Final = 1.0 - 2.0**-24
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
+    """The int64 of the same 64 bits."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
 
-def _shift(value: Tensor, bits: int) -> Tensor:
+def shift(value: Tensor, bits: int) -> Tensor:
     """A logical right shift; torch's is arithmetic on int64."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _mix(value: Tensor) -> Tensor:
+def mix(value: Tensor) -> Tensor:
     """splitmix64's finaliser (Steele, Lea, Flood 2014); products wrap."""
-    value = value + _signed(_GOLDEN)
-    value = (value ^ _shift(value, 30)) * _signed(_FIRST)
-    value = (value ^ _shift(value, 27)) * _signed(_SECOND)
-    return value ^ _shift(value, 31)
+    value = value + signed(_GOLDEN)
+    value = (value ^ shift(value, 30)) * signed(_FIRST)
+    value = (value ^ shift(value, 27)) * signed(_SECOND)
+    return value ^ shift(value, 31)
 
 
 def frame_keys(seed: Tensor, frame: Tensor) -> Tensor:
     """What all draws of a frame have in common: [rows] int64 each -> [rows] int64."""
-    return _mix(_mix(seed) ^ frame)
+    return mix(mix(seed) ^ frame)
 
 
 def draw_keys(frame_key: Tensor, draw: int | Tensor) -> Tensor:
@@ -51,7 +52,7 @@ def draw_keys(frame_key: Tensor, draw: int | Tensor) -> Tensor:
 
     draw: the codebook, or a negative number for draws that are not of a codebook.
     """
-    return _mix(frame_key ^ draw)
+    return mix(frame_key ^ draw)
 
 
 def uniforms(key: Tensor, count: int) -> Tensor:
@@ -61,14 +62,14 @@ def uniforms(key: Tensor, count: int) -> Tensor:
 
 def uniforms_of(key: Tensor, ids: Tensor) -> Tensor:
     """[rows] int64, ids [ids] or [rows, ids] int64 -> [rows, ids]: those columns of `uniforms`."""
-    return _fractions(key[:, None] + (ids + 1) * _signed(_GOLDEN))
+    return _fractions(key[:, None] + (ids + 1) * signed(_GOLDEN))
 
 
 def _fractions(value: Tensor) -> Tensor:
     """The hash of sums of key and column."""
-    value = (value ^ _shift(value, 30)) * _signed(_FIRST)
-    value = (value ^ _shift(value, 27)) * _signed(_SECOND)
-    return ((_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24).clamp_(max=_BELOW_ONE)
+    value = (value ^ shift(value, 30)) * signed(_FIRST)
+    value = (value ^ shift(value, 27)) * signed(_SECOND)
+    return ((shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24).clamp_(max=_BELOW_ONE)
 
 
 def _gumbel(uniform: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ def gumbels(frame_key: Tensor, draws: Sequence[int], counts: Sequence[int]) -> t
 
 @lru_cache(maxsize=64)
 def _columns(count: int) -> Tensor:
-    return (torch.arange(count) + 1) * _signed(_GOLDEN)
+    return (torch.arange(count) + 1) * signed(_GOLDEN)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttscommon.wire.lookups import Phones
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Piece
@@ -241,7 +241,7 @@ class Family(ABC):
         """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
         return self.derive(recording)
 
-    def phones(self, text: str, language: str) -> Phones | None:
+    def phones(self, text: str, language: str) -> PhonesFound | None:
         """A text of a language (a BCP 47 tag) as the model reads it, from any thread; None where it
         reads letters or tokens. Raises BadRequest.
         """

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttscommon.wire.lookups import Phones as PhonesFound
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.rows import FloatRows

@@ -1,4 +1,4 @@
-"""Mimi in the engine: exact state is carried for ever."""
+"""Mimi in the engine: each stream carries exact state for ever."""
 
 from __future__ import annotations
 

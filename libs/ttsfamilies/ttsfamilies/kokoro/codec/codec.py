@@ -31,10 +31,10 @@ _USUAL_FRAMES: Final = 80
 _STEP: Final = 1_000_000_000
 
 
-def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Kokoro:
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> KokoroCodec:
     """A checkpoint's folder; raises CheckpointError."""
     net = load_net(folder, how.where)
-    return Kokoro(name, net, Voices.load(folder, net.config))
+    return KokoroCodec(name, net, Voices.load(folder, net.config))
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class Stream:
     sound: Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
-class Kokoro(Codec):
+class KokoroCodec(Codec):
     """A loaded decoder and generator, with the voices of its checkpoint."""
 
     def __init__(self, name: str, net: KokoroSound, voices: Voices) -> None:

@@ -20,7 +20,7 @@ from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
 
-class Turn(DialogueTimed):
+class DialogueTurn(DialogueTimed):
     """What one voice says without a break."""
 
     def end(self, speech: Speech) -> str:
@@ -30,7 +30,7 @@ class Turn(DialogueTimed):
 class DialogueStream(Speaking):
     """`close_socket` ends the input, and the last turn's end the connection."""
 
-    framing = Turn
+    framing = DialogueTurn
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
         super().__init__(socket, context)

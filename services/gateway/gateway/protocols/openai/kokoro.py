@@ -16,7 +16,7 @@ from gateway.protocols.shared.context import Context, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests.text import clean
 from ttscommon.wire.errors import UnknownVoice
-from ttscommon.wire.lookups import Phones, PhonesWanted, Style, StyleWanted
+from ttscommon.wire.lookups import PhonesFound, PhonesWanted, Style, StyleWanted
 from ttscommon.wire.messages import MAX_TEXT_CHARS
 
 router = APIRouter()
@@ -55,7 +55,7 @@ async def phonemize(request: Request, context: Context) -> dict[str, Any]:
     spec = await context.spec(tenant, model=body.model, names="aliases")
     language = _LETTERS.get(body.language, body.language)
     asked = PhonesWanted(clean(body.text, context.settings.max_text_chars), language)
-    found = await context.lookups.ask(spec.model, asked, Phones)
+    found = await context.lookups.ask(spec.model, asked, PhonesFound)
     return {"phonemes": found.symbols, "tokens": list(found.ids)}
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 
 from gateway.protocols.shared.context import Context
 from gateway.protocols.shared.credentials import tenant_of
-from gateway.requests.usage import Used
+from gateway.requests.usage import UsageSum
 from ttscommon.wire.errors import BadRequest
 
 router = APIRouter()
@@ -29,7 +29,7 @@ async def usage(request: Request, context: Context) -> dict[str, Any]:
     if not 0 <= (last - first).days < _MOST_DAYS:
         raise BadRequest(f"ask for 1 to {_MOST_DAYS} days", param="start_date")
     found = await context.services.usage.of(tenant, first, last)
-    total = Used()
+    total = UsageSum()
     for one in found:
         total.add(one.used)
     data = [{"date": o.day.isoformat(), "model": o.model, **_shown(o.used)} for o in found]
@@ -50,7 +50,7 @@ def _day(request: Request, name: str, default: date) -> date:
         raise BadRequest(f"{name} is a day like {default.isoformat()}", param=name) from None
 
 
-def _shown(used: Used) -> dict[str, Any]:
+def _shown(used: UsageSum) -> dict[str, Any]:
     return {
         "requests": used.requests,
         "characters": used.characters,

@@ -10,13 +10,13 @@ import msgspec
 import torch
 
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.kokoro.codec.codec import Kokoro, Stream
+from ttsfamilies.kokoro.codec.codec import KokoroCodec, Stream
 from ttsfamilies.kokoro.codec.net import load_net
 from ttsfamilies.kokoro.sizes import Voices
 from ttsfamilies.kokoro.synthetic import write_checkpoint
 
 
-class Tiny(Kokoro):
+class Tiny(KokoroCodec):
     """Knows one of its voices by the name that tests ask for."""
 
     def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
