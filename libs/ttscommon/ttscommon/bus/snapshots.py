@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import nats.errors
+from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ttscommon.bus.faults import Unreachable, reason
@@ -28,6 +31,9 @@ _PIECE_BYTES: Final = 128 << 10
 # Between two pieces; a restore's last answer waits until the server has read all.
 _PIECE_S: Final = 30.0
 _RESTORED_S: Final = 600.0
+# Until every server of a cluster knows who listens for a restore's pieces.
+_KNOWN_S: Final = 10.0
+_KNOWN_PAUSE_S: Final = 0.05
 _NOT_FOUND: Final = 10059
 
 
@@ -108,10 +114,22 @@ class Snapshots:
         return bytes(message.data)
 
     async def _send(self, stream: str, subject: str, data: bytes, timeout_s: float) -> None:
-        client = self._link.client
-        answer = await self._named(stream, lambda: client.request(subject, data, timeout=timeout_s))
+        answer = await self._named(stream, lambda: self._heard(subject, data, timeout_s))
         if answer.data:
             _checked(stream, answer.data)
+
+    async def _heard(self, subject: str, data: bytes, timeout_s: float) -> Msg:
+        """The answer. Who listens may be another server, of which this one hears a moment later;
+        what nobody heard is sent again.
+        """
+        end_s = time.monotonic() + _KNOWN_S
+        while True:
+            try:
+                return await self._link.client.request(subject, data, timeout=timeout_s)
+            except nats.errors.NoRespondersError:
+                if time.monotonic() > end_s:
+                    raise
+                await asyncio.sleep(_KNOWN_PAUSE_S)
 
     async def _ask(self, action: str, stream: str, body: dict[str, Any] | None) -> dict[str, Any]:
         data = b"" if body is None else json.dumps(body).encode()

@@ -6,12 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import nats.errors
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import MANIFEST, BackupUnusable, back_up, restore
 from ttscommon.bus.layout import kept_streams
+from ttscommon.bus.lean import LeanClient
 from ttscommon.wire import subjects
 
 RECORDING = bytes(range(256)) * 2000
@@ -46,6 +48,29 @@ async def test_voices_and_recordings_come_back_after_the_broker_lost_them(
     await restore(broker.bus, tmp_path)
     assert await kept(bus) == (20, RECORDING)
     await bus.verify()
+    await bus.close()
+
+
+async def test_a_piece_that_nobody_heard_yet_is_sent_again(
+    broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path)
+    await wipe(bus)
+    request, unheard = LeanClient.request, set[str]()
+
+    async def heard_the_second_time(
+        client: LeanClient, subject: str, data: bytes, **to: Any
+    ) -> Any:
+        if "SNAPSHOT.RESTORE" in subject and subject not in unheard:
+            unheard.add(subject)
+            raise nats.errors.NoRespondersError
+        return await request(client, subject, data, **to)
+
+    monkeypatch.setattr(LeanClient, "request", heard_the_second_time)
+    await restore(broker.bus, tmp_path)
+    assert len(unheard) == len(kept_streams("antiphon"))
+    assert await kept(bus) == (20, RECORDING)
     await bus.close()
 
 

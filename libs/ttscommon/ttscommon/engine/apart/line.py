@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
+import socket
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -90,9 +92,19 @@ class EngineLine:
             self._asked.pop(number, None)
 
     def close(self) -> None:
-        """Let the other end know that this one is gone."""
+        """Let the other end know that this one is gone.
+
+        The reader, if there is one, gives the descriptor back: who closed it here would leave it
+        reading whatever has that number next.
+        """
         self.open = False
-        self._connection.close()
+        if self._thread.ident is None:
+            self._connection.close()
+            return
+        with self._gathering, suppress(OSError):
+            end = socket.socket(fileno=os.dup(self._connection.fileno()))
+            with end:
+                end.shutdown(socket.SHUT_RDWR)
 
     def _flush(self) -> None:
         with suppress(LineClosed):
@@ -119,6 +131,8 @@ class EngineLine:
             pass
         except Exception as error:
             log_.critical("line.broken", exc_info=error)
+        with self._sending, self._gathering:
+            self._connection.close()
         self._end()
 
     def _take(self, name: str, number: int | None, args: tuple[Any, ...]) -> None:

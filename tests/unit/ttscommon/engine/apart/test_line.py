@@ -117,6 +117,19 @@ def test_what_is_cast_until_a_later_moment_travels_together() -> None:
     far.close()
 
 
+def test_an_end_that_closed_reads_nothing_of_who_has_its_descriptor_next() -> None:
+    here, there = Pipe()
+    near = EngineLine(here, {})
+    near.start()
+    near.close()
+    near._thread.join(PATIENCE_S)
+    assert not near._thread.is_alive()
+    assert here.closed
+    with pytest.raises(LineClosed):
+        near.cast("say", 1)
+    there.close()
+
+
 def test_a_broken_error_keeps_where_it_came_from() -> None:
     try:
         odd()
