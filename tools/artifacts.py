@@ -2,8 +2,9 @@
 
     python -m tools.artifacts FOLDER
 
-Wheels of every package, the chart, the inventory of what is installed with them (SBOM, CycloneDX),
-the release's notes, and the hashes of them all. Images are built by the workflow.
+Wheels of every package, the chart (an archive, and as an OCI layout what registries take of it),
+the inventory of what is installed with them (SBOM, CycloneDX), the release's notes, and the hashes
+of them all. Images are built by the workflow.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tools import release
+import yaml
+
+from tools import oci, release
 from tools.locked import pins, read
 from tools.packages import ROOT, packages
 
@@ -38,15 +41,17 @@ def make(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     [version] = set(release.versions().values())
     wheels(folder / "wheels")
-    (folder / f"antiphon-{version}.tgz").write_bytes(chart())
+    packed = chart()
+    (folder / f"antiphon-{version}.tgz").write_bytes(packed)
+    oci.layout(folder / "chart", packed, yaml.safe_load((CHART / "Chart.yaml").read_text()))
     (folder / "sbom.cdx.json").write_text(json.dumps(inventory(version), indent=1) + "\n")
     (folder / "NOTES.md").write_text(notes(version))
     (folder / SUMS).write_text("".join(f"{line}\n" for line in sums(folder)))
 
 
-def wheels(folder: Path) -> None:
+def wheels(folder: Path, root: Path = ROOT) -> None:
     """One of each package that is published."""
-    sources = [ROOT / one.folder for one in packages().values() if one.name not in UNPUBLISHED]
+    sources = [root / one.folder for one in packages(root).values() if one.name not in UNPUBLISHED]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     subprocess.run([*command, *options, *map(str, sources)], check=True, timeout=900)

@@ -98,19 +98,28 @@ class Environment:
     @contextmanager
     def up(self) -> Iterator[tuple[str, str]]:
         """`antiphon up`: its address, and all that it said until then."""
-        process = subprocess.Popen(
-            ["antiphon", "up", "--port", "0"],
-            env=self.variables, cwd=self.home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            said = _until(process, "Antiphon is up")
-            found = _URL.search(said[said.index("Antiphon is up") :])
-            assert found is not None, said
-            yield found[0], said
-        finally:
-            process.terminate()
-            process.communicate(timeout=60)
-        assert process.returncode == 0
+        command = ["antiphon", "up", "--port", "0"]
+        with started(command, env=self.variables, cwd=self.home) as told:
+            yield told
+
+
+@contextmanager
+def started(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[tuple[str, str]]:
+    """Any command that runs `antiphon up`: its address, and all that it said until then."""
+    process = subprocess.Popen(
+        command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        said = _until(process, "Antiphon is up")
+        found = _URL.search(said[said.index("Antiphon is up") :])
+        assert found is not None, said
+        yield found[0], said
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def _until(process: subprocess.Popen[bytes], text: str) -> str:

@@ -109,8 +109,13 @@ def earlier(folder: Path) -> Path:
     """The sources in front of the commit that changed the version last."""
     package = "libs/ttscommon/pyproject.toml"
     changed = git("log", "-1", "--format=%H", "-G^version = ", "--", package).decode().strip()
+    return sources(f"{changed}^", folder)
+
+
+def sources(commit: str, folder: Path) -> Path:
+    """Those of a commit, in a folder of their own."""
     folder.mkdir()
-    tree = git("archive", f"{changed}^", "libs", "services", "cli")
+    tree = git("archive", commit)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=tree, check=True, timeout=60)
     return folder
 

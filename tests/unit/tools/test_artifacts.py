@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import artifacts, release
+from tools import artifacts, oci, release
 from tools.packages import ROOT, packages
 
 
@@ -36,6 +37,21 @@ def test_the_chart_is_packed_with_all_of_its_files_and_the_same_each_time() -> N
     assert len(names) == len(files) > 20
     assert {version} == set(release.versions().values())
     assert artifacts.chart() == data
+
+
+def test_a_registry_is_sent_the_packed_chart_by_its_hash(tmp_path: Path) -> None:
+    about = {"apiVersion": "v2", "name": "antiphon", "version": "7.8.9"}
+    digest = oci.layout(tmp_path, b"packed", about)
+    blobs = {path.name: path.read_bytes() for path in (tmp_path / "blobs/sha256").iterdir()}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+    [described] = json.loads((tmp_path / "index.json").read_text())["manifests"]
+    assert described["digest"] == digest
+    manifest = json.loads(blobs[digest.removeprefix("sha256:")])
+    [layer], config = manifest["layers"], manifest["config"]
+    assert (config["mediaType"], layer["mediaType"]) == (oci.CONFIG, oci.CONTENT)
+    assert blobs[layer["digest"].removeprefix("sha256:")] == b"packed"
+    assert json.loads(blobs[config["digest"].removeprefix("sha256:")]) == about
+    assert len(blobs) == 3
 
 
 def test_the_inventory_names_what_is_installed_at_its_version() -> None:
@@ -72,7 +88,7 @@ def test_images_of_every_service_are_made_for_two_architectures(workflow: dict[A
     ("job", "words"),
     [
         ("sign", "cosign sign"),
-        ("chart", "helm push"),
+        ("chart", "skopeo copy"),
         ("chart", "cosign sign"),
         ("build", "attest-build-provenance"),
         ("publish", "gh-action-pypi-publish"),
