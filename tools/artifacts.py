@@ -18,7 +18,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,12 +50,21 @@ def make(folder: Path) -> None:
     (folder / SUMS).write_text("".join(f"{line}\n" for line in sums(folder)))
 
 
-def wheels(folder: Path, root: Path = ROOT) -> None:
-    """One of each package that is published."""
-    sources = [root / one.folder for one in packages(root).values() if one.name not in UNPUBLISHED]
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*command, *options, *map(str, sources)], check=True, timeout=900)
+def wheels(folder: Path, root: Path = ROOT, without: Container[str] = UNPUBLISHED) -> None:
+    """One of each package that is published.
+
+    Of copies: what a build leaves beside its sources would be packed by the next one.
+    """
+    left = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    with tempfile.TemporaryDirectory() as copies:
+        sources = [
+            shutil.copytree(root / one.folder, Path(copies, name), ignore=left)
+            for name, one in packages(root).items()
+            if name not in without
+        ]
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
+        options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+        subprocess.run([*command, *options, *map(str, sources)], check=True, timeout=900)
 
 
 def chart() -> bytes:

@@ -15,15 +15,15 @@ from typing import Final
 TOOLS: Final = ("uv==0.13.8", "pipx==1.18.4")
 WHEELS: Final = "/wheels"
 OWN: Final = "/opt/antiphon"
+_AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
 _TOOLS: Final = "/opt/tools"
 _INSIDE: Final = (
     f"PATH={OWN}/bin:/root/.local/bin:{_TOOLS}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME=/root", "LANG=C.UTF-8",
-    # uv brings authorities of its own, which do not know a company's.
-    "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
+    # Both bring authorities of their own, which do not know a company's.
+    f"SSL_CERT_FILE=/{_AUTHORITIES}", f"PIP_CERT=/{_AUTHORITIES}",
     f"UV_FIND_LINKS={WHEELS}", f"PIP_FIND_LINKS={WHEELS}",
 )  # fmt: skip
-_AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
 _COMMAND_S: Final = 1800.0
 _PLACES: Final = ("/root", "/opt", "/tmp", "/var/tmp", "/usr/local", "/run", "/srv")
 

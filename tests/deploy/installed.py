@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tools.packages import ROOT, packages
+from tools import artifacts
+from tools.packages import ROOT
 
 # With two cores beside other work, and kernels to compile.
 _START_S: Final = 400.0
@@ -33,9 +34,7 @@ def pip(*arguments: str | Path, python: Path | str = sys.executable) -> None:
 
 def build(folder: Path, root: Path = ROOT) -> Path:
     """The wheels of every package of a repository, into `folder`."""
-    sources = [root / package.folder for package in packages(root).values()]
-    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder)
-    pip("wheel", *options, *sources)
+    artifacts.wheels(folder, root, without=())
     return folder
 
 

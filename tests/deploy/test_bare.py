@@ -30,6 +30,8 @@ LEXICON: Final = {"name": "kept", "entries": [{"grapheme": "tide", "alias": "wat
 # Any below the present one.
 BEFORE: Final = "0.1.9"
 _ANSWER_S: Final = 60.0
+# What these tests write into the user's home.
+CLEAN: Final = "rm -rf keys.toml store before.wav tide.wav book.txt book.opus"
 # Wheels of torch for processors are on an index of its own, and here for one Python alone; Debian
 # has an older one, which our ranges refuse.
 NO_TORCH: Final = "torch ; python_version < '3'"
@@ -135,21 +137,25 @@ def test_a_bare_debian_speaks_is_upgraded_and_is_left_as_it_was(
     if (debian.suite == "trixie") is not (name == "uv pip"):
         pytest.skip("torch for processors is here for Debian 12's Python alone")
     way, told = WAYS[name], Spoken(name)
+    debian.shell(CLEAN)
     debian.bring(older)
     before = debian.files() - {path for path in debian.files() if path.startswith(WHEELS)}
+    began_s = time.monotonic()
     debian.shell(way.install)
+    told.timed("install_s", began_s)
     key = debian.run(*way.up, "keys", "make", "reader", "--file", "keys.toml").split()[-1]
     assert BEFORE in debian.run(*way.up, "--version")
+    began_s = time.monotonic()
     with _up(debian, way) as (url, _):
-        asked_for = httpx.post(f"{url}/v1/audio/lexicons", json=LEXICON, headers=_by(key))
-        assert asked_for.status_code == 201, asked_for.text
+        told.timed("first_up_s", began_s)
+        httpx.post(f"{url}/v1/audio/lexicons", json=LEXICON, headers=_by(key)).raise_for_status()
         debian.run(*way.up, "say", "--url", url, "--key", key, TEXT, "-o", "before.wav")
     debian.bring(wheels)
+    began_s = time.monotonic()
     debian.shell(way.upgrade)
+    told.timed("upgrade_s", began_s)
     _speaks_as_new(debian, way, key, told)
-    for path in ("keys.toml", "before.wav", "tide.wav", "book.txt", "book.opus"):
-        debian.run("rm", path)
-    debian.run("rm", "-r", "store")
+    debian.shell(CLEAN)
     debian.shell(way.remove)
     debian.shell(way.left)
     print(told)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.engine import ASKED, asked
+from tests.deploy.installed import build
 from tests.unit.test_imports import PACKAGES, TENSORS, modules
 from tests.unit.test_packages import locked, project
 
@@ -28,11 +29,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of our packages, built as they would be published."""
     if not asked():
         pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
-    folder = tmp_path_factory.mktemp("wheels")
-    sources = [str(path.parent) for path in PACKAGES.values()]
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    pip(sys.executable, "wheel", *options, *sources)
-    return folder
+    return build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture

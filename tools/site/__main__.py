@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.site import pictures, reference, sources
 
+_STYLE = Path(__file__).with_name("site.css")
 _NONE = "This build was made without pictures and sound.\n"
 
 
@@ -25,6 +26,7 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     sources.mirror(folder)
     reference.write(folder / "reference")
+    shutil.copy(_STYLE, folder)
     try:
         if options.plain:
             for name in ("listen", "pictures"):
