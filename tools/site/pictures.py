@@ -104,7 +104,8 @@ def shown() -> str:
         "![The page of a gateway](pictures/page.png)\n",
         '![The same on a phone](pictures/page-phone.png){ width="320" }\n',
         "## Dashboards\n\nWith fake engines under a load that rises beyond what there is room for; "
-        "two processes are killed in it.\n",
+        "two processes are killed in it. Empty panels show what fake engines have not (drafts, a "
+        "codec's state) and what the broker's own exporter tells.\n",
     ]
     parts += [f"![Dashboard: {name}](pictures/dashboard-{name}.png)\n" for name in DASHBOARDS]
     return "\n".join(parts)
