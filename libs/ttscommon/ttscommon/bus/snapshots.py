@@ -120,7 +120,7 @@ class Snapshots:
 
     async def _heard(self, subject: str, data: bytes, timeout_s: float) -> Msg:
         """The answer. Who listens may be another server, of which this one hears a moment later;
-        what nobody heard is sent again.
+        what reached no reader is sent again.
         """
         end_s = time.monotonic() + _KNOWN_S
         while True:
