@@ -34,6 +34,7 @@ PORT ?= 8000
 URL ?= http://127.0.0.1:8000
 BUDGET ?= 120
 PYTHON312 ?= python3.12
+PYTHON313 ?= python3.13
 TORCH_INDEX ?=
 UV ?= 0.13.8
 ARGS ?=
@@ -44,7 +45,7 @@ BIN := $(VENV)/bin
 CLIENTS := .venv-clients
 SITE := .venv-docs
 MERMAID ?= 12.3.0
-CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents openapi wyoming-openai node)
+CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents openapi wyoming-openai home-assistant node)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
@@ -92,11 +93,14 @@ $(CLIENTS)/litellm/.installed $(CLIENTS)/openai-agents/.installed $(CLIENTS)/ope
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
 	@touch $@
 
-$(CLIENTS)/wyoming-openai/.installed: tests/clients/wyoming-openai.txt | $(CLIENTS)/.installed
+$(CLIENTS)/wyoming-openai/.installed: NEEDS := $(PYTHON312)
+$(CLIENTS)/home-assistant/.installed: NEEDS := $(PYTHON313)
+$(CLIENTS)/wyoming-openai/.installed $(CLIENTS)/home-assistant/.installed: \
+  $(CLIENTS)/%/.installed: tests/clients/%.txt | $(CLIENTS)/.installed
 	mkdir -p $(@D)
-	if command -v $(PYTHON312); then $(PYTHON312) -m venv $(@D) \
+	if command -v $(NEEDS); then $(NEEDS) -m venv $(@D) \
 	  && $(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<; \
-	else echo "wyoming-openai is left out: it needs Python 3.12"; fi
+	else echo "$* is left out: it needs $(NEEDS)"; fi
 	@touch $@
 
 $(CLIENTS)/node/.installed: tests/clients/node/package-lock.json | $(CLIENTS)/.installed

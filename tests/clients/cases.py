@@ -68,6 +68,7 @@ INTERRUPTING: Final = (
     ("node", "node_pcm"),
     ("openai_agents", "agents_openai"),
 )
+HOME: Final[Case] = ("home_assistant", "home_assistant")
 # Where the client's class for a wrong key is its transport's, that is what its users catch.
 UNAUTHORISED: Final[Mapping[Case, str]] = MappingProxyType(
     {
@@ -148,11 +149,12 @@ ROWS: Final = (
         "openai-agents, `RealtimeRunner`", "openai-agents.txt", "openai-agents", ("agents_openai",)
     ),
     Row("litellm", "litellm.txt", "litellm", ("litellm",)),
+    Row("homeassistant, `wyoming`", "home-assistant.txt", "homeassistant", ("home_assistant",)),
     Row("wyoming-openai", "wyoming-openai.txt", "wyoming_openai", ("bridge",)),
 )
 
 
 def features(row: Row) -> tuple[bool, ...]:
     """Whether it is run for length, word times, interruption, errors, and retrying."""
-    tables = (SPEAKING, TIMED, INTERRUPTING, (*REFUSED, *UNAUTHORISED), RETRYING)
+    tables = ((*SPEAKING, HOME), TIMED, INTERRUPTING, (*REFUSED, *UNAUTHORISED), RETRYING)
     return tuple(any(name.startswith(row.drivers) for _, name in table) for table in tables)

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,8 +19,11 @@ import pytest
 from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.child import Child
+from antiphon.stack.local import ServiceProgram
 from tests.answering import answering, ready
 from tests.clients.cases import LONG, SENTENCES, TEXT, Case
+from tests.waits import PATIENCE_S
 
 Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -31,6 +35,7 @@ _PLACES: Final = {
     "litellm": "litellm/bin",
     "bridge": "wyoming-openai/bin",
     "openai_agents": "openai-agents/bin",
+    "home_assistant": "home-assistant/bin",
 }
 _FILES: Final = {"litellm": "bridges", "bridge": "bridges", "openai_agents": "sdk/openai_agents"}
 
@@ -64,7 +69,7 @@ def here() -> Callable[[Iterable[Case]], list[Case]]:
 @pytest.fixture
 async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalStack]:
     """keys: two keys, the second of one stream. engine: fake unless named. answering: with the
-    models that hear.
+    models that hear. speechless: without workers, until `workers` are entered.
     """
     wanted: dict[str, Any] = getattr(request, "param", {})
     if wanted.get("answering"):
@@ -79,19 +84,46 @@ async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         file.write_text(f'[keys.someone]\nsha256 = "{digest}"\nstreams = 1\n')
         # Wyoming's clients bring no key: what they say is one tenant's, or its port stays closed.
         gateway |= {"ANTIPHON_KEYS_FILE": str(file), "ANTIPHON_WYOMING_TENANT": "someone"}
+    count = 0 if wanted.get("speechless") else 1
     config = StackConfig(
-        port=0, store=tmp_path / "store", engine=wanted.get("engine", "fake"),
-        environ={"gateway": gateway},
+        port=0, store=tmp_path / "store", engine=wanted.get("engine", "fake"), talkers=count,
+        vocoders=count, environ={"gateway": gateway},
     )  # fmt: skip
     async with LocalStack(config) as running:
         yield running
 
 
+@asynccontextmanager
+async def workers(stack: LocalStack, folder: Path) -> AsyncIterator[None]:
+    """A talker and a vocoder of fake engines for a stack that has none."""
+    bus = {**stack.bus.model_dump(exclude_defaults=True), "urls": ",".join(stack.bus.urls)}
+    environ = {f"ANTIPHON_BUS__{name.upper()}": str(value) for name, value in bus.items()}
+    environ |= {"ANTIPHON_ENGINE": "fake", "ANTIPHON_LOG_FORMAT": "json"}
+    children = [
+        Child(ServiceProgram(stage, stage, folder, environ), lambda name, line: None)
+        for stage in ("talker", "vocoder")
+    ]
+    tasks = [asyncio.create_task(child.supervise()) for child in children]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*(child.ready.wait() for child in children))
+        yield
+    finally:
+        await asyncio.gather(*(child.stop(1.0) for child in children))
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @pytest.fixture
 def drive(stack: LocalStack) -> Drive:
-    """What a client says that it received: `await drive(module, name, mode, key=..., url=...)`."""
+    """What a client says that it received: `await drive(module, name, mode, key=..., url=...)`.
 
-    async def run(module: str, name: str, mode: str = "speak", **change: str) -> dict[str, Any]:
+    `meanwhile` is awaited with the first line that the driver prints, before it is at its end.
+    """
+
+    async def run(
+        module: str, name: str, mode: str = "speak",
+        meanwhile: Callable[[str], Awaitable[None]] | None = None, **change: str,
+    ) -> dict[str, Any]:  # fmt: skip
         environ = {
             "WYOMING_PORT": str(stack.children["gateway"].ports["wyoming"]),
             "CLIENT_KEY": change.get("key", KEY),
@@ -110,6 +142,8 @@ def drive(stack: LocalStack) -> Drive:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **{k: v for k, v in environ.items() if v}},
         )  # fmt: skip
+        if meanwhile is not None and process.stdout is not None:
+            await meanwhile((await process.stdout.readline()).decode().strip())
         out, err = await process.communicate()
         assert process.returncode == 0, f"{name}: {err.decode()[-3000:]}"
         heard: dict[str, Any] = json.loads(out.decode().splitlines()[-1])

@@ -10,6 +10,8 @@ import asyncio
 import os
 import re
 import urllib.request
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -19,6 +21,7 @@ from antiphon.stack import LocalStack
 from tests.answering import VOICES
 from tests.clients.cases import (
     ALIGNED,
+    HOME,
     INTERRUPTING,
     LISTING,
     REFUSED,
@@ -30,6 +33,7 @@ from tests.clients.cases import (
     TIMED,
     UNAUTHORISED,
 )
+from tests.clients.conftest import workers
 
 # Clients join sentences in their own ways; a character of the fake voice lasts 64 ms.
 TOLERANCE_S: Final = 0.35
@@ -117,6 +121,23 @@ async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(
         if not (fits and 0 < heard["cut_s"] < long_s / 2 and cancelled(stack) > before):
             wrong[name] = heard
     assert wrong == {}, short_s
+
+
+@pytest.mark.parametrize("stack", [{"speechless": True}], indirect=True)
+async def test_home_assistant_has_voices_once_there_are_some(
+    drive: Any, here: Any, own_seconds: Any, stack: LocalStack, tmp_path: Path
+) -> None:
+    """Its integration asks once, before anything can be spoken, and is reloaded by nobody."""
+    async with AsyncExitStack() as running:
+
+        async def begin(state: str) -> None:
+            assert state == "SETUP_RETRY"
+            await running.enter_async_context(workers(stack, tmp_path))
+
+        for case in here([HOME]):
+            heard = await drive(*case, meanwhile=begin)
+            assert (heard["error"], heard["spelled"]) == (None, "rms slt")
+            assert heard["seconds"] == pytest.approx(2 * await own_seconds(TEXT), abs=TOLERANCE_S)
 
 
 @pytest.mark.parametrize("stack", [{"answering": True}], indirect=True)
