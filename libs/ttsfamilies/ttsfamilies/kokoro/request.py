@@ -47,10 +47,15 @@ class KokoroPrepared(Prepared):
     """A request whose voice is known. Its text is read utterance by utterance, and cut."""
 
     def __init__(
-        self, request: SpeechRequest, read: Read, pack: Array, vocabulary: Mapping[str, int]
+        self,
+        request: SpeechRequest,
+        read: Read,
+        pack: Array,
+        vocabulary: Mapping[str, int],
+        pace: float,
     ) -> None:
-        """pack: a voice's table. vocabulary: the checkpoint's ids of symbols."""
-        self.request = request
+        """pack: a voice's table. vocabulary: the checkpoint's ids of symbols. pace: the voice's."""
+        self.request, self._pace = request, request.speed * pace
         self._reader, self._pack, self._vocabulary = Reader(read), pack, vocabulary
         self._breaths = Breaths()
 
@@ -69,7 +74,7 @@ class KokoroPrepared(Prepared):
             ids += [self._vocabulary[symbol]] if symbol in self._vocabulary else []
         at.append(len(ids))
         words = tuple(word._replace(start=at[word.start], end=at[word.end]) for word in part.words)
-        pace = np.full(len(ids) + 1, self.request.speed, np.float32)
+        pace = np.full(len(ids) + 1, self._pace, np.float32)
         for word in words:
             pace[word.start : word.end] *= word.rate
         style = self._pack[row, self._pack.shape[1] // 2 :]

@@ -68,8 +68,8 @@ class GeneratorSizes:
 
 @dataclass(frozen=True)
 class KokoroConfig:
-    """config.json. decoder_dim, decoder_residual: widths that published files do not name, nor
-    gains_db: what brings a voice to LOUDNESS_LUFS.
+    """config.json. Not in published files: decoder_dim, decoder_residual (widths), gains_db (what
+    brings a voice to LOUDNESS_LUFS), paces (of voices that speak better faster or slower).
     """
 
     n_token: int
@@ -84,6 +84,7 @@ class KokoroConfig:
     decoder_dim: int = 1024
     decoder_residual: int = 64
     gains_db: dict[str, float] = field(default_factory=dict)
+    paces: dict[str, float] = field(default_factory=dict)
 
     @property
     def frame_samples(self) -> int:
@@ -120,6 +121,8 @@ def _problems(c: KokoroConfig) -> list[str]:
         found.append("residual kernels and dilations differ in number")
     if not c.vocab or not all(0 < id < c.n_token for id in c.vocab.values()):
         found.append(f"the vocabulary's ids are not within 1 .. {c.n_token - 1}")
+    if not all(0.5 <= pace <= 2 for pace in c.paces.values()):
+        found.append("a pace is not within 0.5 .. 2")
     return found
 
 
@@ -132,9 +135,9 @@ def voice_of(name: str, gain_db: float = 0.0) -> Voice:
 class Voices:
     """Tables of style vectors by the length of a segment: the file that `convert` makes."""
 
-    def __init__(self, packs: Mapping[str, Array], gains_db: Mapping[str, float]) -> None:
-        """packs: [lengths, 2 * style_dim] float32 by name. gains_db: of those that have any."""
-        self._packs, self._gains_db = dict(sorted(packs.items())), gains_db
+    def __init__(self, packs: Mapping[str, Array], config: KokoroConfig) -> None:
+        """packs: [lengths, 2 * style_dim] float32 by name."""
+        self._packs, self._config = dict(sorted(packs.items())), config
 
     @classmethod
     def load(cls, folder: Path, config: KokoroConfig) -> Voices:
@@ -149,15 +152,21 @@ class Voices:
         except (SafetensorError, OSError, KeyError) as error:
             raise CheckpointError(f"{path} is truncated or damaged ({error})") from error
         checked = {name: _checked(path, name, pack, config) for name, pack in packs.items()}
-        return cls(checked, config.gains_db)
+        return cls(checked, config)
 
     @property
     def listed(self) -> tuple[Voice, ...]:
-        return tuple(voice_of(name, self._gains_db.get(name, 0.0)) for name in self._packs)
+        gains = self._config.gains_db
+        return tuple(voice_of(name, gains.get(name, 0.0)) for name in self._packs)
 
     def language(self, voice: str) -> str:
         """Of a voice, or of the first of a blend; raises UnknownVoice."""
         return LANGUAGES[blends.parse(voice, self._packs)[0][0][0]]
+
+    def pace(self, voice: str) -> float:
+        """How many times as fast as it is predicted a voice speaks; a blend by its shares."""
+        blend = blends.parse(voice, self._packs)
+        return sum(share * self._config.paces.get(name, 1.0) for name, share in blend)
 
     def pack(self, voice: str, known: Collection[str] | None = None) -> Array:
         """The table of a voice or a blend, [lengths, 2 * style_dim].

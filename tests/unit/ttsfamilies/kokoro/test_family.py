@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
-from tests.unit.ttsfamilies.kokoro.tiny import tiny
+from tests.unit.ttsfamilies.kokoro.tiny import Tiny, english, parts, tiny
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, dump_json
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
@@ -20,7 +21,7 @@ from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.kokoro.family import load
-from ttsfamilies.kokoro.sizes import load_config, voice_of
+from ttsfamilies.kokoro.sizes import Voices, load_config, voice_of
 from ttsfamilies.kokoro.synthetic import PUBLISHED, shapes, write_checkpoint
 
 TEXT = "Nobody minded; we had time, and the water was quiet."
@@ -53,6 +54,22 @@ def test_speed_and_the_pace_of_words_change_how_long_symbols_last() -> None:
     paces = [segment.pace[word.start : word.end] for word in segment.words]
     assert {float(pace) for pace in paces[0]} == {1.0}
     assert {float(pace) for pace in paces[1]} == {0.5}
+
+
+def test_a_voice_has_a_pace_of_its_own_and_a_blend_its_share() -> None:
+    net, voices = parts()
+    packs = {name: voices.pack(name) for name in ("af_sky", "am_adam")}
+    config = replace(net.config, paces={"am_adam": 0.5})
+    model = Tiny("m", net, Voices(packs, config), english())
+
+    def paces(voice: str, speed: float = 1.0) -> set[float]:
+        prepared = model.prepare(request(voice=voice, speed=speed))
+        (segment,) = prepared.read([Text("Nobody minded.")], final=True)
+        return set(segment.pace.tolist())
+
+    assert paces("af_sky") == {1.0}
+    assert (paces("am_adam"), paces("am_adam", 2.0)) == ({0.5}, {1.0})
+    assert paces("af_sky+am_adam") == {0.75}
 
 
 def test_words_are_said_for_as_long_as_their_symbols() -> None:

@@ -35,9 +35,10 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sound_of(folder: Path) -> tuple[Any, Any]:
-    """[samples] of the text, and the [symbols] that they are of."""
+    """[samples] of the text at the pace that is predicted, and the [symbols] that they are of."""
     torch.set_num_threads(1)
-    request = SpeechRequest("r", "kokoro", VOICE, TEXT, seed=1)
+    speed = 1 / load_config(folder).paces[VOICE]
+    request = SpeechRequest("r", "kokoro", VOICE, TEXT, seed=1, speed=speed)
     engine = Engine(load_talker("kokoro", folder), slots=1, blocks=600, metrics=Metrics())
     (made,) = synthesise(engine, [request])
     codec = load_codec("kokoro", folder)
@@ -66,7 +67,8 @@ def test_a_male_voice_speaks_english_as_the_runtime_does(published: Path) -> Non
     assert np.std(theirs) / 1.5 == pytest.approx(np.std(samples), rel=0.15)
 
 
-def test_its_voices_say_their_gain(published: Path) -> None:
+def test_its_voices_say_their_gain_and_the_male_one_its_pace(published: Path) -> None:
+    assert load_config(published).paces == {VOICE: 0.85}
     codec = load_codec("kokoro", published)
     gains = {voice.id: voice.gain_db for voice in codec.spec.voices}
     assert len(gains) == 5
