@@ -1,4 +1,4 @@
-"""Write docs/settings.md from the services' settings and tuning: python -m tools.settings."""
+"""Write docs/settings.md from the services' settings: python -m tools.settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pydantic_core import PydanticUndefined
 
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
-from tools import tuning
 from ttscommon.process.settings import (
     NESTED,
     PREFIX,
@@ -30,7 +29,8 @@ _INTRODUCTION: Final = (
     "# Settings\n\nEnvironment variables, read once when a service starts. "
     f"A name that begins with `{PREFIX}` and is none of these stops the service with a line that "
     "says which; so does a value out of its bounds. This page is written from the code: "
-    "`python -m tools.settings`.\n"
+    "`python -m tools.settings`. Times and bounds that no variable sets are fields of the code's "
+    "classes whose names end in `Tuning`, each with its reason below it.\n"
 )
 
 
@@ -69,8 +69,7 @@ SECTIONS: Final = (
 
 def page() -> str:
     """The whole document."""
-    settings = (_table(section) for section in SECTIONS)
-    return "\n".join([_INTRODUCTION, *settings, tuning.section()])
+    return "\n".join([_INTRODUCTION, *(_table(section) for section in SECTIONS)])
 
 
 def _table(section: Section) -> str:

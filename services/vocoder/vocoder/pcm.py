@@ -18,17 +18,16 @@ _KNEE: Final = 10 ** (-3 / 20)
 _CEILING: Final = 10 ** (-1 / 20)
 
 
-def gain_of(voices: Iterable[Voice], name: str) -> float:
-    """How many times as loud as its codec makes it a voice is heard, a blend by its shares; 1 for
-    others' voices.
+def gain_of(voices: Iterable[Voice], name: str, other_db: float = 0.0) -> float:
+    """How many times as loud as its codec makes it a voice is heard, a blend by its shares.
+
+    other_db: of voices that say no gain, others' voices among them.
     """
-    gains = {voice.id: voice.gain_db for voice in voices}
-    if not any(gains.values()):
-        return 1.0
+    gains = {voice.id: voice.gain_db or other_db for voice in voices}
     try:
         shares = ((name, 1.0),) if name in gains else blends.parse(name, gains)
     except UnknownVoice:
-        return 1.0
+        gains, shares = {name: other_db}, ((name, 1.0),)
     return float(10 ** (sum(share * gains[one] for one, share in shares) / 20))
 
 

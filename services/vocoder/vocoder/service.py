@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from ttscommon.bus import AudioWriter, Bus
@@ -89,6 +90,7 @@ def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Cod
         )
     with startup.part("warm_up"):
         codec.warm_up(_shapes(settings.limits(codec.spec.frame_rate_hz)))
+    codec.spec = replace(codec.spec, gain_db=settings.gain_db)
     return codec if codec.silences else Silences(codec)
 
 

@@ -48,6 +48,10 @@ class VocoderSettings(StageSettings):
     """On a GPU, convolve on tensor cores, by three products of TF32 parts that keep what float32
     does. Of Qwen3-TTS's codec. Off, as no GPU has timed it.
     """
+    gain_db: float = Field(default=0.0, ge=-20.0, le=20.0)
+    """What brings voices to -20 LUFS whose checkpoint does not say it; measure some sentences of
+    the model. It is the same in all vocoders of a model.
+    """
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
     """A request whose codes stay away for so long is given up."""
 

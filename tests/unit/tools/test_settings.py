@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tools import tuning
 from tools.settings import PATH, SECTIONS, page
 from ttscommon.process.settings import PREFIX, SettingsError
 
@@ -22,13 +21,6 @@ def test_the_page_is_written_from_the_code() -> None:
 )
 def test_every_setting_says_what_it_does(section: object, name: str, field: object) -> None:
     assert getattr(field, "description", None), f"{name} has no docstring below it"
-
-
-@pytest.mark.parametrize("figures", tuning.found(), ids=lambda one: one.kind.__name__)
-def test_every_tuning_figure_says_what_it_is(figures: tuning.Figures) -> None:
-    for name, value, prose in figures.rows():
-        assert prose, f"{figures.path}: {name} has no docstring below it"
-        assert f"| `{name}` | `{value}` | {prose} |" in page()
 
 
 @pytest.mark.parametrize(

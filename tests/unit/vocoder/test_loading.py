@@ -39,3 +39,9 @@ def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
     assert expected
     assert all(codec.on_device.launches.knows(shape) for shape in expected)
     assert codec.measured_step_s
+
+
+def test_voices_that_say_no_gain_have_that_of_the_settings(tmp_path: Path) -> None:
+    voice_folder(tmp_path)
+    settings = VocoderSettings(model="tiny", voice_dir=tmp_path, gain_db=4.8)
+    assert load_codec(settings).spec.gain_db == 4.8

@@ -29,6 +29,8 @@ def test_a_voice_is_as_much_louder_as_it_says_and_others_as_they_are_made() -> N
     np.testing.assert_allclose(found, [0.2, -0.6], rtol=1e-6)
     for name in ("plain", "somebody"):
         assert levelled(samples, gain_of(voices, name)) is samples
+        assert gain_of(voices, name, 6.0) == pytest.approx(10 ** (6 / 20))
+    assert gain_of(voices, "low", 6.0) == pytest.approx(2.0)
 
 
 def test_a_blend_is_made_louder_by_the_shares_of_its_voices() -> None:

@@ -70,6 +70,8 @@ class CodecSpec:
 
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
+
+    `gain_db`: of voices that say none.
     """
 
     name: str
@@ -84,6 +86,7 @@ class CodecSpec:
     tolerance: int = 0
     silence: tuple[int, ...] = ()
     voices: tuple[Voice, ...] = ()
+    gain_db: float = 0.0
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""
     solver_steps: int = 0
