@@ -15,7 +15,6 @@ from antiphon.stack import LocalStack
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TEXT = "The tide is coming in. Can you hear the bells?"
-FAKE = [{"engine": "fake"}]
 
 
 def node() -> list[str]:
@@ -28,10 +27,9 @@ def node() -> list[str]:
     return [found] if major >= 22 else [found, "--experimental-websocket"]
 
 
-@pytest.mark.parametrize("stack", FAKE, indirect=True)
 @pytest.mark.parametrize("language", ["python", "javascript"])
 async def test_an_example_speaks_what_is_written(
-    stack: LocalStack, language: str, tmp_path: Path
+    fake_stack: LocalStack, language: str, tmp_path: Path
 ) -> None:
     heard = tmp_path / "heard.pcm"
     command = {"python": [sys.executable, str(EXAMPLES / "speak.py")]}.get(language)
@@ -40,7 +38,7 @@ async def test_an_example_speaks_what_is_written(
         stdin=asyncio.subprocess.PIPE,
         env={
             **os.environ,
-            "ANTIPHON_URL": stack.url.replace("http", "ws"),
+            "ANTIPHON_URL": fake_stack.url.replace("http", "ws"),
             "PLAYER": f"cat > {heard}",
         },
     )

@@ -23,7 +23,6 @@ from gateway.audio.provenance import claims
 
 STATIC = Path(__file__).resolve().parents[2] / "services/gateway/gateway/static"
 TEXT = "The tide came in before dawn. It was slow, and silver; can you hear the bells?"
-FAKE = [{"engine": "fake"}]
 BODY = {"input": TEXT, "seed": 5, "sample_rate": 16_000}
 
 
@@ -48,18 +47,17 @@ async def typed(stack: LocalStack, pieces: list[str]) -> tuple[bytes, dict[str, 
     raise AssertionError("the socket closed without an end")
 
 
-@pytest.mark.parametrize("stack", FAKE, indirect=True)
-async def test_every_way_in_gives_the_same_samples(stack: LocalStack) -> None:
-    whole = await posted(stack, stream=False, response_format="wav")
+async def test_every_way_in_gives_the_same_samples(fake_stack: LocalStack) -> None:
+    whole = await posted(fake_stack, stream=False, response_format="wav")
     assert whole.status_code == 200, whole.text
-    streamed = await posted(stack, response_format="pcm")
+    streamed = await posted(fake_stack, response_format="pcm")
     assert streamed.content == whole.content.partition(b"data")[2][4:]
-    at_once, done = await typed(stack, [TEXT])
+    at_once, done = await typed(fake_stack, [TEXT])
     assert at_once == streamed.content
     assert (done["outcome"], done["samples"]) == ("ok", len(at_once) // 2)
-    by_word, _ = await typed(stack, [f"{word} " for word in TEXT.split()])
+    by_word, _ = await typed(fake_stack, [f"{word} " for word in TEXT.split()])
     assert by_word == at_once
-    by_letter, _ = await typed(stack, list(TEXT))
+    by_letter, _ = await typed(fake_stack, list(TEXT))
     assert by_letter == at_once
 
 
@@ -81,9 +79,8 @@ async def parts_of_the_playground(http: httpx.AsyncClient) -> dict[str, httpx.Re
     return found
 
 
-@pytest.mark.parametrize("stack", FAKE, indirect=True)
-async def test_the_playground_needs_nothing_from_outside(stack: LocalStack) -> None:
-    async with httpx.AsyncClient(base_url=stack.url) as http:
+async def test_the_playground_needs_nothing_from_outside(fake_stack: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=fake_stack.url) as http:
         parts = await parts_of_the_playground(http)
         missing = await http.get("/playground/../app.py"), await http.get("/playground/none.js")
         models = (await http.get("/v1/models")).json()["data"]

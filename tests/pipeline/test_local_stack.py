@@ -22,22 +22,21 @@ async def sound(stack: LocalStack, text: str, seed: int = 7) -> bytes:
     return b"".join(event.pcm for event in events if isinstance(event, Audio))
 
 
-@FAKE
 async def test_a_sentence_comes_back_as_sound_the_same_for_the_same_seed(
-    stack: LocalStack,
+    fake_stack: LocalStack,
 ) -> None:
-    first = await sound(stack, "The tide is coming in.")
+    first = await sound(fake_stack, "The tide is coming in.")
     assert len(first) > 8000
-    assert await sound(stack, "The tide is coming in.") == first
-    assert [voice.id for voice in await voices(stack.url)] == ["slt", "rms", "awb"]
+    assert await sound(fake_stack, "The tide is coming in.") == first
+    assert [voice.id for voice in await voices(fake_stack.url)] == ["slt", "rms", "awb"]
 
 
 @FAKE
 @pytest.mark.parametrize(
     "victim",
     [
-        *("broker", "talker-1"),
-        *(pytest.param(v, marks=pytest.mark.slow) for v in ("gateway", "vocoder-1")),
+        *("talker-1", "vocoder-1"),
+        *(pytest.param(v, marks=pytest.mark.slow) for v in ("gateway", "broker")),
     ],
 )
 async def test_the_stack_speaks_again_after_any_process_was_killed(

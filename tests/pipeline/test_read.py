@@ -47,12 +47,11 @@ def spoken(wanted: Order) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(wanted.folder.glob("*.pcm"))}
 
 
-@pytest.mark.parametrize("stack", [{"engine": "fake"}], indirect=True)
 async def test_a_book_is_whole_and_the_same_after_an_interruption(
-    stack: LocalStack, tmp_path: Path
+    fake_stack: LocalStack, tmp_path: Path
 ) -> None:
-    whole = order(tmp_path / "whole", stack.url)
-    broken = order(tmp_path / "broken", stack.url, most=1)
+    whole = order(tmp_path / "whole", fake_stack.url)
+    broken = order(tmp_path / "broken", fake_stack.url, most=1)
     said = io.StringIO()
     console = Console(file=said, width=100)
     async with asyncio.timeout(120):

@@ -96,6 +96,7 @@ async def test_restarts_keep_the_ports(services: Path, tmp_path: Path) -> None:
         assert (stack.url, stack.bus.urls) == (url, bus)
 
 
+@pytest.mark.own_broker
 async def test_the_broker_knows_our_users_and_nobody_else(broker: LocalStack) -> None:
     bus = broker.bus
     client = await nats.connect(bus.urls[0], user=bus.user, password=bus.password)
@@ -109,6 +110,7 @@ async def test_the_broker_knows_our_users_and_nobody_else(broker: LocalStack) ->
     assert "Authorization Violation" in await answer_to_a_stranger(bus.urls[0])
 
 
+@pytest.mark.own_broker
 async def test_the_configuration_with_its_passwords_is_private(broker: LocalStack) -> None:
     assert broker.config.store is not None
     path = broker.config.store / "broker" / "nats.conf"
@@ -215,6 +217,7 @@ async def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> No
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.own_broker
 async def test_a_store_belongs_to_one_stack_at_a_time(broker: LocalStack) -> None:
     with pytest.raises(StackFailed, match="in use by another stack"):
         async with LocalStack(broker.config):

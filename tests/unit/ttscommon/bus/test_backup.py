@@ -16,6 +16,9 @@ from ttscommon.bus.layout import kept_streams
 from ttscommon.bus.lean import LeanClient
 from ttscommon.wire import subjects
 
+# They name what a deployment of the default prefix keeps.
+pytestmark = pytest.mark.own_broker
+
 RECORDING = bytes(range(256)) * 2000
 
 
@@ -127,6 +130,7 @@ async def test_a_backup_of_another_deployment_is_refused(broker: Any, tmp_path: 
     await bus.close()
 
 
+@pytest.mark.slow
 async def test_a_backup_of_one_broker_is_restored_into_three(broker: Any, tmp_path: Path) -> None:
     bus = await filled(broker.bus)
     await back_up(broker.bus, tmp_path / "backups")

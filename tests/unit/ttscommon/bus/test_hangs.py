@@ -147,6 +147,7 @@ async def test_a_broker_that_was_only_slow_has_the_next_given_more_time(
     assert 3 <= len(connection.left) <= 10
 
 
+@pytest.mark.slow
 async def test_brokers_that_hang_one_after_another_are_left_as_soon_as_the_first(
     greeter: Address, mute: Address
 ) -> None:
@@ -256,6 +257,7 @@ async def test_what_is_buffered_for_a_stopped_broker_holds_nobody_up(cluster: Lo
         await pair.link.close()
 
 
+@pytest.mark.slow
 async def test_a_process_that_was_stopped_itself_keeps_its_broker(cluster: Any) -> None:
     pair = await Pair.on(cluster.bus, HangTuning(hung_s=1.0))
     await pair.comes_through()
@@ -266,6 +268,7 @@ async def test_a_process_that_was_stopped_itself_keeps_its_broker(cluster: Any) 
     await pair.link.close()
 
 
+@pytest.mark.own_broker
 async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) -> None:
     # It must not be given up for itself, which a broker invites that goes on late.
     pair = await Pair.on(broker.bus, HangTuning(same_s=3600.0))
@@ -278,6 +281,7 @@ async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) ->
     await pair.link.close()
 
 
+@pytest.mark.own_broker
 async def test_a_link_to_a_stopped_broker_closes_at_once(broker: Any) -> None:
     pair = await Pair.on(broker.bus)
     stopped = await stop(broker, pair.port)

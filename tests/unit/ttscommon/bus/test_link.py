@@ -47,11 +47,13 @@ async def test_a_wrong_password_ends_the_attempt(broker: Any) -> None:
             await Link.connect(wrong, "test", QUICK)
 
 
+@pytest.mark.own_broker
 async def test_a_broker_that_is_not_there_is_waited_for(broker: Any, links: list[Link]) -> None:
     broker.children["broker"].kill()
     links.append(await asyncio.wait_for(Link.connect(broker.bus, "test", QUICK), 20))
 
 
+@pytest.mark.own_broker
 async def test_a_connection_whose_password_was_revoked_fails_for_good(
     broker: Any, tmp_path: Path, links: list[Link]
 ) -> None:
@@ -62,6 +64,7 @@ async def test_a_connection_whose_password_was_revoked_fails_for_good(
         await asyncio.wait_for(link.failed(), 20)
 
 
+@pytest.mark.own_broker
 async def test_a_password_that_is_rotated_in_its_file_is_taken_up(
     broker: Any, tmp_path: Path, links: list[Link]
 ) -> None:

@@ -15,6 +15,9 @@ from ttscommon.bus.setup import Setup, SetupTuning
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
 
+# They name what a deployment of the default prefix keeps.
+pytestmark = pytest.mark.own_broker
+
 Connect = Callable[..., Awaitable[Bus]]
 IMPATIENT = SetupTuning(missing_s=0.0)
 

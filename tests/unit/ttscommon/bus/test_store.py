@@ -41,6 +41,7 @@ async def test_a_single_brokers_store_may_not_join_a_cluster(tmp_path: Path) -> 
     assert main(["store", str(store), "--brokers", "3"]) == 1
 
 
+@pytest.mark.slow
 async def test_a_members_store_may_not_start_alone(tmp_path: Path) -> None:
     async with brokers(3, tmp_path) as cluster:
         await stored(cluster.bus)

@@ -116,6 +116,8 @@ async def test_a_queue_that_was_made_anew_between_two_looks_has_lost_its_jobs(bu
     assert store.problem is None
 
 
+@pytest.mark.slow
+@pytest.mark.own_broker
 async def test_a_broker_that_is_stopped_and_goes_on_is_neither_lost_nor_full(
     broker: Any, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ async def test_a_broker_that_is_stopped_and_goes_on_is_neither_lost_nor_full(
     assert found == []
 
 
+@pytest.mark.own_broker
 async def test_a_broker_that_is_killed_is_neither_lost_nor_full(broker: Any, bus: Bus) -> None:
     async with watched(bus):
         broker.children["broker"].kill()

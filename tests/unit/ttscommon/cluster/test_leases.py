@@ -37,6 +37,7 @@ async def keys(bus: Bus) -> list[str]:
     return sorted(await bus.kv.all(LEASES))
 
 
+@pytest.mark.own_broker
 async def test_a_lease_that_was_removed_stays_so_when_the_broker_is_killed(
     bus: Bus, broker: Any
 ) -> None:

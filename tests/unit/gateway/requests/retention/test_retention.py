@@ -111,6 +111,7 @@ async def test_a_request_that_has_a_job_keeps_its_logs_until_that_is_done(bus: B
     running.cancel()
 
 
+@pytest.mark.own_broker
 async def test_a_broker_that_is_away_is_asked_again(bus: Bus, broker: Any) -> None:
     await speak(bus, "a")
     retention = Retention(bus, 0.0, QUICK)

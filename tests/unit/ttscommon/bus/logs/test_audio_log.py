@@ -232,6 +232,7 @@ async def test_a_checkpoint_outlives_one_successor_after_another(bus: Bus, other
     await first.release()
 
 
+@pytest.mark.own_broker
 async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
     broker: Any, bus: Bus, other: Bus
 ) -> None:

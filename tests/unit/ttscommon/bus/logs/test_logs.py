@@ -218,6 +218,7 @@ async def test_a_full_window_holds_the_producer_back(
     await writer.release()
 
 
+@pytest.mark.own_broker
 async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
     broker: Any, bus: Bus, other: Bus
 ) -> None:

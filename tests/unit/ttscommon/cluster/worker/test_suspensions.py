@@ -32,6 +32,7 @@ async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
         await asyncio.wait_for(waiting, 10)
 
 
+@pytest.mark.own_broker
 async def test_a_process_that_was_cut_off_notices_it(bus: Bus, broker: Any) -> None:
     tuning = AbsenceTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
     with Suspensions(bus, tuning) as absences:
