@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.matrix import run_faults
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_repeated_or_different_when_a_process_dies(tmp_path: Path) -> None:
     lines: list[str] = []
     rows = await run_faults(

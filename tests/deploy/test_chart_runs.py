@@ -103,6 +103,7 @@ def violations(chart: RunningChart) -> list[str]:
     return [line for line in chart.log if "iolation" in line]
 
 
+@pytest.mark.slow
 async def test_the_rendered_pods_speak_recover_and_cancel_with_the_rights_they_have(
     chart: RunningChart,
 ) -> None:

@@ -14,8 +14,8 @@ from ttscommon.sound.recordings import BadRecording
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.talkers import load
 
-# Folders that differ: a codec within, parts beside each other, voices, a codec by itself.
-QUICK = ("Qwen3-TTS", "CSM", "Chatterbox", "Kokoro", "SNAC")
+# A checkpoint with its codec, and a codec by itself; `make test-all` takes every family.
+QUICK = ("CSM", "SNAC")
 every_family = pytest.mark.parametrize(
     "family",
     [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in MAKERS],

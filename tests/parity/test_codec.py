@@ -13,6 +13,8 @@ from ttsfamilies.base.codec.base import CodecState, Samples, Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, load
 
+pytestmark = pytest.mark.slow  # one more family
+
 FRAMES = 24
 
 

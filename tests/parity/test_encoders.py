@@ -14,6 +14,8 @@ from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder
 from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
 from ttsfamilies.qwen3_tts.weights import load_encoders
 
+pytestmark = pytest.mark.slow  # one more family
+
 Encoders = tuple[SpeakerEncoder, CodecEncoder]
 
 SECONDS = {"short": 1.31, "long": 12.0}

@@ -1,8 +1,8 @@
 """Every family says what its reference says, whatever happens to its streams.
 
-The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes all cases of a
-family's first checkpoint at once, joined in mid-flight, and one of each other checkpoint alone;
-`make test-all` takes all of one family after another.
+The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes four
+families: all cases of the first checkpoint at once, joined in mid-flight, and one of each other
+checkpoint alone; `make test-all` takes all of one family after another.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from ttscommon.wire.fields import rows
 from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.known import FAMILIES as KNOWN
 
-# Of a family, and of those that read while they speak: what its first checkpoint is put through.
-FEW, READING = {"joined in mid-flight"}, {"cosyvoice", "kyutai_tts"}
+QUICK, FEW = {"orpheus", "csm", "higgs_audio", "zonos"}, {"joined in mid-flight"}
 # Whole segments cannot be cut, and are compared in float64: see test_kokoro.py, test_s3_flow.py,
 # test_glm_voice.py.
 # What Fish Audio's codec says may not be distributed.
 ALONE = {"kokoro", "chatterbox", "cosyvoice", "fish_s2", "glm_voice", "step_audio2"}
 Load = Callable[[str, str], Loaded[Any]]
-every_family = pytest.mark.parametrize("family", FAMILIES)
+every_family = pytest.mark.parametrize(
+    "family",
+    [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in FAMILIES],
+)
 
 
 def test_every_published_family_and_its_codec_are_held_against_a_reference() -> None:
@@ -57,15 +59,14 @@ def _cases() -> Iterator[Any]:
     for name, family in FAMILIES.items():
         for case in family.cases:
             first = case is family.of(case.checkpoint)[0]
-            soon = first and case.checkpoint != family.checkpoints[0]
+            soon = name in QUICK and first and case.checkpoint != family.checkpoints[0]
             yield _marked(name, case, name=f"{name}-{case.name}", soon=soon)
 
 
 def _treated() -> Iterator[Any]:
     for name, family in FAMILIES.items():
-        quick = FEW | {"late text"} if name in READING else FEW
         for checkpoint, treatment in product(family.checkpoints, TREATMENTS):
-            soon = checkpoint == family.checkpoints[0] and treatment in quick
+            soon = name in QUICK and checkpoint == family.checkpoints[0] and treatment in FEW
             told = f"{name}-{checkpoint}-{treatment}"
             yield _marked(name, checkpoint, treatment, name=told, soon=soon)
 

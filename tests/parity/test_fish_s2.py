@@ -23,6 +23,8 @@ from ttsfamilies.fish_s2.synthetic import FIRST, add_codec, add_voice, write_che
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.talkers import load
 
+pytestmark = pytest.mark.slow  # one more family
+
 # What the authors' own code says, where a user has made it say it: `make goldens FAMILY=fish_s2`.
 AUTHORS = Path(__file__).parents[2] / "build" / "goldens" / "fish_s2-authors.json"
 

@@ -27,6 +27,8 @@ from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec, load
 from ttsfamilies.glm_voice.family import GlmVoice
 from ttsfamilies.glm_voice.synthetic import write_codec
 
+pytestmark = pytest.mark.slow  # one more family
+
 _CLOSE = 1e-4
 
 

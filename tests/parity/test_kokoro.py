@@ -23,6 +23,8 @@ from ttsfamilies.kokoro.codec import net as sound
 from ttsfamilies.kokoro.sizes import Voices, load_config, style_row
 from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 
+pytestmark = pytest.mark.slow  # one more family
+
 WANTED = goldens()
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 heard = pytest.mark.parametrize("case", [c for c in CASES if c.heard], ids=lambda case: case.name)

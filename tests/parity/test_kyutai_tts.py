@@ -31,6 +31,8 @@ from ttsfamilies.kyutai_tts.net import KyutaiNet, sources
 from ttsfamilies.kyutai_tts.stream import KyutaiStream
 from ttsfamilies.kyutai_tts.synthetic import published
 
+pytestmark = pytest.mark.slow  # one more family
+
 SMALL = [case for case in CASES if case.checkpoint == "kyutai"]
 
 

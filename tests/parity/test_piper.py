@@ -29,6 +29,8 @@ from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.phones import Sentence
 from ttsfamilies.piper.voice import HOP
 
+pytestmark = pytest.mark.slow  # one more family
+
 LONG = Case(
     "long",
     "Nobody who was there that evening, and there were many, could say afterwards which of the two"

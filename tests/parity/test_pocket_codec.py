@@ -17,18 +17,17 @@ from tests.parity.families.pocket_tts import write_pocket
 from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.wire.fields import cut
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.base import Samples, Work
 from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
-from ttsfamilies.pocket_tts.codec.codec import PocketCodec
-from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
+from ttsfamilies.pocket_tts.codec.net import LatentDecoder
 from ttsfamilies.pocket_tts.codec.net import sources as decoder_sources
 from ttsfamilies.pocket_tts.family import load
 from ttsfamilies.pocket_tts.net import PocketNet, sources
 from ttsfamilies.pocket_tts.sizes import PocketConfig, languages, load_config, published
 from ttsfamilies.pocket_tts.text import Chunks, prompt
 from ttsfamilies.pocket_tts.tokenizer import load_tokenizer
+
+pytestmark = pytest.mark.slow  # one more family
 
 WANTED: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
 SOUNDS = goldens("pocket_tts")
@@ -45,57 +44,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pocket", "pocket-small"):
         write_pocket(found / name, name)
     return found
-
-
-def decoded(codec: PocketCodec, sizes: tuple[int, ...], begin: int = 0) -> Samples:
-    """Samples of the frames from `begin` on, of a stream that knows no earlier ones."""
-    stream, found, at = codec.open(REQUEST), [], begin
-    for size in (*sizes, COUNT):
-        frames = cut({"latent": VALUES, "passage": OF}, at, at + size)
-        found += codec.decode([Work(stream, frames, final=at + size >= COUNT)])
-        at = min(COUNT, at + size)
-    return np.concatenate(found)
-
-
-@checkpoints
-@pytest.mark.parametrize("sizes", [(), (1,) * COUNT, (3, 1, 4), (7,), (2, 11, 1)], ids=str)
-def test_any_pieces_give_the_references_samples(
-    folder: Path, name: str, sizes: tuple[int, ...]
-) -> None:
-    wanted = SOUNDS[f"{name}/samples"]
-    assert wanted.std() > 0.02
-    found = decoded(PocketCodec("m", load_decoder(folder / name)), sizes)
-    assert found.shape == wanted.shape == (COUNT * 1920,)
-    np.testing.assert_allclose(found, wanted, atol=CLOSE)
-
-
-@checkpoints
-def test_resumed_at_any_frame_behind_its_context_it_gives_the_same(folder: Path, name: str) -> None:
-    codec, wanted = PocketCodec("m", load_decoder(folder / name)), SOUNDS[f"{name}/samples"]
-    context = codec.spec.context_frames
-    assert context is not None
-    assert context < COUNT // 2
-    for frame in range(COUNT):
-        begin = codec.spec.replay_from(frame)
-        tail = decoded(codec, (1,), begin)[(frame - begin) * 1920 :]
-        np.testing.assert_allclose(tail, wanted[frame * 1920 :], atol=CLOSE)
-
-
-def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(folder: Path) -> None:
-    codec = PocketCodec("m", load_decoder(folder / "pocket"))
-    streams = [codec.open(REQUEST) for _ in range(3)]
-    found: list[list[Samples]] = [[], [], []]
-    at = [0, 0, 0]
-    while min(at) < COUNT:
-        sizes = [min(COUNT - n, i + 1 if n else 5 - i) for i, n in enumerate(at)]
-        whole = {"latent": VALUES, "passage": OF}
-        parts = zip(streams, at, sizes, strict=True)
-        works = [Work(s, cut(whole, n, n + size), final=False) for s, n, size in parts]
-        for row, sound in zip(found, codec.decode(works), strict=True):
-            row.append(sound)
-        at = [n + size for n, size in zip(at, sizes, strict=True)]
-    for row in found:
-        np.testing.assert_allclose(np.concatenate(row), SOUNDS["pocket/samples"], atol=CLOSE)
 
 
 @checkpoints

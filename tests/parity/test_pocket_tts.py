@@ -19,6 +19,8 @@ from tests.parity.runner import Loaded, Run, alone, batched, evicted, joined, la
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
 
+pytestmark = pytest.mark.slow  # one more family
+
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 # Of values of about 3.
 CLOSE = 2e-5

@@ -12,6 +12,8 @@ from tests.parity.material import audio
 from ttsfamilies.base.s3.references import FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 
+pytestmark = pytest.mark.slow  # one more family
+
 HIGHEST_HZ = {2: 8_000.0, 3: 12_000.0}
 
 

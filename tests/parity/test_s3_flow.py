@@ -27,6 +27,8 @@ from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
 
+pytestmark = pytest.mark.slow  # one more family
+
 _ATOL = 1e-4
 # Of samples: weights of convolutions are joined in float32.
 _CLOSE = 5e-5

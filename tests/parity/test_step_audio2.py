@@ -22,6 +22,8 @@ from ttsfamilies.cosyvoice.s3_flow.stretches import S3News
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.step_audio2.codec.codec import load
 
+pytestmark = pytest.mark.slow  # one more family
+
 # Positions are float32 in one and float64 in the other.
 _ATOL = 2e-5
 

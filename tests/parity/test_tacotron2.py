@@ -21,6 +21,8 @@ from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
 from ttsfamilies.tacotron2.request import TacotronPrepared
 from vocoder.pcm import FULL_SCALE, to_pcm
 
+pytestmark = pytest.mark.slow  # one more family
+
 Load = Callable[[str], TacotronNet]
 
 

@@ -10,6 +10,8 @@ from tests.parity.cases import CASES, Case
 from tests.parity.conftest import Arrays, Checkpoints
 from tests.parity.offline import loaded, open_stream
 
+pytestmark = pytest.mark.slow  # one more family
+
 # One of each kind of checkpoint; test_families.py compares the tokens of all of them.
 FIRST = [
     next(c for c in CASES if c.checkpoint == n) for n in dict.fromkeys(c.checkpoint for c in CASES)

@@ -40,6 +40,8 @@ from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, sources
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
 from vocoder.pcm import FULL_SCALE
 
+pytestmark = pytest.mark.slow  # one more family
+
 CLOSE = 1e-9
 """Of patches of about 3."""
 # Those that are run by `make test`.

@@ -364,6 +364,7 @@ def several_parts(family: Served, frames: Arrays) -> None:
         assert np.count_nonzero(frames["begins"]) == 3
 
 
+@pytest.mark.slow
 async def test_a_talker_that_dies_in_the_middle_of_a_redraw_goes_on_with_it(
     served: LocalStack, checkpoints: dict[str, Checkpoint], caught: asyncio.Event
 ) -> None:

@@ -57,6 +57,7 @@ def struck(text: str) -> Any:
     return np.concatenate(strokes) * 32767
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_it_is_served_through_both_stages_with_its_talker_and_vocoder_killed(
     chime: Checkpoint, tmp_path: Path

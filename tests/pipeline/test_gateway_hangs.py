@@ -45,6 +45,7 @@ async def spoken(url: str) -> bytes:
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_is_stopped_is_started_anew_at_its_port(two: LocalStack) -> None:
     before = await spoken(two.url)
     hung, other = two.children["gateway"], two.children["gateway-2"]

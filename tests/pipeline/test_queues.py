@@ -81,6 +81,7 @@ async def test_a_request_that_waits_for_a_slot_in_vain_is_refused_and_leaves_the
         await bus.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [TALKER, VOCODER], ids=lambda stage: stage.name)
 @pytest.mark.parametrize("stack", [{"engine": "fake"}], indirect=True)
 async def test_a_job_that_cannot_be_read_ends_where_its_listener_waits(

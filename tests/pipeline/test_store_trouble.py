@@ -85,6 +85,7 @@ def lives(stack: LocalStack, *stages: str) -> list[int]:
     return [child.starts for name, child in stack.children.items() if name.startswith(stages)]
 
 
+@pytest.mark.slow
 async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_made_again(
     stack: LocalStack,
 ) -> None:

@@ -106,6 +106,7 @@ def one_by_id(spans: list[ReceivedSpan], span_id: str) -> ReceivedSpan:
     return found
 
 
+@pytest.mark.slow
 async def test_a_takeover_is_part_of_the_trace(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
         async with traced(tmp_path, receiver, []) as stack:

@@ -101,10 +101,11 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
         await one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "victims",
     [
-        pytest.param((), id="nothing dies", marks=pytest.mark.slow),
+        pytest.param((), id="nothing dies"),
         pytest.param(("talker", "vocoder"), id="both stages die"),
     ],
 )

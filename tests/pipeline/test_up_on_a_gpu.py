@@ -16,6 +16,7 @@ from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 pytest.importorskip("triton")
 
 
+@pytest.mark.slow
 async def test_up_speaks_without_kernels_and_without_graphs_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

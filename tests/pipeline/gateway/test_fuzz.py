@@ -21,7 +21,7 @@ from gateway.protocols.wyoming import WyomingServer, event
 from tests.waits import PATIENCE_S
 
 JSON: Final = {"content-type": "application/json"}
-COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "500"))
+COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "150"))
 _ACROSS: Final = 8
 _PER_SOCKET: Final = 25
 

@@ -13,7 +13,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
@@ -69,24 +69,32 @@ UPLOAD: Final = "/v1/audio/voices"
 SPEECH: Final = "/v1/audio/speech"
 MB: Final = 1 << 20
 END: Final = Frame(Opcode.CLOSE, b"").serialize(mask=True)
-RECORDING: Final = base64.b64encode(wav(29.9, rate=48_000))
-CLONE: Final = b'{"type": "session.config", "ref_audio": "' + RECORDING + b'"}'
 # Nine thousand turns of a tenth of a second.
 TURNS: Final = (
     b'{"type": "session.update", "session": {"audio": {"input": {"format": {"type": "audio/pcmu"},'
     b'"turn_detection": {"type": "server_vad", "silence_duration_ms": 20}}}}}'
 )
-NOISY: Final = base64.b64encode((random.Random(5).randbytes(800) + b"\xff" * 800) * 9000)
-APPEND: Final = b'{"type": "input_audio_buffer.append", "audio": "' + NOISY + b'"}'
 
-ATTACKS: Final = {
-    "newlines": posted(UPLOAD, b"\r\n" * (13 * MB // 2), FORM),
-    "empty parts": posted(UPLOAD, b"--b\r\n\r\n\r\n" * (13 * MB // 9), FORM),
-    "nested parts": posted(
+
+def clone() -> bytes:
+    recording = base64.b64encode(wav(29.9, rate=48_000))
+    return b'{"type": "session.config", "ref_audio": "' + recording + b'"}'
+
+
+def noise() -> bytes:
+    noisy = base64.b64encode((random.Random(5).randbytes(800) + b"\xff" * 800) * 9000)
+    return b'{"type": "input_audio_buffer.append", "audio": "' + noisy + b'"}'
+
+
+# Made when they are sent: a hundred thousand frames take a second.
+ATTACKS: Final[Mapping[str, Callable[[], bytes]]] = {
+    "newlines": lambda: posted(UPLOAD, b"\r\n" * (13 * MB // 2), FORM),
+    "empty parts": lambda: posted(UPLOAD, b"--b\r\n\r\n\r\n" * (13 * MB // 9), FORM),
+    "nested parts": lambda: posted(
         UPLOAD, b"--b\r\ncontent-type: multipart/mixed; boundary=b\r\n\r\n" * 3000, FORM
     ),
-    "almost boundaries": posted(UPLOAD, b"--b\r\n\r\n" + b"\r\n--a" * (13 * MB // 5), FORM),
-    "a large file": posted(
+    "almost boundaries": lambda: posted(UPLOAD, b"--b\r\n\r\n" + b"\r\n--a" * (13 * MB // 5), FORM),
+    "a large file": lambda: posted(
         UPLOAD,
         b'--b\r\nContent-Disposition: form-data; name="audio_sample"\r\n\r\n'
         + b"\x01" * (10 * MB)
@@ -94,33 +102,35 @@ ATTACKS: Final = {
         + b'\r\n--b\r\nContent-Disposition: form-data; name="name"\r\n\r\na\r\n--b--\r\n',
         FORM,
     ),
-    "large json": posted(
+    "large json": lambda: posted(
         UPLOAD,
         b'{"name": "a", "consent": "Yes.", "audio_sample": "' + b"QUJD" * (13 * MB // 4) + b'"}',
     ),
-    "brackets": posted(SPEECH, b'{"input": ' + b"[]," * (4 * MB // 3 - 8)),
-    "empty strings": posted(SPEECH, b'{"x": [' + b'"",' * (4 * MB // 3 - 8)),
-    "escapes": posted(SPEECH, b'{"input": "' + b"\\u00e9" * 38_000 + b'"}'),
-    "a large ref_audio": posted(
+    "brackets": lambda: posted(SPEECH, b'{"input": ' + b"[]," * (4 * MB // 3 - 8)),
+    "empty strings": lambda: posted(SPEECH, b'{"x": [' + b'"",' * (4 * MB // 3 - 8)),
+    "escapes": lambda: posted(SPEECH, b'{"input": "' + b"\\u00e9" * 38_000 + b'"}'),
+    "a large ref_audio": lambda: posted(
         SPEECH, b'{"input": "x", "ref_audio": "' + b"QUJD" * (MB - 100) + b'"}'
     ),
-    "chunks of one byte": (
+    "chunks of one byte": lambda: (
         b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000 + b"0\r\n\r\n"
     ),
-    "pipelined requests": b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
-    "many headers": b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
-    "empty frames": framed(*[b""] * 100_000, opcode=Opcode.CONT) + END,
-    "pings": framed(*[b""] * 100_000, opcode=Opcode.PING) + END,
-    "small messages": framed(*[b'{"type":"input.text","text":"a"}'] * 20_000) + END,
-    "a message of brackets": framed(b"[" * 200_000) + END,
-    "a message of objects": framed(b'{"type": [' + b"{}," * 80_000 + b"1]}") + END,
-    "a message of text": framed(
-        b'{"type":"session.config"}', b'{"type":"input.text","text":"' + b"a" * 200_000 + b'"}'
-    )
-    + END,
-    "a recording on a socket": framed(CLONE) + END,
-    "turns without end": framed(TURNS, APPEND, path=b"/v1/realtime") + END,
+    "pipelined requests": lambda: b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
+    "many headers": lambda: b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
+    "empty frames": lambda: framed(*[b""] * 100_000, opcode=Opcode.CONT) + END,
+    "pings": lambda: framed(*[b""] * 100_000, opcode=Opcode.PING) + END,
+    "small messages": lambda: framed(*[b'{"type":"input.text","text":"a"}'] * 20_000) + END,
+    "a message of brackets": lambda: framed(b"[" * 200_000) + END,
+    "a message of objects": lambda: framed(b'{"type": [' + b"{}," * 80_000 + b"1]}") + END,
+    "a message of text": lambda: (
+        framed(
+            b'{"type":"session.config"}', b'{"type":"input.text","text":"' + b"a" * 200_000 + b'"}'
+        )
+        + END
+    ),
+    "a recording on a socket": lambda: framed(clone()) + END,
+    "turns without end": lambda: framed(TURNS, noise(), path=b"/v1/realtime") + END,
 }
 
 
@@ -163,7 +173,7 @@ async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attac
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert sender.stdin is not None
-    data = ATTACKS[attack]
+    data = ATTACKS[attack]()
     for start in range(0, len(data), 1 << 16):
         sender.stdin.write(data[start : start + (1 << 16)])
         await sender.stdin.drain()
@@ -186,5 +196,5 @@ async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attac
 
 
 def test_a_recording_of_the_longest_length_fits_a_message(settings: Any) -> None:
-    assert len(CLONE) < settings.max_recording_bytes
-    assert json.loads(CLONE)["type"] == "session.config"
+    assert len(clone()) < settings.max_recording_bytes
+    assert json.loads(clone())["type"] == "session.config"

@@ -102,6 +102,7 @@ async def refused(stand: Any, key: str) -> int:
     return int(error.value.response.status_code)
 
 
+@pytest.mark.slow
 async def test_turns_of_noise_without_end_stay_within_their_keys_share(
     hearing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ async def test_turns_of_noise_without_end_stay_within_their_keys_share(
     assert (await objects.stream_info(f"OBJ_{name}")).state.bytes < 300_000
 
 
+@pytest.mark.slow
 async def test_items_without_end_stay_within_bounds(stand: Any) -> None:
     stand.stage.script = words
     async with (
@@ -154,6 +156,7 @@ async def test_items_without_end_stay_within_bounds(stand: Any) -> None:
     assert sum(map(len, kept.values())) < 1 << 20
 
 
+@pytest.mark.slow
 async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: Any) -> None:
     """Each turn in them is four events that nobody takes."""
     stand.stage.script = words

@@ -85,6 +85,7 @@ async def test_days_are_asked_for_by_their_dates(stand: Any) -> None:
         assert refused.json()["error"]["param"] == "start_date"
 
 
+@pytest.mark.slow
 async def test_a_key_sees_its_own_use_and_no_others_and_one_that_is_killed_loses_a_second(
     tmp_path: Path,
 ) -> None:

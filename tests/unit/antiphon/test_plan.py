@@ -47,6 +47,7 @@ def test_a_trace_gets_a_fleet_values_and_pictures(tmp_path: Path, calls: str) ->
     assert yaml.safe_load((out / "values.yaml").read_text()) == made["values"]
 
 
+@pytest.mark.slow
 def test_a_given_fleet_that_is_too_small_is_exit_status_1(tmp_path: Path) -> None:
     result = plan(
         tmp_path, "--callers", "45", "--pause", "0", "--texts", "medium",

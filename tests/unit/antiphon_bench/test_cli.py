@@ -58,6 +58,7 @@ def test_a_run_leaves_lines_a_summary_and_a_page(tmp_path: Path) -> None:
     assert (tmp_path / "index.html").exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_and_its_report(tmp_path: Path) -> None:
     with loopback_process(PACE) as url:
         output = invoke(
@@ -70,6 +71,7 @@ def test_a_sweep_and_its_report(tmp_path: Path) -> None:
     assert (tmp_path / "page" / "index.html").exists()
 
 
+@pytest.mark.slow
 def test_two_servers_are_compared_in_one_table(tmp_path: Path) -> None:
     with loopback_process(PACE) as one, loopback_process(PACE) as other:
         output = invoke(

@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.unit.vocoder.tiny_vesper import tiny
 from ttscommon.engine.nn import halve
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.vesper.codec.net import (
     FRAME_SAMPLES,
     SETTLE_SAMPLES,
@@ -158,3 +161,8 @@ def test_states_stack_and_unstack() -> None:
 def test_a_decoder_that_is_not_whole_frames_late_is_refused() -> None:
     with pytest.raises(ValueError, match="whole number of frames"):
         VesperCodecConfig(ahead=(1,) * 9)
+
+
+def test_an_unknown_voice_is_refused() -> None:
+    with pytest.raises(UnknownVoice):
+        tiny().open(SpeechRequest("r", "vesper", "nobody", "text"))

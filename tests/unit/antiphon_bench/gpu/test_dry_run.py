@@ -36,6 +36,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_subcommand_of_the_engines_measures_and_does_not_measure_twice(
     name: str, out: Path

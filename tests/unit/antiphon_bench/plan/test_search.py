@@ -28,6 +28,7 @@ def found(question: Question) -> Shape:
     return shape
 
 
+@pytest.mark.slow
 def test_one_process_less_is_too_few(question: Question, found: Shape) -> None:
     assert found.talkers > 1
     for kind in ("gateways", "talkers", "vocoders"):
@@ -35,6 +36,7 @@ def test_one_process_less_is_too_few(question: Question, found: Shape) -> None:
             assert not question.meets(question.asked(replace(found, **{kind: number - 1})))
 
 
+@pytest.mark.slow
 def test_what_gives_way_first_is_what_more_of_would_cure(question: Question, found: Shape) -> None:
     tight = replace(found, vocoders=4 * found.vocoders, gateways=4 * found.gateways)
     points = under_load(question, tight, question.asked(tight))

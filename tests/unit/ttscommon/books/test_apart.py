@@ -59,6 +59,7 @@ async def test_a_process_without_processor_time_is_ended(monkeypatch: pytest.Mon
     assert readers() == []
 
 
+@pytest.mark.slow
 async def test_a_book_that_takes_too_much_memory_is_refused() -> None:
     with pytest.raises(InvalidBook, match="too much memory"):
         await read_apart(ReadOrder("markdown"), b"- a\n" * (12 << 20))

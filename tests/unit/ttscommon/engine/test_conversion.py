@@ -53,6 +53,7 @@ def test_a_codec_beside_its_talker_keeps_its_name(tmp_path: Path) -> None:
     assert same(tmp_path / "model.safetensors", network(1))
 
 
+@pytest.mark.slow
 def test_shards_stay_shards_with_an_index(tmp_path: Path) -> None:
     names = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     torch.save({"a": torch.ones(2)}, tmp_path / names[0])
@@ -142,6 +143,7 @@ def test_without_a_pickle_there_is_nothing_to_convert(tmp_path: Path) -> None:
         convert(tmp_path)
 
 
+@pytest.mark.slow
 def test_voices_of_a_tensor_each_become_one_file_by_their_names(tmp_path: Path) -> None:
     torch.save(network(), tmp_path / "model.pth")
     (tmp_path / "voices").mkdir()
@@ -154,6 +156,7 @@ def test_voices_of_a_tensor_each_become_one_file_by_their_names(tmp_path: Path) 
     assert same(made[1], packs)
 
 
+@pytest.mark.slow
 def test_a_voice_that_holds_more_than_a_tensor_is_named(tmp_path: Path) -> None:
     torch.save(network(), tmp_path / "model.pth")
     (tmp_path / "voices").mkdir()
@@ -164,6 +167,7 @@ def test_a_voice_that_holds_more_than_a_tensor_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_a_chatterbox_gets_an_index_over_its_talker_and_what_is_beside_it(tmp_path: Path) -> None:
     for name in ("t3_cfg", "t3_mtl23ls_v2", "ve"):
         save_file({f"{name}.weight": torch.ones(2)}, tmp_path / f"{name}.safetensors")

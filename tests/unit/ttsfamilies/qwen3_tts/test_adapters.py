@@ -130,6 +130,7 @@ def merged(number: int) -> TalkerNet:
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(ADAPTERS))
 def test_tokens_are_those_of_the_merged_weights(number: int) -> None:
     defaults = GenerationConfig(max_new_tokens=41)
@@ -152,6 +153,7 @@ def test_a_row_has_the_same_bits_whatever_the_others_are_adapted_by(depth: int) 
         assert np.array_equal(one.arrays["codes"], wanted["codes"])
 
 
+@pytest.mark.slow
 def test_four_on_a_device_are_spoken_together() -> None:
     late = family_of(range(ADAPTERS), late=True)
     bench = Bench(late, late.depth)

@@ -78,6 +78,7 @@ def same(found: tuple[Arrays, Array, float], wanted: tuple[Arrays, Array, float]
     assert np.abs(found[1].astype(int) - wanted[1]).max() <= STEPS_OFF
 
 
+@pytest.mark.slow
 def test_where_no_kernel_compiles_twins_speak_by_graphs_and_the_log_says_why(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_where_no_kernel_compiles_twins_speak_by_graphs_and_the_log_says_why(
     assert all("norm: " in why and "ptxas died" in why for why in told)
 
 
+@pytest.mark.slow
 def test_a_device_that_refuses_graphs_speaks_operation_by_operation(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

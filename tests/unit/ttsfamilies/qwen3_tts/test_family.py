@@ -13,9 +13,7 @@ from talker.engine.engine import Engine
 from talker.loading import load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from tests.late import Late
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, rows
@@ -156,26 +154,13 @@ def test_greedy_speech_does_not_depend_on_the_seed() -> None:
     assert codes[0] == codes[1]
 
 
-@pytest.mark.parametrize("device", [HostDevice, Late])
-def test_a_device_says_what_the_cpu_says(device: type[Device]) -> None:
-    """One that computes at once, and one that computes as late as a device may."""
-    codes = []
-    for where in (None, device()):
-        family = tiny()
-        family.compute_on(where)
-        engine = Engine(family, slots=2, blocks=64, depth=family.depth, metrics=Metrics())
-        requests = [asked("slt", seed=seed, text="one two three four") for seed in (1, 2)]
-        requests[1] = replace(requests[1], request_id="s")
-        codes.append([one.arrays["codes"].tolist() for one in synthesise(engine, requests)])
-    assert codes[0] == codes[1]
-
-
 def test_max_new_tokens_counts_as_the_official_package_does() -> None:
     engine = Engine(tiny(), slots=1, blocks=64, metrics=Metrics())
     (spoken,) = synthesise(engine, [asked("slt", sampling=Sampling(max_new_tokens=5))])
     assert rows(spoken.arrays) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["custom", "base"])
 def test_a_checkpoint_folder_is_served_like_a_voice_folder(
     kind: str, request: pytest.FixtureRequest

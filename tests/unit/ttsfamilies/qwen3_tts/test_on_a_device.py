@@ -42,6 +42,7 @@ def spoken(device: Device | None, sampling: Sampling) -> list[Arrays]:
     return [one.arrays for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling", [Sampling(temperature=0.0), Sampling(temperature=0.9, top_k=20)]
 )

@@ -17,7 +17,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.pieces import Boundary, Pause, Piece, Text
+from ttscommon.wire.pieces import Text
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.text.frontend import Given, Utterance, Word
 from ttsfamilies.vesper.family import Vesper, spec_of
@@ -103,35 +103,6 @@ def test_no_token_lasts_longer_than_it_may(model: Vesper) -> None:
     advances = np.stack([moves & 1, moves >> 1], 1).reshape(-1)
     ends = np.flatnonzero(advances)
     assert np.diff(ends, prepend=-1).max() <= LONGEST + 3
-
-
-def test_a_pause_is_silence_of_that_length(model: Vesper) -> None:
-    prepared = model.prepare(request("", text_final=False))
-    units = list(prepared.read([Text("One."), Pause(0.5), Text("Two.")], final=True))
-    assert [unit.silent_frames for unit in units] == [0, 10, 0]
-    engine = Engine(model, blocks=64, slots=1, metrics=Metrics())
-    heard: list[Any] = []
-    engine.listen(lambda events: heard.extend(event for _, event in events))
-    engine.open(prepared, None, units, final=True)
-    for _ in range(200):
-        engine.step()
-        engine.acknowledge("r")
-        if engine.idle:
-            break
-    codes = np.concatenate([event.arrays["codes"] for event in heard[:-1]])
-    silent = (codes == np.array(SILENCE)).all(1)
-    assert silent.sum() == 10
-    assert np.ptp(np.flatnonzero(silent)) == 9
-
-
-def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
-    prepared = model.prepare(request("", text_final=False))
-    pieces: list[Piece] = [Text("one two"), Boundary(), Text("three four")]
-    units = list(prepared.read(pieces, final=True))
-    assert [[word.text for word in unit.conditioning.words] for unit in units] == [
-        ["one", "two"],
-        ["three", "four"],
-    ]
 
 
 def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:

@@ -30,6 +30,7 @@ def test_kernels_that_agree_with_their_twins_go_on() -> None:
     assert choice.use_triton(torch.zeros(1))
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -44,7 +45,7 @@ def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
     assert told == [("kernels.plain", "swiglu: AssertionError()")]
 
 
-@pytest.mark.parametrize("wrong", [0.0, float("nan")])
+@pytest.mark.parametrize("wrong", [0.0, pytest.param(float("nan"), marks=pytest.mark.slow)])
 def test_a_kernel_that_computes_something_else_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:

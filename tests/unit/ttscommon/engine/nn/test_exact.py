@@ -42,13 +42,14 @@ def _run(threads: int, **told: str) -> str:
 
 
 @pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("instructions", ["AVX2", "AVX512"])
+@pytest.mark.parametrize("instructions", [pytest.param("AVX2", marks=pytest.mark.slow), "AVX512"])
 def test_rows_have_one_order_of_sums_whatever_the_instructions(
     instructions: str, threads: int
 ) -> None:
     _run(threads, MKL_ENABLE_INSTRUCTIONS=instructions)
 
 
+@pytest.mark.slow
 def test_a_mode_that_the_operator_chose_is_left_alone() -> None:
     assert _run(1, MKL_CBWR="AUTO,STRICT") == "left alone"
 

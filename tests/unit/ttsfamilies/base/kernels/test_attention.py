@@ -119,6 +119,7 @@ def test_a_long_past_is_cut_into_parts_and_combined(processors: int) -> None:
     stepped(cache, 4, "triton", most=800, processors=processors)
 
 
+@pytest.mark.slow
 @VERSIONS
 def test_rows_of_any_length_beside_a_long_one_each_have_their_own_past_cut(version: str) -> None:
     cache = Paged([1, 40, 1500, 300], 8, 16, torch.float32, seed=2)

@@ -92,12 +92,14 @@ def as_recorded(recorded: Tiny) -> list[Pcm]:
     return heard
 
 
+@pytest.mark.slow
 def test_recorded_steps_give_the_bits_of_steps_that_run_at_once(as_recorded: list[Pcm]) -> None:
     run, heard = spoken(on(Late()))
     assert launches(run, "graph") == 0
     near(heard, as_recorded, 0)
 
 
+@pytest.mark.slow
 def test_a_device_sounds_as_the_cpu_does(as_recorded: list[Pcm]) -> None:
     codec = tiny(TURBO, CHUNK)
     near(as_recorded, spoken(codec)[1], codec.spec.tolerance)
@@ -119,6 +121,7 @@ def told(codec: Tiny, key: str = "r") -> Any:
     return state
 
 
+@pytest.mark.slow
 def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -> None:
     """Its frames are more than any bucket holds."""
     count = 2 * CHUNK
@@ -133,6 +136,7 @@ def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -
     near(heard[:1], heard[1:], codec.spec.tolerance)
 
 
+@pytest.mark.slow
 def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm]) -> None:
     codec = on(HostDevice())
     of = steps(codec)
@@ -143,6 +147,7 @@ def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm])
     near(spoken(codec)[1], as_recorded, 0)
 
 
+@pytest.mark.slow
 def test_a_step_writes_the_pages_of_its_streams_and_padding_those_of_none() -> None:
     codec = on(HostDevice())
     of = steps(codec)
@@ -162,6 +167,7 @@ def test_a_step_writes_the_pages_of_its_streams_and_padding_those_of_none() -> N
     assert (of.pages.tensor[of.pages.waste] != 0).any(), "of a bucket of four pages"
 
 
+@pytest.mark.slow
 def test_pages_are_counted_taken_and_given_back() -> None:
     codec = on(HostDevice())
     run = Run(codec)
@@ -178,6 +184,7 @@ def test_pages_are_counted_taken_and_given_back() -> None:
     assert run.engine.idle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     as_recorded: list[Pcm], pages: int
@@ -190,6 +197,7 @@ def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     assert codec.state_use.held_bytes == 0
 
 
+@pytest.mark.slow
 def test_a_launch_that_fails_gives_back_the_pages_that_it_took(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -210,6 +218,7 @@ def test_a_launch_that_fails_gives_back_the_pages_that_it_took(
     assert of.pages.free == of.pages.count - 2
 
 
+@pytest.mark.slow
 def test_stretches_share_a_launch_by_their_lengths_and_no_launch_is_too_large() -> None:
     shapes = StepShapes(8, grid=True)
     parts = shapes.parts([(1, 3), (4, 0), (1, 0), (1, 12), (3, 0)])
@@ -225,6 +234,7 @@ def test_stretches_share_a_launch_by_their_lengths_and_no_launch_is_too_large() 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [True, False])
 def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> None:
     shapes = StepShapes(16, grid=grid)
@@ -237,6 +247,7 @@ def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> N
     assert len(expected) == (39 if grid else 19)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
 def test_a_step_reads_nothing_back(kind: str) -> None:
     """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""

@@ -169,6 +169,7 @@ def test_joints_of_chunks_are_no_steps() -> None:
     torch.testing.assert_close(heard(50, 100, 150, count), whole, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_memory_chunks_are_solved_again_to_the_same_samples() -> None:
     said, ample, none = tokens(120), flow(), flow(memory=0)
     whole = spoken(ample, opened(ample), said, 30, 40)

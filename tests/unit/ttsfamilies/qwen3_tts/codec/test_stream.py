@@ -57,6 +57,7 @@ def chunked(net: CodecDecoder, rows: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([advance(codec, [stream], [part])[0] for part in rows.split(list(sizes))])
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, FRAMES), max_size=8))
 def test_any_chunking_gives_one_shots_samples(exact: CodecDecoder, cuts: list[int]) -> None:
