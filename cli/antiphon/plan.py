@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _EXIT_MISSED: Final = 1
 _EXIT_INPUT: Final = 2
-_HELP: Final = """Say how many talkers, vocoders and gateways a load needs, and what they cost.
+_HELP: Final = """Say how many talkers, vocoders and gateways a load needs.
 
 A deployment is simulated with the real scheduler, chunker and admission in it, from step times
 that were measured: [bold]antiphon calibrate[/] and [bold]antiphon bench costs[/] write them.
 
   antiphon plan --curves curves --callers 500
 
-  antiphon plan --curves curves --trace yesterday.csv --event talker@60/60 --prices prices.toml
+  antiphon plan --curves curves --trace yesterday.csv --event talker@60/60
 
 Exit status: 0 the fleet meets the targets, 1 it does not, 2 the input cannot be used.
 """
@@ -40,9 +40,6 @@ def plan(
         float, typer.Option(min=0, help="With --callers: seconds between two texts of one.")
     ] = 4.0,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Or: requests a second.")] = None,
-    load: Annotated[
-        Path | None, typer.Option(help="Or: a mix of sources, TOML (docs/capacity.md).")
-    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(help="Or: CSV with at_s,characters, or a bench's requests.jsonl."),
@@ -54,7 +51,7 @@ def plan(
         float, typer.Option(min=0.1, max=10, help="Burstiness: 1 is Poisson, 3 comes in bursts.")
     ] = 1.0,
     seconds: Annotated[
-        float, typer.Option(min=10, max=86_400, help="How long to simulate; of a day, its peak.")
+        float, typer.Option(min=10, max=86_400, help="How long to simulate.")
     ] = 120.0,
     ttfp_p95: Annotated[
         float, typer.Option(min=0.001, help="Target: p95 of the first sound (s).")
@@ -68,8 +65,8 @@ def plan(
     event: Annotated[
         list[str] | None,
         typer.Option(
-            help="WHAT@SECONDS or WHAT@SECONDS/EVERY; talker, vocoder, gateway, broker, node,"
-            " rolling, add-talker, add-vocoder. Repeatable."
+            help="A loss, WHAT@SECONDS or WHAT@SECONDS/EVERY: talker, vocoder, gateway, broker,"
+            " node. Repeatable."
         ),
     ] = None,
     fleet: Annotated[
@@ -99,18 +96,15 @@ def plan(
     utilisation: Annotated[
         float, typer.Option(min=0.05, max=1, help="The gateways' setting of that name.")
     ] = 0.85,
-    prices: Annotated[Path | None, typer.Option(help="List of prices, TOML.")] = None,
     model: Annotated[str, typer.Option(help="Name in the chart's values.")] = "vesper",
     seed: Annotated[int, typer.Option(help="Of arrivals, texts and losses.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for plan.json, values.yaml and the plot.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for plan.json and values.yaml.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """See _HELP."""
     given = {name: value for name, value in locals().items()}  # noqa: C416 -- a copy of them
     try:
-        from antiphon_bench.plan.errors import PlanError
+        from antiphon_bench.plan import PlanError
     except ImportError as error:
         message = r"[bold red]antiphon plan:[/] needs `pip install 'antiphon\[bench]'`"
         Console(stderr=True).print(message, highlight=False)
@@ -130,11 +124,9 @@ def _run(given: dict[str, Any]) -> bool:
     """Make the plan, show it, and say whether the targets are met; raises PlanError."""
     from antiphon_bench.plan import report
     from antiphon_bench.plan.answers import Answer
-    from antiphon_bench.plan.prices import read_prices
     from antiphon_bench.plan.shapes import Shape
 
     question = _question(given)
-    prices = None if given["prices"] is None else read_prices(given["prices"])
     console = Console(stderr=True)
 
     def tried(shape: Shape, answer: Answer, met: bool) -> None:
@@ -151,7 +143,6 @@ def _run(given: dict[str, Any]) -> bool:
         question,
         model=given["model"],
         given=shape,
-        prices=prices,
         once=given["once"],
         report=tried,
     )
@@ -172,11 +163,15 @@ def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.answers import Target
     from antiphon_bench.plan.costs import read_curves
     from antiphon_bench.plan.faults import Event
-    from antiphon_bench.plan.gateways import GatewaySetup
-    from antiphon_bench.plan.models import Cache
     from antiphon_bench.plan.search import Question
-    from antiphon_bench.plan.shapes import Setup, Shape
-    from antiphon_bench.plan.workers import TalkerSetup, VocoderSetup
+    from antiphon_bench.plan.shapes import (
+        Cache,
+        GatewaySetup,
+        Setup,
+        Shape,
+        TalkerSetup,
+        VocoderSetup,
+    )
 
     if bool(given["nodes"]) != bool(given["cores"]):
         raise typer.BadParameter("--nodes and --cores belong together")
@@ -197,18 +192,15 @@ def _question(given: dict[str, Any]) -> Question:
 
 
 def _demand(given: dict[str, Any], setup: Any) -> Demand:
-    from antiphon_bench.plan.loads import Demand, Source, lengths_of, sources_of
+    from antiphon_bench.plan.loads import Demand, Source, lengths_of
 
-    asked = [name for name in ("callers", "rate", "load", "trace") if given[name] is not None]
+    asked = [name for name in ("callers", "rate", "trace") if given[name] is not None]
     if len(asked) != 1:
-        raise typer.BadParameter("say one of --callers, --rate, --load and --trace")
+        raise typer.BadParameter("say one of --callers, --rate and --trace")
     length_s = given["seconds"]
     warmup_s = min(20.0, length_s / 6)
     if given["trace"] is not None:
         return Demand(traced=given["trace"], length_s=length_s, warmup_s=0.0)
-    if given["load"] is not None:
-        sources, folder = sources_of(given["load"]), given["load"].parent
-        return Demand(sources, folder=folder, length_s=length_s, warmup_s=warmup_s)
     rate = given["rate"]
     if rate is None:
         lengths = lengths_of(given["texts"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from antiphon_bench.plan.report import as_json, chart_values
 from antiphon_bench.plan.shapes import Setup, Shape
-from antiphon_bench.plan.values import as_yaml, chart_values
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from tests.deploy.chart import Object, named, render
@@ -20,7 +20,7 @@ SHAPE = Shape(gateways=3, talkers=5, vocoders=4, brokers=3)
 
 
 def rendered() -> list[Object]:
-    values: dict[str, Any] = yaml.safe_load(as_yaml(chart_values(PLANNED, SHAPE, "vesper")))
+    values: dict[str, Any] = yaml.safe_load(as_json(chart_values(PLANNED, SHAPE, "vesper")))
     return render(values)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import NAME
-from antiphon_bench.plan.workers import Worker
+from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker
 from ttscommon.sound.headroom import Headroom
 from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.messages import SpeechRequest
@@ -50,8 +50,8 @@ class Call:
     key_name: str = ""
     request: SpeechRequest = field(init=False)
     gateway: Host | None = None
-    talker: Worker | None = None
-    vocoder: Worker | None = None
+    talker: TalkerWorker | None = None
+    vocoder: VocoderWorker | None = None
     among: int = 0
     silent: bool = True
     began_s: float = 0.0

@@ -7,12 +7,13 @@ no plan.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from antiphon_bench.plan.errors import BadCosts, BadCurve, BadInput
+from antiphon_bench.plan import PlanError
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.fake.codec import Curve as VocoderCurve
 from ttsfamilies.fake.talker import Curve as TalkerCurve
@@ -20,8 +21,11 @@ from ttsfamilies.fake.talker import Curve as TalkerCurve
 T = TypeVar("T")
 # No step lasts so long; a file in milliseconds is a mistake.
 _LONGEST_STEP_S: Final = 10.0
+
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=_LONGEST_STEP_S)]
+Positive = Annotated[float, msgspec.Meta(gt=0.0)]
 # Nor does an engine take so much more when it serves.
-_MOST_SLOWER: Final = 10.0
+Factor = Annotated[float, msgspec.Meta(ge=0.1, le=10.0)]
 
 
 class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,10 +35,10 @@ class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refused_s: of a request that is refused; half of another's where that was not measured.
     """
 
-    request_s: float
-    sound_s: float
-    idle: float = 0.0
-    refused_s: float | None = None
+    request_s: Seconds
+    sound_s: Seconds
+    idle: Seconds = 0.0
+    refused_s: Seconds | None = None
 
     @property
     def refusal_s(self) -> float:
@@ -52,8 +56,8 @@ class Slower(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     was measured with all of its data in caches: with one listener, and while all cores are busy.
     """
 
-    alone: float = 1.0
-    crowded: float = 1.0
+    alone: Factor = 1.0
+    crowded: Factor = 1.0
 
     def at(self, crowding: float) -> float:
         """Where other cores are busy for so much of the time, 0 to 1."""
@@ -67,11 +71,11 @@ class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     see ChunkSeconds.
     """
 
-    frame_rate_hz: float
-    seconds_per_character: float
-    lag_s: float = 0.0
+    frame_rate_hz: Positive
+    seconds_per_character: Positive
+    lag_s: Seconds = 0.0
     lag_frames: int = 0
-    initial_s: float = 0.12
+    initial_s: Positive = 0.12
     regular_s: float = 1.0
     busy_growth: float = 2.0
 
@@ -115,8 +119,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Edge
     talker: Edge
     vocoder: Edge
-    hop_s: float
-    read_s: float
+    hop_s: Seconds
+    read_s: Seconds
     recovery: Recovery
     reading: Edge = Edge(0.0, 0.0)
     slower: dict[str, Slower] = {}
@@ -132,79 +136,52 @@ class Curves(msgspec.Struct, frozen=True):
 
 
 def read_curves(folder: Path) -> Curves:
-    """Raises BadCurve or BadCosts, with the command that writes what is missing."""
-    talker = read_talker(folder / "talker.json")
-    vocoder = read_vocoder(folder / "vocoder.json")
+    """Raises PlanError, with the command that writes what is missing."""
+    talker, vocoder = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
     path = folder / "costs.json"
-    costs = _read(path, Costs, BadCosts, "antiphon bench costs")
-    _check_costs(path, costs)
+    costs = _read(path, Costs, "antiphon bench costs")
+    if missing := {"talker", "vocoder", "gateway", "broker"} - costs.recovery.start_s.keys():
+        raise PlanError(f"{path}: recovery.start_s lacks {', '.join(sorted(missing))}")
     return Curves(talker, vocoder, costs)
 
 
 def read_talker(path: Path) -> TalkerCurve:
-    """A talker's step times; raises BadCurve."""
-    curve = _read(path, TalkerCurve, BadCurve, "antiphon calibrate")
-    linear = (curve.base_s, curve.stream_s, curve.prefill_s)
-    rendering = (curve.render_base_s, curve.render_frame_s)
+    """A talker's step times; raises PlanError."""
+    curve = _read(path, TalkerCurve, "antiphon calibrate")
     widths = [drafted.step_s for drafted in curve.drafts.values()]
     tables = [curve.step_s, curve.turn_s, curve.started_s, *widths]
-    times = [seconds for table in tables for seconds in table.values()]
-    _check_seconds(path, (*linear, *rendering, *times), BadCurve)
+    times = [curve.base_s, curve.stream_s, curve.prefill_s]
+    times += [curve.render_base_s, curve.render_frame_s]
+    _check(path, (*times, *(one for table in tables for one in table.values())))
     if any(streams < 1 for table in tables for streams in table):
-        raise BadCurve(path, "a table names a step of less than one stream")
-    _check_drafts(path, curve)
+        raise PlanError(f"{path}: a table names a step of less than one stream")
+    for width, drafted in curve.drafts.items():
+        if width < 1 or not drafted.step_s or not 1.0 <= drafted.gained <= width:
+            raise PlanError(f"{path}: a step gains a frame or more, and not more than it tries")
     if curve.seconds(1, 0) <= 0.0:
-        raise BadCurve(path, "a step takes no time")
+        raise PlanError(f"{path}: a step takes no time")
     return curve
 
 
 def read_vocoder(path: Path) -> VocoderCurve:
-    """A vocoder's step times; raises BadCurve."""
-    curve = _read(path, VocoderCurve, BadCurve, "antiphon calibrate")
-    linear = (curve.base_s, curve.stream_s, curve.frame_s)
-    _check_seconds(path, (*linear, *curve.turn_s.values()), BadCurve)
+    """A vocoder's step times; raises PlanError."""
+    curve = _read(path, VocoderCurve, "antiphon calibrate")
+    _check(path, (curve.base_s, curve.stream_s, curve.frame_s, *curve.turn_s.values()))
     if curve.step_s(1, 1) <= 0.0:
-        raise BadCurve(path, "a step takes no time")
+        raise PlanError(f"{path}: a step takes no time")
     return curve
 
 
-def _read(path: Path, kind: type[T], error: type[BadInput], command: str) -> T:
+def _read(path: Path, kind: type[T], command: str) -> T:
     try:
         raw: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict)
         return msgspec.convert(raw, kind, str_keys=True)
     except FileNotFoundError:
-        raise error(path, f"it is not there; `{command}` writes one") from None
-    except OSError as found:
-        raise error(path, found.strerror or "it cannot be read") from found
-    except msgspec.MsgspecError as found:
-        raise error(path, str(found)) from found
+        raise PlanError(f"{path}: it is not there; `{command}` writes one") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise PlanError(f"{path}: {error}") from error
 
 
-def _check_seconds(path: Path, seconds: tuple[float, ...], error: type[BadInput]) -> None:
+def _check(path: Path, seconds: Iterable[float]) -> None:
     if any(not 0.0 <= one <= _LONGEST_STEP_S for one in seconds):
-        raise error(path, f"seconds lie between 0 and {_LONGEST_STEP_S:g}")
-
-
-def _check_drafts(path: Path, curve: TalkerCurve) -> None:
-    for width, drafted in curve.drafts.items():
-        if width < 1 or not drafted.step_s or not 1.0 <= drafted.gained <= width:
-            raise BadCurve(path, "a step gains a frame or more, and not more than it tries")
-
-
-def _check_costs(path: Path, costs: Costs) -> None:
-    edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder, costs.reading)
-    seconds = [
-        part
-        for edge in edges
-        for part in (edge.request_s, edge.sound_s, edge.idle, edge.refused_s or 0.0)
-    ]
-    _check_seconds(path, (*seconds, costs.hop_s, costs.read_s, costs.speech.lag_s), BadCosts)
-    factors = [f for one in costs.slower.values() for f in (one.alone, one.crowded)]
-    if any(not 0.1 <= factor <= _MOST_SLOWER for factor in factors):
-        raise BadCosts(path, f"slower lies between 0.1 and {_MOST_SLOWER:g}")
-    speech = costs.speech
-    if min(speech.frame_rate_hz, speech.seconds_per_character, speech.initial_s) <= 0.0:
-        raise BadCosts(path, "rates and lengths of speech are positive")
-    missing = {"talker", "vocoder", "gateway", "broker"} - costs.recovery.start_s.keys()
-    if missing:
-        raise BadCosts(path, f"recovery.start_s lacks {', '.join(sorted(missing))}")
+        raise PlanError(f"{path}: seconds lie between 0 and {_LONGEST_STEP_S:g}")

@@ -1,7 +1,7 @@
-"""Events of a fleet while it serves: losses, rolling restarts, workers that are added.
+"""Losses of a fleet while it serves.
 
-An event is written `WHAT@SECONDS`: `talker@30`, `node@60`, `rolling@90`, `add-vocoder@120`. It
-repeats with `/SECONDS`: `talker@60/60` is a talker lost each minute.
+One is written `WHAT@SECONDS`: `talker@30`, `node@60`. It repeats with `/SECONDS`: `talker@60/60` is
+a talker lost each minute.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.calls import Call
-from antiphon_bench.plan.errors import BadEvent
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import Gateway
-from antiphon_bench.plan.workers import Worker
+from antiphon_bench.plan.workers import Pool, Worker
 
-STAGES: Final = ("talker", "vocoder")
-KINDS: Final = (*STAGES, "gateway", "broker", "node", "rolling", "add-talker", "add-vocoder")
-# A worker that was told to leave hands its jobs on at once.
-_HAND_ON_S: Final = 0.02
+KINDS: Final = ("talker", "vocoder", "gateway", "broker", "node")
 
 
 @dataclass(frozen=True)
@@ -34,17 +31,17 @@ class Event:
 
     @classmethod
     def parse(cls, text: str) -> Event:
-        """Raises BadEvent."""
+        """Raises PlanError."""
         what, _, when = text.partition("@")
         at, _, every = when.partition("/")
         if what not in KINDS:
-            raise BadEvent(f"{text!r}: nothing is called {what!r}; there are {', '.join(KINDS)}")
+            raise PlanError(f"{text!r}: nothing is called {what!r}; there are {', '.join(KINDS)}")
         try:
             found = cls(what, float(at), float(every or 0.0))
         except ValueError:
-            raise BadEvent(f"{text!r} is not WHAT@SECONDS or WHAT@SECONDS/SECONDS") from None
+            raise PlanError(f"{text!r} is not WHAT@SECONDS or WHAT@SECONDS/SECONDS") from None
         if not 0.0 <= found.at_s < 1e9 or not 0.0 <= found.every_s < 1e9:
-            raise BadEvent(f"{text!r}: seconds are counted from the beginning")
+            raise PlanError(f"{text!r}: seconds are counted from the beginning")
         return found
 
 
@@ -68,40 +65,28 @@ class Faults:
                 at_s += event.every_s
 
     def _of(self, what: str) -> Callable[[], object]:
-        if what.startswith("add-"):
-            return partial(self._add, what.removeprefix("add-"))
-        if what in STAGES:
-            return partial(self._lose_any, what)
         found: dict[str, Callable[[], object]] = {
+            "talker": partial(self._lose_any, self._fleet.talkers),
+            "vocoder": partial(self._lose_any, self._fleet.vocoders),
             "gateway": self._lose_gateway,
-            "broker": self._lose_broker,
+            "broker": lambda: self._lose_this_broker(self._dice.randrange(self._fleet.bus.brokers)),
             "node": self._lose_node,
-            "rolling": self._roll,
         }
         return found[what]
 
     def _count(self, kind: str) -> None:
         self.lost[kind] = self.lost.get(kind, 0) + 1
 
-    def _add(self, kind: str) -> None:
-        """One more: it serves when it has started."""
-        pool = self._fleet.talkers if kind == "talker" else self._fleet.vocoders
-        self._start(kind, len(pool.workers))
-
-    # losses
-
-    def _lose_any(self, stage: str) -> None:
-        pool = self._fleet.talkers if stage == "talker" else self._fleet.vocoders
+    def _lose_any(self, pool: Pool) -> None:
         if living := list(pool):
             self._lose_worker(self._dice.choice(living))
 
-    def _lose_worker(self, worker: Worker, *, back: bool = True) -> None:
+    def _lose_worker(self, worker: Worker) -> None:
         """It dies; its jobs go on elsewhere, and another is started in its place."""
         self._count(worker.stage)
         worker.die()
         self._kernel.after(self._recovery.takeover_s, partial(self._hand_on, worker))
-        if back:
-            self._start(worker.stage, worker.place)
+        self._start(worker.stage, worker.place)
 
     def _start(self, kind: str, place: int) -> None:
         """Its start takes a core of the machine, and as much longer as others have that."""
@@ -130,23 +115,17 @@ class Faults:
         if living:
             self._lose_this_gateway(self._dice.choice(living))
 
-    def _lose_this_gateway(self, gateway: Gateway, *, back: bool = True) -> None:
-        if not gateway.alive:
-            return
+    def _lose_this_gateway(self, gateway: Gateway) -> None:
         self._count("gateway")
         gateway.alive = False
         for call in [c for c in self._fleet.calls.values() if c.gateway is gateway]:
             self._kernel.after(self._recovery.resume_s, partial(self._resume, call))
-        if back:
-            self._start("gateway", gateway.place)
+        self._start("gateway", gateway.place)
 
     def _resume(self, call: Call) -> None:
         """The client asks another gateway; while there is none it tries again."""
         if not call.over and not self._fleet.adopt(call):
             self._kernel.after(self._recovery.resume_s, partial(self._resume, call))
-
-    def _lose_broker(self) -> None:
-        self._lose_this_broker(self._dice.randrange(self._fleet.bus.brokers))
 
     def _lose_this_broker(self, index: int) -> None:
         """Its processes find another one; alone, it has to start again first. Where it led the
@@ -174,23 +153,3 @@ class Faults:
                 self._lose_this_gateway(gateway)
         if index < fleet.bus.brokers:
             self._lose_this_broker(index)
-
-    # rolling restarts
-
-    def _roll(self) -> None:
-        """Vocoders, talkers and gateways, one after another, each when the last one serves."""
-        at_s = 0.0
-        fleet = self._fleet
-        for worker in [*fleet.vocoders, *fleet.talkers]:
-            self._kernel.after(at_s, partial(self._leave, worker))
-            at_s += self._recovery.start_s[worker.stage] + _HAND_ON_S
-        for gateway in [gateway for gateway in fleet.gateways if gateway.alive]:
-            self._kernel.after(at_s, partial(self._lose_this_gateway, gateway))
-            at_s += self._recovery.start_s["gateway"]
-
-    def _leave(self, worker: Worker) -> None:
-        """It hands its jobs on and starts again."""
-        if worker.alive:
-            worker.die()
-            self._kernel.after(_HAND_ON_S, partial(self._hand_on, worker))
-            self._start(worker.stage, worker.place)

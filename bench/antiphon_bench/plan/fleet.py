@@ -1,6 +1,6 @@
 """A whole deployment in virtual time: its processes, and requests from their arrival to their end.
 
-What is between is in `talking`, `sounding` and `hearing`.
+What is between is in `stages`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from itertools import count
 from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
 from antiphon_bench.plan.costs import Edge
 from antiphon_bench.plan.gateways import Gateway, World
-from antiphon_bench.plan.ground import Ground
-from antiphon_bench.plan.hearing import ClientSide
 from antiphon_bench.plan.kernel import Seat
 from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.shapes import Setup
-from antiphon_bench.plan.sounding import VocoderSide
-from antiphon_bench.plan.talking import TalkerSide
+from antiphon_bench.plan.stages import ClientSide, Ground, TalkerSide, VocoderSide
 from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
 from ttscommon.cluster.admission import View
 from ttscommon.sound.playback import PlaybackAccount
@@ -36,20 +33,15 @@ class Fleet:
         self.heard = Heard()
         self._clients = ClientSide(ground, lambda call: self._end(call, "ok"))
         self._vocoding = VocoderSide(ground, self._clients.reach)
-        self._talking = TalkerSide(ground, self._vocoding.pool, self._vocoding.feed)
+        self._talking = TalkerSide(ground, self._vocoding)
         self.talkers, self.vocoders = self._talking.pool, self._vocoding.pool
         self.gateways: list[Gateway] = []
         self._places: Counter[str] = Counter()
         self._numbers, self._named = count(), count()
         self._load: Load | None = None
         self._turn = 0
-        shape = setup.shape
-        for kind, wanted in (
-            ("gateway", shape.gateways),
-            ("talker", shape.talkers),
-            ("vocoder", shape.vocoders),
-        ):
-            for place in range(wanted):
+        for kind in ("gateway", "talker", "vocoder"):
+            for place in range(setup.shape.counted()[kind]):
                 self.add(kind, place)
 
     def add(self, kind: str, place: int) -> None:
@@ -65,11 +57,9 @@ class Fleet:
             world = World(self.view, self._living, self._begin, self._refuse)
             self.gateways.append(Gateway(kernel, seat, setup.gateway, world))
         elif kind == "talker":
-            told = self._talking.spoke
-            self.talkers.add(TalkerWorker(setup.curves, setup.talker, kernel, seat, told))
+            self.talkers.add(TalkerWorker(setup, kernel, seat, self._talking.told))
         else:
-            heard = self._vocoding.sounded
-            self.vocoders.add(VocoderWorker(setup.curves, setup.vocoder, kernel, seat, heard))
+            self.vocoders.add(VocoderWorker(setup, kernel, seat, self._vocoding.told))
 
     def run(self, load: Load, until_s: float) -> Heard:
         """What became of all requests of the load; those unended by `until_s` are errors."""

@@ -11,6 +11,7 @@ from typing import Final
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.kernel import Kernel, Seat, Station
 from antiphon_bench.plan.models import NAME
+from antiphon_bench.plan.shapes import GatewaySetup
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
 from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.cluster.admission.shares import Standing
@@ -21,19 +22,6 @@ _LIMITS: Final = AdmissionLimits()
 
 Begin = Callable[[Call, "Gateway"], object]
 Refuse = Callable[[Call, "Gateway", float], object]
-
-
-@dataclass(frozen=True)
-class GatewaySetup:
-    """A gateway's settings, by the names that it has them under. `weights`: of keys."""
-
-    ttfp_target_s: float = 0.5
-    utilisation: float = 0.85
-    max_streams: int = 1000
-    max_wait_s: float = 0.5
-    first_audio_timeout_s: float = 15.0
-    admission: bool = True
-    weights: tuple[tuple[str, float], ...] = (("", 1.0),)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,28 @@
 
 Each process's processor time is divided between requests and seconds of sound, from loads of short
 and of long texts. Engines count by their curves, so of talkers and vocoders the main thread does,
-which is their side of the bus, and of talkers the threads that read texts.
+which is their side of the bus, and of talkers the threads that read texts. A curve is measured by
+one process that does nothing else, with all of its data in caches: how much more of a processor the
+same step takes beside a gateway, a broker and the other engine is `Costs.slower`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 import psutil
+from msgspec.structs import replace
+from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon_bench.config import Closed, RunConfig, TextSet
 from antiphon_bench.plan.calls import ClosedLoop
@@ -25,15 +32,14 @@ from antiphon_bench.plan.costs import (
     Curves,
     Edge,
     Recovery,
+    Slower,
     Speech,
     read_talker,
     read_vocoder,
 )
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.serving import ENGINES, MOST_OTHERS, Engines, slower
 from antiphon_bench.plan.shapes import Setup, Shape
-from antiphon_bench.plan.starts import starts
-from antiphon_bench.processes import stack_at
+from antiphon_bench.processes import Served, stack_at
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run
 
@@ -47,6 +53,9 @@ MEASURED: Final = Recovery(
     reconnect_s=0.25,
     elect_s=6.0,
 )
+ENGINES: Final = ("talker", "vocoder")
+# Cores that other programs take, from which on a measurement says little of engines.
+MOST_OTHERS: Final = 0.25
 # More listeners than two cores carry.
 _CROWD: Final = 24
 # Where a refusal is made, and where it is heard.
@@ -57,6 +66,12 @@ READING: Final = "reading"
 _HOPS: Final = 5
 _IDLE_S: Final = 4.0
 _NS: Final = 1e-9
+# Batches follow from how fast steps are, and how fast they are from the batches.
+_ROUNDS: Final = 4
+# A process's sum of what its start took, by part, less what it waited for a processor: those of a
+# stack start all at once, and one that is added to a fleet by itself.
+_STARTS: Final = {"tts_startup_seconds": 1, "tts_startup_waited_seconds": -1}
+_PAGE_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -69,28 +84,184 @@ class Work:
     refused: int = 0
 
 
-def spent_s(url: str) -> dict[str, float]:
-    """Processor seconds of each kind of process so far. Of engines' processes that is the main
-    thread, and each of the others is called KIND/THREAD.
+class Engines(NamedTuple):
+    """Processor seconds of each stage's engine for a second of sound, at a load.
+
+    lengths: characters of its texts. others: cores that other programs took meanwhile.
     """
-    found: dict[str, float] = {}
+
+    users: int
+    for_s: float
+    lengths: Sequence[int]
+    cost_s: Mapping[str, float]
+    others: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        users: int,
+        for_s: float,
+        lengths: Sequence[int],
+        spent: Mapping[str, float],
+        sound_s: float,
+        others: float = 0.0,
+    ) -> Engines:
+        """`spent`: by thread, see spent_s; an engine is the busiest of its process's others."""
+        cost_s = {stage: max(_threads(spent, stage), default=0.0) / sound_s for stage in ENGINES}
+        return cls(users, for_s, lengths, cost_s, others)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A closed loop whose users do not wait until what they have got is played.
+
+    spent: processor seconds meanwhile, see spent_s, and of the `generator`. others: cores that
+    other programs took.
+    """
+
+    users: int
+    for_s: float
+    results: Sequence[RequestResult]
+    spent: Mapping[str, float]
+    took_s: float
+    others: float
+
+    @classmethod
+    def of(cls, config: RunConfig, name: str, texts: TextSet, users: int, for_s: float) -> Ran:
+        update = {
+            "arrivals": Closed(concurrency=users, listen=name == "crowded"),
+            "texts": texts,
+            "warmup_s": 0.5,
+            "duration_s": for_s,
+            "out": config.out / name,
+        }
+        before, machine_s, began_s = spent_s(config.target.url), _machine_s(), time.monotonic()
+        run(config.model_copy(update=update))
+        took_s, after = time.monotonic() - began_s, spent_s(config.target.url)
+        spent = {one: seconds - before.get(one, 0.0) for one, seconds in after.items()}
+        others = max(0.0, _machine_s() - machine_s - sum(spent.values())) / took_s
+        results = read_lines(config.out / name / "requests.jsonl")
+        return cls(users, for_s, results, spent, took_s, others)
+
+    @property
+    def sound_s(self) -> float:
+        return sum(one.audio_s for one in self.results)
+
+    @property
+    def heard(self) -> list[RequestResult]:
+        """Those that were served."""
+        return [one for one in self.results if one.outcome == "ok"]
+
+    def engines(self) -> Engines:
+        lengths = [len(one.text) for one in self.heard]
+        return Engines.of(self.users, self.for_s, lengths, self.spent, self.sound_s, self.others)
+
+    def work(self, idle: Mapping[str, float]) -> Work:
+        """What all requests cost, those outside of its window too, beyond being there, engines
+        apart.
+        """
+        spent = without_engines(self.spent)
+        spent = {n: max(0.0, s - idle.get(n, 0.0) * self.took_s) for n, s in spent.items()}
+        refused = sum(one.outcome == "refused" for one in self.results)
+        return Work(len(self.heard), sum(one.audio_s for one in self.heard), spent, refused)
+
+
+def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores: int) -> Costs:
+    """Costs of the stack at the configuration's address, whose curves are in `folder`.
+
+    `speech`: the model's rate and chunks; how long a character lasts is measured. Takes about 45 s
+    and writes `costs.json`, and `listeners.json` with what the generator itself takes. Raises
+    NotHere or PlanError.
+    """
+    talks, sounds = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
+    alone = Ran.of(config, "alone", "medium", 1, 8.0)
+    idle = _idle(config.target.url)
+    works = [Ran.of(config, t, t, 2, 6.0).work(idle) for t in ("short", "long")]
+    crowded = Ran.of(config, "crowded", "mixed", _CROWD, 10.0)
+    found = {
+        name: replace(
+            edge,
+            idle=round(idle.get(name, 0.0), 5),
+            refused_s=refusal_s(crowded.work(idle), name, edge),
+        )
+        for name, edge in edges(works).items()
+    }
+    heard, others = alone.heard, max(alone.others, crowded.others)
+    characters = sum(len(one.text) for one in heard)
+    waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
+             for one in heard]  # fmt: skip
+    starts = {**MEASURED.start_s, **_starts(config.target.url)}
+    each_s = round(sum(one.audio_s for one in heard) / characters, 5)
+    costs = Costs(
+        source=f"{source}, beside {others:.1f} cores of others" if others > MOST_OTHERS else source,
+        speech=replace(speech, seconds_per_character=each_s),
+        gateway=found["gateway"],
+        broker=found["broker"],
+        talker=found["talker"],
+        vocoder=found["vocoder"],
+        reading=replace(found[READING], idle=0.0),
+        hop_s=0.0,
+        read_s=round(max(0.0, median(waits) - found["talker"].request_s / 2), 6),
+        recovery=replace(MEASURED, start_s=starts),
+    )
+    curves = Curves(talks, sounds, costs)
+    costs = replace(costs, slower=slower(curves, alone.engines(), crowded.engines(), cores))
+    ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
+    shape = Shape(nodes=1, cores=cores, beside=alone.others)
+    hop_s = _hop_s(replace(curves, costs=costs), ttfp_s, characters // len(heard), shape)
+    costs = replace(costs, hop_s=hop_s)
+    for name, record in (("costs", costs), ("listeners", found["generator"])):
+        text = msgspec.json.format(msgspec.json.encode(record))
+        (folder / f"{name}.json").write_bytes(text + b"\n")
+    return costs
+
+
+def spent_s(url: str) -> dict[str, float]:
+    """Processor seconds of each kind of process so far, and of this one, the `generator`. Of
+    engines' processes that is the main thread, and each of the others is called KIND/THREAD.
+    """
+    found = {"generator": sum(_task_s(task) for task in Path("/proc/self/task").iterdir())}
     for served in stack_at(url):
         pid = served.process.pid
         for task in Path(f"/proc/{pid}/task").iterdir():
             apart = served.name in ENGINES and task.name != str(pid)
             name = f"{served.name}/{task.name}" if apart else served.name
-            seconds = int((task / "schedstat").read_text().split()[0]) * _NS
-            found[name] = found.get(name, 0.0) + seconds
+            found[name] = found.get(name, 0.0) + _task_s(task)
     return found
+
+
+def _task_s(task: Path) -> float:
+    return int((task / "schedstat").read_text().split()[0]) * _NS
+
+
+def _machine_s() -> float:
+    """Processor seconds of the whole machine so far."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
+
+
+def _threads(spent: Mapping[str, float], stage: str) -> list[float]:
+    """Seconds of a stage's threads but the main ones."""
+    return [seconds for name, seconds in spent.items() if name.startswith(f"{stage}/")]
 
 
 def without_engines(spent: Mapping[str, float]) -> dict[str, float]:
     """By process, and `reading`: the busiest thread of an engine's process counts by its curve, and
     the others of a talker's read texts.
     """
+    threads = _threads(spent, "talker")
     found = {name: seconds for name, seconds in spent.items() if "/" not in name}
-    threads = [seconds for name, seconds in spent.items() if name.startswith("talker/")]
     return {**found, READING: sum(threads) - max(threads, default=0.0)}
+
+
+def _idle(url: str) -> dict[str, float]:
+    """Cores that each process takes without any request."""
+    before, began_s = spent_s(url), time.monotonic()
+    time.sleep(_IDLE_S)
+    took_s, after = time.monotonic() - began_s, spent_s(url)
+    del after["generator"]
+    spent = without_engines({n: s - before.get(n, 0.0) for n, s in after.items()})
+    return {name: seconds / took_s for name, seconds in spent.items()}
 
 
 def edges(works: Sequence[Work]) -> dict[str, Edge]:
@@ -116,150 +287,77 @@ def refusal_s(crowd: Work, name: str, edge: Edge) -> float | None:
     return round(max(0.0, crowd.spent_s[name] - served_s) / crowd.refused, 6)
 
 
-def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores: int) -> Costs:
-    """Costs of the stack at the configuration's address, whose curves are in `folder`.
-
-    `speech`: the model's rate and chunks; how long a character lasts is measured. Takes about 45 s
-    and writes `costs.json`, and `listeners.json` with what the generator itself takes. Raises
-    NotHere or BadCurve.
+def slower(curves: Curves, alone: Engines, crowded: Engines, cores: int) -> dict[str, Slower]:
+    """What has to be multiplied so that simulated engines take what real ones took. Nothing is
+    found beside other programs: batches then follow from what those left, and steps share caches
+    with them.
     """
-    alone, quiet = _served(config, "alone", "medium", 1, 8.0)
-    idle = _idle(config.target.url)
-    works = [_work(config, texts, 6.0, idle) for texts in ("short", "long")]
-    crowd, busy = _crowd(config, idle)
-    found = {
-        name: msgspec.structs.replace(
-            edge, idle=round(idle.get(name, 0.0), 5), refused_s=refusal_s(crowd, name, edge)
-        )
-        for name, edge in edges(works).items()
-    }
-    heard = [one for one in alone if one.outcome == "ok"]
-    characters = sum(len(one.text) for one in heard)
-    each_s = sum(one.audio_s for one in heard) / characters
-    waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
-             for one in heard]  # fmt: skip
-    talker = found["talker"]
-    others = max(quiet.others, busy.others)
-    costs = Costs(
-        source=f"{source}, beside {others:.1f} cores of others" if others > MOST_OTHERS else source,
-        speech=msgspec.structs.replace(speech, seconds_per_character=round(each_s, 5)),
-        gateway=found["gateway"],
-        broker=found["broker"],
-        talker=talker,
-        vocoder=found["vocoder"],
-        reading=msgspec.structs.replace(found[READING], idle=0.0),
-        hop_s=0.0,
-        read_s=round(max(0.0, median(waits) - talker.request_s / 2), 6),
-        recovery=msgspec.structs.replace(
-            MEASURED, start_s={**MEASURED.start_s, **starts(config.target.url)}
-        ),
-    )
-    ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
-    talks, sounds = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
-    found_slower = slower(Curves(talks, sounds, costs), quiet, busy, cores)
-    costs = msgspec.structs.replace(costs, slower=found_slower)
-    shape = Shape(nodes=1, cores=cores, beside=quiet.others)
-    costs = _with_hops(Curves(talks, sounds, costs), ttfp_s, characters // len(heard), shape)
-    _write(folder / "costs.json", costs)
-    _write(folder / "listeners.json", found["generator"])
-    return costs
+    if max(alone.others, crowded.others) > MOST_OTHERS:
+        return {}
+    found = {stage: Slower() for stage in ENGINES}
+    for _ in range(_ROUNDS):
+        served = replace(curves, costs=replace(curves.costs, slower=found))
+        one, many = (_simulated(served, load, cores) for load in (alone, crowded))
+        found = {
+            stage: Slower(
+                round(found[stage].alone * alone.cost_s[stage] / one[stage], 3),
+                round(found[stage].crowded * crowded.cost_s[stage] / many[stage], 3),
+            )
+            for stage in ENGINES
+        }
+    return found
 
 
-def _results(
-    config: RunConfig, name: str, texts: TextSet, users: int, for_s: float, *, listen: bool = False
-) -> list[RequestResult]:
-    """A closed loop whose users do not wait until what they have got is played."""
-    update = {
-        "arrivals": Closed(concurrency=users, listen=listen),
-        "texts": texts,
-        "warmup_s": 0.5,
-        "duration_s": for_s,
-        "out": config.out / name,
-    }
-    run(config.model_copy(update=update))
-    return read_lines(config.out / name / "requests.jsonl")
+def _simulated(curves: Curves, load: Engines, cores: int) -> dict[str, float]:
+    """The same for simulated engines."""
+    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores, beside=load.others)))
+    users = ClosedLoop(load.users, cycle(load.lengths), load.for_s, 2.0)
+    sound_s = sum(fleet.run(users, load.for_s + 60.0).sound_s)
+    stages = {"talker": fleet.talkers.workers, "vocoder": fleet.vocoders.workers}
+    return {stage: sum(one.busy_s for one in found) / sound_s for stage, found in stages.items()}
 
 
-def _served(
-    config: RunConfig, name: str, texts: TextSet, users: int, for_s: float, *, listen: bool = False
-) -> tuple[list[RequestResult], Engines]:
-    """The same, and what it took of the engines."""
-    before, own_s, busy_s = spent_s(config.target.url), _own_s(), _busy_s()
-    began_s = time.monotonic()
-    results = _results(config, name, texts, users, for_s, listen=listen)
-    spent = {n: s - before.get(n, 0.0) for n, s in spent_s(config.target.url).items()}
-    ours_s = sum(spent.values()) + _own_s() - own_s
-    others = max(0.0, _busy_s() - busy_s - ours_s) / (time.monotonic() - began_s)
-    sound_s = sum(one.audio_s for one in results)
-    lengths = [len(one.text) for one in results if one.outcome == "ok"]
-    return results, Engines.of(users, for_s, lengths, spent, sound_s, others)
-
-
-def _idle(url: str) -> dict[str, float]:
-    """Cores that each process takes without any request."""
-    before, began_s = spent_s(url), time.monotonic()
-    time.sleep(_IDLE_S)
-    took_s = time.monotonic() - began_s
-    spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(url).items()})
-    return {name: seconds / took_s for name, seconds in spent.items()}
-
-
-def _crowd(config: RunConfig, idle: Mapping[str, float]) -> tuple[Work, Engines]:
-    """More listeners than two cores carry: what refusals cost, and what it took of the engines."""
-    meter = _Meter(config.target.url, idle)
-    results, busy = _served(config, "crowded", "mixed", _CROWD, 10.0, listen=True)
-    return meter.work(results), busy
-
-
-def _work(config: RunConfig, texts: TextSet, for_s: float, idle: Mapping[str, float]) -> Work:
-    meter = _Meter(config.target.url, idle)
-    return meter.work(_results(config, texts, texts, 2, for_s))
-
-
-class _Meter:
-    """Looks at what processes have spent when a run begins and when it has ended."""
-
-    def __init__(self, url: str, idle: Mapping[str, float]) -> None:
-        """`idle`: cores that each takes without any request."""
-        self._url, self._idle = url, idle
-        self._before, self._own_s, self._began_s = spent_s(url), _own_s(), time.monotonic()
-
-    def work(self, results: Sequence[RequestResult]) -> Work:
-        """What all of a run's requests cost, those outside of its window too, beyond being there,
-        engines apart.
-        """
-        took_s, before = time.monotonic() - self._began_s, self._before
-        spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(self._url).items()})
-        spent = {n: max(0.0, s - self._idle.get(n, 0.0) * took_s) for n, s in spent.items()}
-        spent["generator"] = _own_s() - self._own_s
-        served = [one for one in results if one.outcome == "ok"]
-        refused = sum(one.outcome == "refused" for one in results)
-        return Work(len(served), sum(one.audio_s for one in served), spent, refused)
-
-
-def _busy_s() -> float:
-    """Processor seconds of the whole machine so far."""
-    times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system)
-
-
-def _own_s() -> float:
-    """Processor seconds of this process so far."""
-    counts = [task / "schedstat" for task in Path("/proc/self/task").iterdir()]
-    return sum(int(count.read_text().split()[0]) for count in counts) * _NS
-
-
-def _with_hops(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> Costs:
+def _hop_s(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> float:
     """What a request alone took beyond all that is accounted for, divided among its hops."""
-    fleet = Fleet(Setup(curves, shape))
-    lengths = iter([characters] * 20)
-    heard = fleet.run(ClosedLoop(1, lengths, 60.0, 1.0, 1.0), 120.0)
+    heard = Fleet(Setup(curves, shape)).run(
+        ClosedLoop(1, iter([characters] * 20), 60.0, 1.0, 1.0), 120.0
+    )
     rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)
-    return msgspec.structs.replace(curves.costs, hop_s=round(max(0.0, rest_s / _HOPS), 6))
+    return round(max(0.0, rest_s / _HOPS), 6)
 
 
-def _write(path: Path, record: msgspec.Struct) -> None:
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+def _starts(url: str) -> dict[str, float]:
+    """Seconds by kind of process, of those that say so; of several the slowest. Raises NotHere."""
+    pages = (page for served in stack_at(url) for page in _pages(served))
+    return {kind: round(seconds, 2) for kind, seconds in slowest(pages).items()}
+
+
+def slowest(pages: Iterable[str]) -> dict[str, float]:
+    """Of pages of metrics, by stage: the longest sum of a start's parts, less what it waited."""
+    found: dict[str, float] = {}
+    for page in pages:
+        sums: dict[str, float] = {}
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                if sign := _STARTS.get(sample.name):
+                    stage = sample.labels["stage"]
+                    sums[stage] = sums.get(stage, 0.0) + sign * sample.value
+        found = {stage: max(found.get(stage, 0.0), sums.get(stage, 0.0)) for stage in found | sums}
+    return found
+
+
+def _pages(served: Served) -> Iterator[str]:
+    """Metrics at every port of a process; most listen at one that has none."""
+    connections = served.process.net_connections("tcp")
+    ports = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
+    for port in sorted(ports):
+        try:
+            url = f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(url, timeout=_PAGE_TIMEOUT_S) as answer:
+                text = answer.read().decode()
+        except (OSError, HTTPException, ValueError):
+            continue
+        yield text
 
 
 def speech_of(voice_dir: Path) -> Speech:

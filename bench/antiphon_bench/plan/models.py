@@ -6,22 +6,25 @@ these as they hold real ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 import numpy as np
 
-from antiphon_bench.plan.spoken import PlannedRequest, PlannedStream
-from antiphon_bench.plan.steps import PlannedRunner
+from antiphon_bench.plan.costs import Curves
+from antiphon_bench.plan.shapes import Cache
+from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field, rows
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
-from ttsfamilies.base.talker.chunker import ChunkSeconds
-from ttsfamilies.fake.codec import Curve as VocoderCurve
-from ttsfamilies.fake.talker import Curve as TalkerCurve
+from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
+from ttsfamilies.fake.talker import Curve
 
 NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.
@@ -29,22 +32,10 @@ SAMPLES: Final = 20
 _FIELD: Final = {"codes": Field((1,), "i1")}
 _ENDLESS: Final = 1 << 40
 _SHAPES: Final = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
+_ZEROS: Final = np.zeros((4096, 16, 1), np.int8)
+_AGAIN: Final = Plan(1, 1, decode=True)
 
 Sleep = Callable[[float], None]
-
-
-class _Nothing:
-    """Takes whatever a metric takes."""
-
-    def labels(self, *_: object) -> _Nothing:
-        return self
-
-    def inc(self, amount: float = 1) -> None: ...
-    def set(self, value: float) -> None: ...
-    def observe(self, value: float) -> None: ...
-
-
-_NOTHING: Final = _Nothing()
 
 
 class Unmeasured(Metrics):
@@ -53,49 +44,198 @@ class Unmeasured(Metrics):
     def __init__(self) -> None:
         """No metric is registered."""
 
-    def __getattr__(self, name: str) -> _Nothing:
-        setattr(self, name, _NOTHING)  # found without this from now on
-        return _NOTHING
+    def __getattr__(self, name: str) -> Unmeasured:
+        setattr(self, name, self)  # found without this from now on
+        return self
 
-    def chunk(self, *_: object, **__: object) -> None:
-        """Nothing is counted."""
+    def _nothing(self, *_: object, **__: object) -> Unmeasured:
+        return self
+
+    labels = inc = set = observe = chunk = _nothing  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A talker's KV cache: its blocks, and the positions of a prompt. None of both without one."""
+def frames_of(count: int) -> dict[str, Array]:
+    """So many frames that hold nothing."""
+    return {"codes": _ZEROS[:count, 0] if count <= len(_ZEROS) else np.zeros((count, 1), np.int8)}
 
-    blocks: int = 0
-    prompt: int = 0
+
+class PlannedRequest(Prepared):
+    """A text of so many frames."""
+
+    def __init__(self, request: SpeechRequest) -> None:
+        self.request = request
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
+        """Lengths are known beforehand: nothing is read."""
+        del pieces, final
+        yield from ()
+
+
+class PlannedStream(TalkerStream):
+    """Says as many frames as it was fed, as many in a step as its launch gave."""
+
+    def __init__(self, prompt: int) -> None:
+        self._prompt = prompt  # positions; 0 without a cache
+        self._frames = self._limit = self._cached = 0
+        self._final = False
+
+    @property
+    def frames(self) -> int:
+        return self._frames
+
+    @property
+    def left(self) -> int:
+        """Frames of what it was fed that are still to come."""
+        return self._limit - self._frames
+
+    @property
+    def done(self) -> bool:
+        return self._final and self._frames >= self._limit
+
+    def feed(self, units: Sequence[int], *, final: bool) -> None:
+        self._limit += sum(units)
+        self._final = self._final or final
+
+    def restore(self, arrays: Arrays) -> None:
+        self._frames = rows(arrays)
+
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        del dry
+        if self._frames + ahead >= self._limit:
+            return None
+        if not self._cached and not ahead:
+            return Plan(0, max(1, self._prompt) + (self._frames if self._prompt else 0))
+        return Plan(self._prompt + self._frames + ahead - 1, 1, True) if self._prompt else _AGAIN
+
+    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+        del plan, lane
+        return {}
+
+    def stage(self, write: SlotWriter) -> None:
+        """There is no state to write."""
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        del ended
+        self._cached = cached
+        self._frames += len(frames["codes"])
+
+    def take(self, count: int) -> Taken:
+        return Taken(frames_of(count))
+
+    def rewind(self, frames: int) -> None:
+        self._frames = frames
+        self._cached = 0
+
+
+class PlannedRunner:
+    """Every launch takes the time of its curve. Drafted frames are accepted by dice, as often as
+    they were when the curve was measured.
+    """
+
+    depth = 0
+
+    def __init__(self, curve: Curve, sleep: Sleep, think: Sleep) -> None:
+        """`sleep` computes for so long, `think` does what the engine does beside its model."""
+        self.width = max(curve.drafts, default=1)
+        self._curve = curve
+        self._sleep, self._think = sleep, think
+        self._seconds: dict[tuple[int, int], float] = {}
+        self._turns: dict[int, float] = {}
+        self._accepted = {w: chance(drafted.gained, w) for w, drafted in curve.drafts.items()}
+        self._dice = Random("drafts")
+
+    def record(self, streams: int, positions: int) -> None:
+        """Nothing is recorded."""
+
+    def launch(self, batch: Sequence[Row]) -> Results:
+        widths = [row.plan.count if row.plan.decode else 0 for row in batch]  # 0: a prompt
+        self._compute(widths)
+        if len(batch) not in self._turns:
+            self._turns[len(batch)] = self._curve.turn_seconds(len(batch))
+        self._think(self._turns[len(batch)])
+        gained = [self._gained(row, width) for row, width in zip(batch, widths, strict=True)]
+        kept = [
+            count if row.plan.decode else row.plan.count
+            for row, count in zip(batch, gained, strict=True)
+        ]
+        never = [False] * len(batch)
+        return Results({"codes": _ZEROS[: len(batch), : max(gained)]}, gained, never, never, kept)
+
+    def _compute(self, widths: Sequence[int]) -> None:
+        if len(widths) == 1 and widths[0]:  # most of a fleet with room to spare
+            self._sleep(self._decoding(widths[0], 1))
+            return
+        kinds = Counter(widths)
+        prompts = kinds.pop(0, 0)
+        if prompts and max(kinds, default=1) == 1:
+            kinds[1] += prompts  # prompts share a launch with plain steps
+        elif prompts:
+            self._sleep(self._decoding(1, prompts))
+        took_s = sum(self._decoding(width, count) for width, count in kinds.items())
+        self._sleep(took_s + self._curve.prefill_s * prompts)
+
+    def collect(self, ticket: Results) -> Results:
+        return ticket
+
+    def paths(self, ticket: Results) -> Sequence[LaunchPath]:
+        del ticket
+        return ("eager",)
+
+    def render(self, raw: Arrays) -> Arrays:
+        if (took_s := self._curve.render_seconds(rows(raw))) > 0.0:
+            self._sleep(took_s)
+        return raw
+
+    def _decoding(self, width: int, streams: int) -> float:
+        if (width, streams) not in self._seconds:
+            self._seconds[width, streams] = self._curve.step_seconds(width, streams)
+        return self._seconds[width, streams]
+
+    def _gained(self, row: Row, width: int) -> int:
+        """Frames: the certain one, and drafted ones up to the first that is not accepted."""
+        if width <= 1:
+            return int(not row.plan.partial)
+        gained, accepted, dice = 1, self._accepted[width], self._dice
+        assert isinstance(row.stream, PlannedStream)
+        most = min(width, row.stream.left)
+        while gained < most and dice.random() < accepted:
+            gained += 1
+        return gained
+
+
+def chance(gained: float, width: int) -> float:
+    """How likely each drafted frame is accepted behind those before it, if a step that tries
+    `width` frames gains so many in the mean: 1 + p + ... + p ** (width - 1).
+    """
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if sum(middle**n for n in range(width)) < gained:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 class PlannedModel(Family):
     """A talker's model that takes the time of a curve."""
 
-    def __init__(
-        self,
-        curve: TalkerCurve,
-        frame_rate_hz: float,
-        chunks: ChunkSeconds,
-        sleep: Sleep,
-        think: Sleep,
-        cache: Cache = Cache(),
-        lag_frames: int = 0,
-    ) -> None:
+    def __init__(self, curves: Curves, cache: Cache, sleep: Sleep, think: Sleep) -> None:
+        curve, speech = curves.talker, curves.costs.speech
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
         self.spec = ModelSpec(
             NAME,
             "planned",
-            round(frame_rate_hz * SAMPLES),
-            frame_rate_hz,
+            round(speech.frame_rate_hz * SAMPLES),
+            speech.frame_rate_hz,
             (),
             frame=_FIELD,
             raw=_FIELD if rendering else {},
             caches={"kv": CacheSpec(1, 1, 1, 1)} if cache.blocks else {},
             max_positions=_ENDLESS,
             width=max(curve.drafts, default=1),
-            chunks=chunks,
-            lag_frames=lag_frames,
+            chunks=speech.chunks,
+            lag_frames=speech.lag_frames,
         )
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
@@ -125,16 +265,10 @@ class PlannedModel(Family):
 class PlannedCodec(Codec):
     """A codec that takes the time of a curve. A frame is `SAMPLES` samples of silence."""
 
-    def __init__(
-        self,
-        curve: VocoderCurve,
-        frame_rate_hz: float,
-        lag_s: float,
-        sleep: Sleep,
-        think: Sleep,
-    ) -> None:
-        rate = round(frame_rate_hz * SAMPLES)
-        lag = round(lag_s * rate)
+    def __init__(self, curves: Curves, sleep: Sleep, think: Sleep) -> None:
+        curve, speech = curves.vocoder, curves.costs.speech
+        rate = round(speech.frame_rate_hz * SAMPLES)
+        lag = round(speech.lag_s * rate)
         self.spec = CodecSpec(
             NAME,
             "planned",
@@ -144,9 +278,7 @@ class PlannedCodec(Codec):
             lag_samples=lag,
             context_frames=1 + lag // SAMPLES,
         )
-        self.measured_step_s: Mapping[tuple[int, int], float] = {
-            shape: curve.step_s(*shape) for shape in _SHAPES
-        }
+        self.measured_step_s = {shape: curve.step_s(*shape) for shape in _SHAPES}
         self._curve = curve
         self._sleep, self._think = sleep, think
 
@@ -156,9 +288,8 @@ class PlannedCodec(Codec):
         return [frame]
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        count, longest = len(batch), max(len(work) for work in batch)
-        self._sleep(self._curve.step_s(count, longest))
-        self._think(self._curve.turn_seconds(count))
+        self._sleep(self._curve.step_s(len(batch), max(len(work) for work in batch)))
+        self._think(self._curve.turn_seconds(len(batch)))
         return [Decoded(self._sound(work)) for work in batch]
 
     def collect(self, ticket: Any) -> Sequence[Decoded]:

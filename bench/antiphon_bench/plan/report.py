@@ -1,4 +1,4 @@
-"""A plan: the fleet, what it gives, what gives way first and what it costs."""
+"""A plan: the fleet, what it gives, what gives way first, and its values for the chart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 
 from antiphon_bench.plan.answers import Answer, Target
-from antiphon_bench.plan.pictures import against_load
-from antiphon_bench.plan.prices import Bill, Prices, bill, counted
 from antiphon_bench.plan.search import (
     GivesWay,
     Point,
@@ -20,9 +18,7 @@ from antiphon_bench.plan.search import (
     smallest,
     under_load,
 )
-from antiphon_bench.plan.shapes import Shape
-from antiphon_bench.plan.values import as_yaml, chart_values
-from antiphon_bench.theme import THEMES
+from antiphon_bench.plan.shapes import Setup, Shape
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +31,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     points: list[Point]
     gives_way: GivesWay | None
-    bill: Bill | None
     values: dict[str, Any]
 
 
@@ -44,7 +39,6 @@ def make(
     *,
     model: str,
     given: Shape | None = None,
-    prices: Prices | None = None,
     once: bool = False,
     report: Report = lambda shape, answer, met: None,
 ) -> Plan:
@@ -60,62 +54,82 @@ def make(
     points = [Point(1.0, found)] if once else under_load(question, shape, found)
     return Plan(
         source=question.setup.curves.costs.source,
-        fleet=dict(counted(shape)),
+        fleet=shape.counted(),
         target=question.target,
         met=question.meets(found),
         answer=found,
         points=points,
         gives_way=None if once else gives_way(question, shape, points),
-        bill=None if prices is None else bill(prices, shape),
         values=chart_values(question.setup, shape, model),
     )
 
 
-def as_json(plan: Plan) -> str:
+def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
+    """What differs from the chart's defaults. `model`: its name and its folder of weights."""
+    talker, vocoder, gateway = setup.talker, setup.vocoder, setup.gateway
+    talking = {
+        "slots": talker.slots,
+        "batch_streams": talker.limits.streams,
+        "batch_positions": talker.limits.positions,
+    }
+    vocoding = {
+        "slots": vocoder.slots,
+        "batch_streams": vocoder.limits.streams,
+        "batch_frames": vocoder.limits.frames,
+        "step_frames": vocoder.limits.stream_frames,
+    }
+    admitting = {
+        "ttfp_target_s": gateway.ttfp_target_s,
+        "utilisation": gateway.utilisation,
+        "max_streams": gateway.max_streams,
+    }
+    served = {
+        "name": model,
+        "weights": {"path": model},
+        "talker": {"replicas": shape.talkers, "settings": talking},
+        "vocoder": {"replicas": shape.vocoders, "settings": vocoding},
+    }
+    return {
+        "nats": {"replicas": shape.brokers},
+        "gateway": {"replicas": shape.gateways, "settings": admitting},
+        "models": [served],
+    }
+
+
+def as_json(made: Plan | dict[str, Any]) -> str:
     """All of it, for programs."""
-    return msgspec.json.format(msgspec.json.encode(plan)).decode()
+    return msgspec.json.format(msgspec.json.encode(made)).decode()
 
 
 def write(plan: Plan, folder: Path) -> list[Path]:
-    """plan.json, values.yaml, and the plot for light and for dark pages."""
+    """plan.json, and values.yaml, which is JSON as well."""
     folder.mkdir(parents=True, exist_ok=True)
     record, values = folder / "plan.json", folder / "values.yaml"
     record.write_text(as_json(plan) + "\n")
-    values.write_text(as_yaml(plan.values))
-    plots = []
-    for theme in THEMES:
-        plots.append(folder / f"plan-{theme.name}.svg")
-        against_load(plan.points, plan.target, theme).savefig(plots[-1])
-    return [record, values, *plots]
+    values.write_text(as_json(plan.values) + "\n")
+    return [record, values]
 
 
-def summary(plan: Plan) -> list[tuple[str, str]]:
+def summary(plan: Plan) -> Iterator[tuple[str, str]]:
     """What it comes to, a line for each thing that a person wants to know."""
-    return list(_lines(plan))
-
-
-def _lines(plan: Plan) -> Iterator[tuple[str, str]]:
     found, target = plan.answer, plan.target
-    yield "fleet", ", ".join(f"{n} {_plural(role, n)}" for role, n in plan.fleet.items())
+    yield "fleet", _listed(plan.fleet)
     yield "meets the targets", "yes" if plan.met else "; ".join(["no", *found.misses(target)])
     yield "load", f"{found.rate:.2f} requests/s, {found.sound_s_per_s:.0f} s of sound a second"
     yield (
         "first sound",
         f"p50 {_ms(found.ttfp_p50_s)}, p95 {_ms(found.ttfp_p95_s)}, "
-        + (f"p99 {_ms(found.ttfp_p99_s)} (target: p95 {_ms(target.ttfp_p95_s)})"),
+        f"p99 {_ms(found.ttfp_p99_s)} (target: p95 {_ms(target.ttfp_p95_s)})",
     )
     viable = "-" if found.viable_share is None else f"{found.viable_share:.2%}"
     yield "streams without a gap", f"{viable} (target: {target.viable:.2%})"
     yield "refused", f"{found.refused_share:.2%} (target: at most {target.refused:.2%})"
     yield "busiest", ", ".join(f"{name} {share:.0%}" for name, share in found.busy.items())
     if found.lost:
-        lost = ", ".join(f"{n} {_plural(kind, n)}" for kind, n in found.lost.items())
-        yield "lost meanwhile", f"{lost}; longest silence {found.longest_underrun_s:.2f} s"
+        silence = f"longest silence {found.longest_underrun_s:.2f} s"
+        yield "lost meanwhile", f"{_listed(found.lost)}; {silence}"
     if plan.gives_way is not None:
         yield "gives way first", _gives_way(plan.gives_way)
-    if plan.bill is not None:
-        machines = ", ".join(f"{n} x {name}" for name, n in plan.bill.machines.items() if n)
-        yield "costs a month", f"{plan.bill.monthly:,.2f} {plan.bill.currency} ({machines})"
     yield "curves", plan.source
 
 
@@ -130,5 +144,5 @@ def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{1e3 * seconds:.0f} ms"
 
 
-def _plural(name: str, count: int) -> str:
-    return name if count == 1 else f"{name}s"
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {name if n == 1 else f'{name}s'}" for name, n in counts.items())

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.answers import Answer, Target, simulate
-from antiphon_bench.plan.errors import NoFleet
 from antiphon_bench.plan.faults import Event
 from antiphon_bench.plan.loads import Demand
 from antiphon_bench.plan.shapes import Setup, Shape
@@ -73,22 +73,23 @@ class Question:
 def smallest(
     question: Question, report: Report = lambda shape, answer, met: None
 ) -> tuple[Shape, Answer]:
-    """The fewest talkers with plenty of all else, then vocoders, then gateways; raises NoFleet.
+    """The fewest talkers with plenty of all else, then vocoders, then gateways; raises PlanError.
 
     A stage's need hardly depends on how much more than enough another one has. What is found is
     tried once more as a whole, and grows where it misses a target.
     """
-    shape = plenty(question)
-    found = shape
+
+    def tried(shape: Shape) -> bool:
+        answer = question.asked(shape)
+        report(shape, answer, question.meets(answer))
+        return question.meets(answer)
+
+    found = plenty(question)
     for kind in _KINDS:
-        found = _with(found, kind, _fewest(question, found, kind, report))
-    answer = question.asked(found)
-    report(found, answer, question.meets(answer))
-    while not question.meets(answer):
+        found = _with(found, kind, _fewest(question, found, kind, tried))
+    while not tried(found):
         found = _grown(question, found)
-        answer = question.asked(found)
-        report(found, answer, question.meets(answer))
-    return found, answer
+    return found, question.asked(found)
 
 
 def _with(shape: Shape, kind: str, number: int) -> Shape:
@@ -99,77 +100,49 @@ def _with(shape: Shape, kind: str, number: int) -> Shape:
 
 def plenty(question: Question) -> Shape:
     """More of everything than the load can need, from the curves alone."""
-    wanted = question.demand.wanted(question.seed)
-    curves, shape = question.setup.curves, question.setup.shape
-    speech = curves.costs.speech
-    frames = [speech.frames(one.characters) for one in wanted]
-    rate = _peak_rate([one.at_s for one in wanted], question.demand.length_s)
-    frames_per_s = rate * fmean(frames or [1])
-    talker_s = _talker_frame_s(question.setup)
-    vocoder_s = curves.vocoder.step_s(1, 16) / 16
-    request_s = curves.costs.gateway.request_s
-    per_gateway = rate * request_s + frames_per_s / speech.frame_rate_hz * (
-        curves.costs.gateway.sound_s
-    )
-    return replace(
-        shape,
-        talkers=_bounded(frames_per_s * talker_s, question),
-        vocoders=_bounded(frames_per_s * vocoder_s, question),
-        gateways=_bounded(per_gateway, question),
-    )
+    setup, demand = question.setup, question.demand
+    curve, costs = setup.curves.talker, setup.curves.costs
+    wanted = demand.wanted(question.seed)
+    tenths = [0] * 10  # of the time; the busiest counts
+    for one in wanted:
+        tenths[min(9, int(10 * one.at_s / demand.length_s))] += 1
+    rate = max(tenths) * 10 / demand.length_s
+    sound_s = rate * fmean([costs.speech.frames(one.characters) for one in wanted] or [1])
+    sound_s /= costs.speech.frame_rate_hz
+    half = max(1, min(setup.talker.limits.streams, setup.talker.slots) // 2)
+    frame_s = {
+        "talkers": curve.seconds(half, 0) / half + curve.render_frame_s,
+        "vocoders": setup.curves.vocoder.step_s(1, 16) / 16,
+    }
+    busy = {kind: sound_s * costs.speech.frame_rate_hz * each for kind, each in frame_s.items()}
+    busy["gateways"] = rate * costs.gateway.request_s + sound_s * costs.gateway.sound_s
+    numbers: dict[str, Any] = {
+        kind: max(2, min(question.most, math.ceil(_PLENTY * each) + 2))
+        for kind, each in busy.items()
+    }
+    return replace(setup.shape, **numbers)
 
 
-def _talker_frame_s(setup: Setup) -> float:
-    """Seconds of a frame in the step of a half-full batch."""
-    curve, batch = setup.curves.talker, setup.talker.limits.streams
-    half = max(1, min(batch, setup.talker.slots) // 2)
-    return curve.seconds(half, 0) / half + curve.render_frame_s
-
-
-def _peak_rate(at_s: Sequence[float], length_s: float) -> float:
-    """Requests a second in the busiest tenth of the time."""
-    bins = [0] * 10
-    for one in at_s:
-        bins[min(9, int(10 * one / length_s))] += 1
-    return max(bins) * 10 / length_s
-
-
-def _bounded(busy: float, question: Question) -> int:
-    return max(2, min(question.most, math.ceil(_PLENTY * busy) + 2))
-
-
-def _fewest(question: Question, shape: Shape, kind: str, report: Report) -> int:
+def _fewest(question: Question, shape: Shape, kind: str, tried: Callable[[Shape], bool]) -> int:
     """The smallest number of a kind that meets the targets beside the rest of `shape`."""
     low = 0
     high: int = getattr(shape, kind)
-    while True:
-        answer = question.asked(_with(shape, kind, high))
-        met = question.meets(answer)
-        report(_with(shape, kind, high), answer, met)
-        if met:
-            break
+    while not tried(_with(shape, kind, high)):
         if high >= question.most:
-            raise NoFleet(f"not even {high} {kind} are enough: {'; '.join(_why(question, answer))}")
+            missed = question.asked(_with(shape, kind, high)).misses(question.target)
+            raise PlanError(f"not even {high} {kind} are enough: {'; '.join(missed)}")
         low, high = high, min(question.most, 2 * high)
     while high - low > 1:
         middle = (low + high) // 2
-        tried = _with(shape, kind, middle)
-        answer = question.asked(tried)
-        met = question.meets(answer)
-        report(tried, answer, met)
-        low, high = (low, middle) if met else (middle, high)
+        low, high = (low, middle) if tried(_with(shape, kind, middle)) else (middle, high)
     return high
-
-
-def _why(question: Question, answer: Answer) -> list[str]:
-    return answer.misses(question.target)
 
 
 def _grown(question: Question, shape: Shape) -> Shape:
     """One more of the kind that helps most."""
     larger = [_with(shape, kind, getattr(shape, kind) + 1) for kind in _KINDS]
     if max(getattr(one, kind) for one, kind in zip(larger, _KINDS, strict=True)) > question.most:
-        raise NoFleet(f"no fleet of at most {question.most} of a kind meets the targets")
+        raise PlanError(f"no fleet of at most {question.most} of a kind meets the targets")
     return min(larger, key=lambda one: _distance(question, question.asked(one)))
 
 

@@ -1,66 +1,32 @@
-"""Talkers and vocoders in virtual time: the project's own engines, turn by turn."""
+"""Talkers and vocoders in virtual time: the project's own engines, turn by turn, and their jobs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from antiphon_bench.plan.costs import Costs, Curves, Slower
+from antiphon_bench.plan.costs import Slower
 from antiphon_bench.plan.kernel import Action, Kernel, Seat, Station
-from antiphon_bench.plan.models import NAME, Cache, PlannedCodec, PlannedModel, Unmeasured
+from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Unmeasured
+from antiphon_bench.plan.shapes import TALKER, Setup, TalkerSetup, VocoderSetup
 from talker.engine import engine as talking
-from talker.engine import scheduler
-from talker.settings import TalkerSettings
+from talker.engine.scheduler import POLICIES
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Finished, Runtime
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
 from vocoder.engine import engine as vocoding
-from vocoder.engine import scheduler as vocoder_scheduler
-from vocoder.settings import VocoderSettings
+
+if TYPE_CHECKING:
+    from antiphon_bench.plan.calls import Call
 
 # What a worker says of itself is so old at most: see ReporterTuning.
 REPORT_S: Final = 0.4
-
-
-# Settings that no variable changes: what a worker does that is started without any.
-_TALKER: Final = TalkerSettings()
-_VOCODER: Final = VocoderSettings()
-
-
-@dataclass(frozen=True)
-class TalkerSetup:
-    """A talker's settings, by the names that it has them under. `policy`: see POLICIES."""
-
-    slots: int = _TALKER.slots
-    limits: scheduler.StepLimits = field(default_factory=scheduler.StepLimits)
-    cache: Cache = field(default_factory=Cache)
-    policy: scheduler.PolicyName = "online"
-
-    @classmethod
-    def of(cls, slots: int | None, batch: int | None, cache: Cache) -> TalkerSetup:
-        """With `slots` streams, of which a step takes `batch`; None for a talker's own setting."""
-        limits = scheduler.StepLimits(batch or _TALKER.batch_streams, _TALKER.batch_positions)
-        return cls(slots or _TALKER.slots, limits, cache, _TALKER.policy)
-
-
-@dataclass(frozen=True)
-class VocoderSetup:
-    """A vocoder's settings, by the names that it has them under."""
-
-    slots: int = _VOCODER.slots
-    limits: vocoder_scheduler.BatchLimits = field(default_factory=vocoder_scheduler.BatchLimits)
-
-    @classmethod
-    def of(cls, slots: int | None, frame_rate_hz: float) -> VocoderSetup:
-        """With `slots` streams, None for a vocoder's own setting; steps are as it makes them of
-        frames of that rate.
-        """
-        return cls(slots or _VOCODER.slots, _VOCODER.limits(frame_rate_hz))
 
 
 @dataclass
@@ -73,7 +39,7 @@ class Clock:
         return self.now
 
 
-OnEvent = Callable[["Worker", str, Any], object]
+OnEvent = Callable[[Any, str, Any], object]
 
 
 class Worker(ABC):
@@ -84,20 +50,13 @@ class Worker(ABC):
 
     stage: StageName
 
-    def __init__(
-        self,
-        setup: TalkerSetup | VocoderSetup,
-        kernel: Kernel,
-        seat: Seat,
-        on_event: OnEvent,
-        costs: Costs,
-    ) -> None:
-        node = seat.node
-        self.slots, self.batch = setup.slots, setup.limits.streams
-        self.name, self.node, self.home, self.place = seat.name, node, seat.home, seat.place
-        self.edge = Station(kernel, node, name=seat.name)
+    def __init__(self, setup: Setup, kernel: Kernel, seat: Seat, on_event: OnEvent) -> None:
+        own: TalkerSetup | VocoderSetup = getattr(setup, self.stage)
+        costs = setup.curves.costs
+        self.slots, self.batch = own.slots, own.limits.streams
+        self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
+        self.edge = Station(kernel, seat.node, name=seat.name)
         self.alive = True
-        self.draining = False
         self.used = 0
         self.busy_s = 0.0
         self.born_s = kernel.now
@@ -114,15 +73,16 @@ class Worker(ABC):
         self._open: set[str] = set()
         self._report: Replica | None = None
         self._reported_s = 0.0
-        self._engine = self._make()
+        contention = Contention(self._clock, read=lambda: (self._ran_s, self._waited_s))
+        self._engine = self._make(setup, contention)
         self._engine.listen(self._events.extend)
 
     @abstractmethod
-    def _make(self) -> Runtime[Any, Any]: ...
+    def _make(self, setup: Setup, contention: Contention) -> Runtime[Any, Any]: ...
 
     @property
     def free(self) -> int:
-        return self.slots - self.used if self.alive and not self.draining else 0
+        return self.slots - self.used if self.alive else 0
 
     @property
     def load(self) -> float:
@@ -185,26 +145,17 @@ class Worker(ABC):
     def _sleep(self, seconds: float) -> None:
         """The engine computes for so long, or longer beside others; a device computes alone."""
         if self._computes:
-            self._work(seconds * self._slower)
+            self._think(seconds * self._slower)
         else:
             self._clock.now += seconds
             self.busy_s += seconds
 
     def _think(self, seconds: float) -> None:
         """The engine's thread works, which is on a processor in any case."""
-        self._work(seconds)
-
-    def _work(self, seconds: float) -> None:
         self._clock.now += seconds * self._stretch
         self._waited_s += seconds * (self._stretch - 1.0)
         self._ran_s += seconds
         self.busy_s += seconds
-
-    def _contention(self) -> Contention:
-        return Contention(
-            self._clock,
-            read=lambda: (self._ran_s, self._waited_s),
-        )
 
     def _turn(self) -> None:
         if not self.alive:
@@ -240,32 +191,17 @@ class TalkerWorker(Worker):
 
     stage: StageName = "talker"
 
-    def __init__(
-        self, curves: Curves, setup: TalkerSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
-    ) -> None:
-        self._curves, self._setup = curves, setup
-        super().__init__(setup, kernel, seat, on_event, curves.costs)
-
-    def _make(self) -> talking.Engine:
-        speech, setup = self._curves.costs.speech, self._setup
-        model = PlannedModel(
-            self._curves.talker,
-            speech.frame_rate_hz,
-            speech.chunks,
-            self._sleep,
-            self._think,
-            setup.cache,
-            speech.lag_frames,
-        )
+    def _make(self, setup: Setup, contention: Contention) -> talking.Engine:
+        own = setup.talker
         self.engine = talking.Engine(
-            model,
-            slots=setup.slots,
+            PlannedModel(setup.curves, own.cache, self._sleep, self._think),
+            slots=own.slots,
             metrics=Unmeasured(),
-            blocks=setup.cache.blocks,
-            limits=setup.limits,
-            policy=scheduler.POLICIES[setup.policy],
+            blocks=own.cache.blocks,
+            limits=own.limits,
+            policy=POLICIES[TALKER.policy],
             clock=self._clock,
-            contention=self._contention(),
+            contention=contention,
         )
         return self.engine
 
@@ -275,25 +211,68 @@ class VocoderWorker(Worker):
 
     stage: StageName = "vocoder"
 
-    def __init__(
-        self, curves: Curves, setup: VocoderSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
-    ) -> None:
-        self._curves, self._setup = curves, setup
-        super().__init__(setup, kernel, seat, on_event, curves.costs)
-
-    def _make(self) -> vocoding.Engine:
-        speech = self._curves.costs.speech
-        rate, lag_s = speech.frame_rate_hz, speech.lag_s
-        codec = PlannedCodec(self._curves.vocoder, rate, lag_s, self._sleep, self._think)
+    def _make(self, setup: Setup, contention: Contention) -> vocoding.Engine:
         self.engine = vocoding.Engine(
-            codec,
-            slots=self._setup.slots,
+            PlannedCodec(setup.curves, self._sleep, self._think),
+            slots=setup.vocoder.slots,
             metrics=Unmeasured(),
-            limits=self._setup.limits,
+            limits=setup.vocoder.limits,
             clock=self._clock,
-            contention=self._contention(),
+            contention=contention,
         )
         return self.engine
 
 
-__all__ = ["NAME", "REPORT_S", "Clock", "TalkerSetup", "TalkerWorker", "VocoderSetup", "Worker"]
+class Pool:
+    """One stage's workers. A job goes to the one with the smallest share of its slots taken."""
+
+    def __init__(self, begin: Callable[[Any, Call], object]) -> None:
+        """`begin`: a worker has the job, and a slot for it."""
+        self.workers: list[Worker] = []
+        self.waiting: deque[Call] = deque()
+        self.most_waiting = 0
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Worker]:
+        """Those that live."""
+        return (worker for worker in self.workers if worker.alive)
+
+    def add(self, worker: Worker) -> None:
+        self.workers.append(worker)
+        self.assign()
+
+    def submit(self, call: Call, *, first: bool = False) -> None:
+        """Queue a job, in front of the others if it was begun before."""
+        if first:
+            self.waiting.appendleft(call)
+        else:
+            self.waiting.append(call)
+        self.assign()
+
+    def release(self, worker: Worker) -> None:
+        """A job of the worker's has ended."""
+        worker.used -= 1
+        self.assign()
+
+    def withdraw(self, call: Call) -> bool:
+        """Take a job out of the queue; False if a worker has it."""
+        if call not in self.waiting:
+            return False
+        self.waiting.remove(call)
+        return True
+
+    def reports(self) -> tuple[Replica, ...]:
+        """What gateways know of them."""
+        queued = len(self.waiting)
+        return tuple(worker.report(queued) for worker in self)
+
+    def assign(self) -> None:
+        """Give out what waits, as long as there is a slot."""
+        while self.waiting:
+            free = [worker for worker in self if worker.free > 0]
+            if not free:
+                self.most_waiting = max(self.most_waiting, len(self.waiting))
+                return
+            worker = min(free, key=lambda one: one.load)
+            worker.used += 1
+            self._begin(worker, self.waiting.popleft())

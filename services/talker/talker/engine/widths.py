@@ -35,22 +35,6 @@ class Draftable(Protocol):
     def widen(self, width: int, limit: int) -> None: ...
 
 
-class Gains:
-    """Counts what steps gained, as `Widths` tells it: frames of one stream in one step."""
-
-    def __init__(self) -> None:
-        self._steps = self._frames = 0
-
-    def __call__(self, width: int, frames: int) -> None:
-        del width
-        self._steps, self._frames = self._steps + 1, self._frames + frames
-
-    @property
-    def mean(self) -> float:
-        """Frames a step; 1 before any is known."""
-        return self._frames / self._steps if self._steps else 1.0
-
-
 class _Lately:
     """The last so many of what was measured. Each step adds to one of them and asks all, so what
     they come to is computed once for every change.

@@ -10,9 +10,7 @@ import msgspec
 
 from antiphon_bench.plan.calls import Wanted
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
-from antiphon_bench.plan.gateways import GatewaySetup
-from antiphon_bench.plan.shapes import Setup, Shape
-from antiphon_bench.plan.workers import TalkerSetup
+from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape, TalkerSetup
 from ttsfamilies.fake.codec import Curve as VocoderCurve
 from ttsfamilies.fake.talker import Curve as TalkerCurve
 

@@ -20,9 +20,8 @@ from antiphon_bench.plan.calls import OUTCOMES, Call, ClosedLoop, Heard, Outcome
 from antiphon_bench.plan.costs import Curves, read_curves
 from antiphon_bench.plan.faults import Event, Faults
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.gateways import GatewaySetup
 from antiphon_bench.plan.models import SAMPLES
-from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape
 from antiphon_bench.plan.workers import Worker
 from ttscommon.sound.headroom import Headroom
 from ttscommon.sound.playback import PlaybackAccount

@@ -13,8 +13,7 @@ from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop, Out
 from antiphon_bench.plan.costs import Edge, Slower
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
-from antiphon_bench.plan.models import Cache
-from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.shapes import Cache, Setup, Shape
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
 from ttsfamilies.fake.talker import Drafted
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.answers import Target
-from antiphon_bench.plan.errors import NoFleet
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.search import Question, gives_way, smallest, under_load
 from antiphon_bench.plan.shapes import Shape
@@ -50,7 +50,7 @@ def test_what_gives_way_first_is_what_more_of_would_cure(question: Question, fou
 
 def test_targets_that_nothing_can_meet_are_said_to_be_so(question: Question) -> None:
     hopeless = replace(question, target=Target(0.005), most=4, known={})
-    with pytest.raises(NoFleet, match="not even 4 talkers are enough: p95 of the first sound"):
+    with pytest.raises(PlanError, match="not even 4 talkers are enough: p95 of the first sound"):
         smallest(hopeless)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon_bench.plan.measuring import READING, without_engines
-from antiphon_bench.plan.serving import Engines, slower
+from antiphon_bench.plan.measuring import READING, Engines, slower, without_engines
 from tests.unit.antiphon_bench.plan.scene import CURVES
 
 # A text of 100 characters is 100 frames, 4 s: a prompt and 100 steps of one stream.

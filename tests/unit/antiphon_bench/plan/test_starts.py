@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import generate_latest
 
-from antiphon_bench.plan.starts import slowest
+from antiphon_bench.plan.measuring import slowest
 from ttscommon.process.metrics import Metrics
 
 

@@ -7,8 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from antiphon_bench.plan.spoken import PlannedStream
-from antiphon_bench.plan.steps import PlannedRunner, chance
+from antiphon_bench.plan.models import PlannedRunner, PlannedStream, chance
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.fake.talker import Curve, Drafted

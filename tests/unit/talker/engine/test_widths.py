@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from talker.engine.widths import Gains, Widths
+from talker.engine.widths import Widths
 from ttsfamilies.base.talker.streams import Plan
 
 Seconds = Callable[[int, int], float]
@@ -127,14 +127,6 @@ def test_a_step_has_no_more_positions_than_it_may(positions: int, width: int) ->
     streams = [Stream(), Stream()]
     known().widen(streams, positions, 100)
     assert [stream.width for stream in streams] == [width, width]
-
-
-def test_gains_are_counted_as_frames_a_step() -> None:
-    gains = Gains()
-    assert gains.mean == 1.0
-    widths = Widths(4, gains)
-    widths.account([Plan(7, 4, decode=True)] * 2, [3, 2], 0.01)
-    assert gains.mean == 2.5
 
 
 def test_gains_are_told_by_width_and_prompts_are_not_counted() -> None:
