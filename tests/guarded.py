@@ -8,8 +8,8 @@ from pathlib import Path
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.broker import BrokerProgram
-from ttscommon.bus.identities import ACCOUNTS, BROKER, PASSWORD, SYSTEM, issue
-from ttscommon.bus.preparation import prepare
+from ttscommon.bus.credentials import ACCOUNTS, BROKER, PASSWORD, SYSTEM, issue
+from ttscommon.bus.setup import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from antiphon.examples import examples
 from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
-from ttscommon.bus.preparation import Action, prepare
+from ttscommon.bus.setup import Action, prepare
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
 from ttscommon.wire.errors import AntiphonError
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import httpx
 import typer
@@ -14,9 +15,20 @@ from rich.console import Console
 from websockets.exceptions import WebSocketException
 
 from antiphon import client, lists, sinks, subtitles
-from antiphon import models as models_command
 from antiphon import say as say_command
+from antiphon.client import ServedModel
+from ttsfamilies.known import FAMILIES, FamilyFacts
 
+KNOWN: Final = (
+    "family",
+    "codec",
+    "Hz",
+    "frames/s",
+    "accepts",
+    "licence of code",
+    "licence of weights",
+)
+SERVED: Final = ("model", "family", "Hz", "accepts")
 URL: Final = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
 KEY: Final = typer.Option(
     "--key", envvar="ANTIPHON_API_KEY", show_envvar=True, help="API key, where one is needed."
@@ -140,10 +152,10 @@ def models(
 ) -> None:
     """List the models that are served now."""
     if known and as_json:
-        lists.dump(models_command.known_plain())
+        lists.dump(known_plain())
         return
     if known:
-        lists.show(models_command.KNOWN, models_command.known())
+        lists.show(KNOWN, known_families())
         return
     try:
         found = asyncio.run(client.models(url, key))
@@ -152,7 +164,7 @@ def models(
     if as_json:
         lists.dump([asdict(model) for model in found])
         return
-    lists.show(models_command.SERVED, models_command.served(found))
+    lists.show(SERVED, served(found))
 
 
 def fail(command: str, error: Exception) -> NoReturn:
@@ -164,3 +176,55 @@ def fail(command: str, error: Exception) -> NoReturn:
         f"[bold red]antiphon {command}:[/] {error}{hint}", highlight=False, soft_wrap=True
     )
     raise typer.Exit(1) from error
+
+
+def known_families() -> list[tuple[str, ...]]:
+    """A row of KNOWN for each family that is built in."""
+    return [_facts(family) for family in FAMILIES]
+
+
+def known_plain() -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [
+        {
+            "family": family.name,
+            "title": family.title,
+            "codec": family.codec.title,
+            "sample_rate": family.codec.sample_rate,
+            "frame_rate_hz": family.codec.frame_rate_hz,
+            "accepts": family.accepts,
+            "licences": {
+                "code": _both(family.code, family.codec.code),
+                "weights": _both(family.weights, family.codec.weights),
+            },
+        }
+        for family in FAMILIES
+    ]
+
+
+def _facts(family: FamilyFacts) -> tuple[str, ...]:
+    codec = family.codec
+    return (
+        family.title,
+        codec.title,
+        str(codec.sample_rate),
+        f"{codec.frame_rate_hz:.4g}",
+        ", ".join(family.accepts),
+        _both(family.code, codec.code),
+        _both(family.weights, codec.weights),
+    )
+
+
+def _both(talker: str, codec: str) -> str:
+    return talker if talker == codec else f"{talker}; codec {codec}"
+
+
+def served(models: Iterable[ServedModel]) -> list[tuple[str, ...]]:
+    """A row of SERVED for each model."""
+    return [(m.id, m.family, str(m.sample_rate), ", ".join(m.accepts)) for m in models]
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """As documents have it."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from antiphon.account import ListenerAccount
 from antiphon.client import (
     Audio,
     Event,
@@ -31,7 +30,9 @@ from antiphon.client import (
 from antiphon.sinks import Sink, close_all
 from antiphon.texts import Requests
 from gateway.audio import Provenance
+from ttscommon.sound.playback import PlaybackAccount
 
+_BYTES_PER_SAMPLE: Final = 2
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_S: Final = 0.08
 _FLOOR_DB: Final = -50.0
@@ -234,3 +235,38 @@ async def from_stdin() -> Source:
             yield piece
     if rest := decoder.decode(b"", final=True):
         yield rest
+
+
+@dataclass
+class ListenerAccount:
+    """Times are seconds of one monotonic clock; `asked_s` is when the first text was sent."""
+
+    asked_s: float
+    playback: PlaybackAccount | None = None
+    last_s: float = 0.0
+
+    def start(self, sample_rate: int) -> None:
+        """Audio follows at this rate (Hz)."""
+        self.playback = PlaybackAccount(sample_rate)
+
+    def hear(self, pcm: bytes, now_s: float) -> None:
+        """Audio arrived, s16le; `start` came before."""
+        if self.playback is None:
+            raise ValueError("audio before its sample rate")
+        self.playback.feed(len(pcm) // _BYTES_PER_SAMPLE, now_s)
+        self.last_s = now_s
+
+    @property
+    def audio_s(self) -> float:
+        return self.playback.duration_s if self.playback else 0.0
+
+    @property
+    def ttfp_s(self) -> float | None:
+        """First text sent to first audio received."""
+        first_s = self.playback.first_at_s if self.playback else None
+        return None if first_s is None else first_s - self.asked_s
+
+    @property
+    def realtime_factor(self) -> float | None:
+        """Time until all audio was there, over its duration."""
+        return (self.last_s - self.asked_s) / self.audio_s if self.audio_s else None

@@ -18,7 +18,7 @@ from tests.chaos.leaders import leaders_of, step_down
 from tests.chaos.listener import LONG_TEXT, TEXT, Heard, listen, listen_by_command
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import ChaosStack
-from ttscommon.bus.preparation import prepare
+from ttscommon.bus.setup import prepare
 
 CUT_S: Final = 2.0
 DELAY_S: Final = 0.2

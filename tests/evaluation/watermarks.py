@@ -23,8 +23,7 @@ from gateway.audio import Pcm
 from gateway.audio.watermark import MARKED, Perth, WatermarkedStream, scores_of_cuts
 from gateway.audio.watermark.detection import CUT_S
 from tests.evaluation.treatments import RATE, TREATMENTS
-from voicetrain.corpus import held_out
-from voicetrain.everyday import everyday_sentences
+from voicetrain.corpus import everyday_sentences, held_out
 from voicetrain.vesper.judges import Judges
 from voicetrain.vesper.scores import Scores
 from voicetrain.vesper.teacher import Teacher

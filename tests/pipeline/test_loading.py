@@ -14,7 +14,7 @@ from gateway.service import serve as serve_gateway
 from gateway.settings import GatewaySettings
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
-from ttscommon.bus.preparation import prepare
+from ttscommon.bus.setup import prepare
 from ttscommon.engine.stage import run_stage
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects

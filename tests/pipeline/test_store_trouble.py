@@ -17,7 +17,7 @@ import pytest_asyncio
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
-from ttscommon.bus.preparation import prepare
+from ttscommon.bus.setup import prepare
 from ttscommon.wire.subjects import STAGES
 
 TEXT = "One two."

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import aiohttp
 import numpy as np
+from numpy.typing import NDArray
 
 from antiphon_bench.arrivals import ScheduledRequest
-from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
 from ttscommon.sound.playback import Arrival, PlaybackAccount
 
@@ -218,3 +218,22 @@ def _connect_trace() -> aiohttp.TraceConfig:
     trace.on_connection_create_end.append(connected)
     trace.on_connection_reuseconn.append(connected)
     return trace
+
+
+class AudibleDetector:
+    """Finds the first sample louder than a threshold in a stream of int16 pieces."""
+
+    def __init__(self, threshold_dbfs: float = -50.0) -> None:
+        self._level = 32768.0 * 10.0 ** (threshold_dbfs / 20.0)
+        self.found = False
+
+    def feed(self, pcm: NDArray[np.int16]) -> int | None:
+        """Returns the index in `pcm` [samples] of the first audible sample, once."""
+        if self.found or pcm.size == 0:
+            return None
+        loud = np.abs(pcm.astype(np.int32)) > self._level
+        index = int(loud.argmax())
+        if not loud[index]:
+            return None
+        self.found = True
+        return index

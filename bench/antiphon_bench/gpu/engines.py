@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 import torch
 
-from antiphon_bench.gpu import checks, turns
+from antiphon_bench.gpu import turns
 from antiphon_bench.gpu.both import Both
 from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
@@ -18,7 +18,7 @@ from talker.engine.sizing import block_bytes
 from ttscommon.engine.device.device import Work
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.kernels.few_rows import none_are_few
-from ttsfamilies.base.kernels.attention import prompt_tiles
+from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.lm.depth import Picks
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.launches import TABLE, Shape
@@ -27,6 +27,7 @@ from ttsfamilies.base.sampling.draw import sample
 from ttsfamilies.base.talker.blocks import blocks_for
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
+_BLOCKS = 16  # of each of four rows
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
 _RUNS: Final = 20
@@ -196,16 +197,16 @@ class Engines:
         return self.codecs.across_shapes()
 
     def _check_attention(self) -> float:
-        return checks.attention(self.subject, (8, 2, 64), prompt=False)
+        return attention(self.subject, (8, 2, 64), prompt=False)
 
     def _check_attention_of_a_prompt(self) -> float:
-        return checks.attention(self.subject, (8, 2, 64), prompt=True)
+        return attention(self.subject, (8, 2, 64), prompt=True)
 
     def _check_attention_16_8_128(self) -> float:
-        return checks.attention(self.subject, (16, 8, 128), prompt=False)
+        return attention(self.subject, (16, 8, 128), prompt=False)
 
     def _check_attention_of_a_prompt_16_8_128(self) -> float:
-        return checks.attention(self.subject, (16, 8, 128), prompt=True)
+        return attention(self.subject, (16, 8, 128), prompt=True)
 
     def _check_sampling(self) -> float:
         """Share of ids that differ."""
@@ -251,3 +252,33 @@ class Engines:
             tensor.copy_(before[name])
         at_once = prepared.result.packed(decodes.compute(prepared.inputs.tensors, shape))
         return float((recorded != at_once).float().mean())
+
+
+def attention(subject: Subject, heads: tuple[int, int, int], *, prompt: bool) -> float:
+    """Largest difference of an attention, of a step or of prompts, from its twin's.
+
+    heads: query heads, KV heads and numbers a head.
+    """
+    where, dtype = subject.device.where, subject.dtype
+    g = torch.Generator(where).manual_seed(0)
+    queries, kv_heads, dim = heads
+    starts, counts = ([0, 5, 100, 239], [40, 1, 17, 16]) if prompt else ([0, 17, 100, 255], [1] * 4)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=g, dtype=dtype, device=where)
+
+    rows = 4 * _BLOCKS * 16
+    keys, values = draw(rows, kv_heads, dim), draw(rows, kv_heads, dim)
+    q = draw(sum(counts), queries, dim)
+    tables = torch.randperm(4 * _BLOCKS, generator=g, device=where).view(4, -1).to(torch.int32)
+    if prompt:
+        flat = torch.tensor(prompt_tiles(starts, counts), dtype=torch.int32, device=where)
+        compute = partial(attend, q, keys, values, tables, flat.view(-1, 4))
+    else:
+        new = draw(4, kv_heads, dim), draw(4, kv_heads, dim)
+        positions = torch.tensor(starts, device=where)
+        compute = partial(attend_step, q, *new, keys, values, tables, positions)
+    one = compute(most=16 * _BLOCKS)
+    with only("torch"):
+        other = compute(most=16 * _BLOCKS)
+    return float((one.float() - other.float()).abs().max())

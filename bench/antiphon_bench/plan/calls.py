@@ -1,20 +1,22 @@
-"""Requests in virtual time, what their listeners hear, and who makes them."""
+"""Requests in virtual time: who makes them, who has their jobs, and what listeners hear."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec.structs import replace
 
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import NAME
-from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker
+from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
 from ttscommon.sound.headroom import Headroom
 from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Replica
 
 Outcome = Literal["ok", "refused", "error"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "refused", "error")
@@ -178,3 +180,58 @@ class Heard:
         self.underrun_s.append(account.underrun_s)
         self.longest_s.append(account.longest_underrun_s)
         self.sound_s.append(account.duration_s)
+
+
+class Pool:
+    """One stage's workers. A job goes to the one with the smallest share of its slots taken."""
+
+    def __init__(self, begin: Callable[[Any, Call], object]) -> None:
+        """`begin`: a worker has the job, and a slot for it."""
+        self.workers: list[Worker] = []
+        self.waiting: deque[Call] = deque()
+        self.most_waiting = 0
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Worker]:
+        """Those that live."""
+        return (worker for worker in self.workers if worker.alive)
+
+    def add(self, worker: Worker) -> None:
+        self.workers.append(worker)
+        self.assign()
+
+    def submit(self, call: Call, *, first: bool = False) -> None:
+        """Queue a job, in front of the others if it was begun before."""
+        if first:
+            self.waiting.appendleft(call)
+        else:
+            self.waiting.append(call)
+        self.assign()
+
+    def release(self, worker: Worker) -> None:
+        """A job of the worker's has ended."""
+        worker.used -= 1
+        self.assign()
+
+    def withdraw(self, call: Call) -> bool:
+        """Take a job out of the queue; False if a worker has it."""
+        if call not in self.waiting:
+            return False
+        self.waiting.remove(call)
+        return True
+
+    def reports(self) -> tuple[Replica, ...]:
+        """What gateways know of them."""
+        queued = len(self.waiting)
+        return tuple(worker.report(queued) for worker in self)
+
+    def assign(self) -> None:
+        """Give out what waits, as long as there is a slot."""
+        while self.waiting:
+            free = [worker for worker in self if worker.free > 0]
+            if not free:
+                self.most_waiting = max(self.most_waiting, len(self.waiting))
+                return
+            worker = min(free, key=lambda one: one.load)
+            worker.used += 1
+            self._begin(worker, self.waiting.popleft())

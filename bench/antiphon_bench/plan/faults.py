@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Call
+from antiphon_bench.plan.calls import Call, Pool
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import Gateway
-from antiphon_bench.plan.workers import Pool, Worker
+from antiphon_bench.plan.workers import Worker
 
 KINDS: Final = ("talker", "vocoder", "gateway", "broker", "node")
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Call, Host
+from antiphon_bench.plan.calls import Call, Host, Pool
 from antiphon_bench.plan.costs import Costs, Edge
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station, Waits
 from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
 from antiphon_bench.plan.shapes import Setup
-from antiphon_bench.plan.workers import Pool, TalkerWorker, VocoderWorker, Worker
+from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
 from talker.engine.stream import ChunkReady
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.sound.headroom import FIRST_CHUNKS

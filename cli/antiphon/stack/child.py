@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import random
 import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
-from antiphon.stack.liveness import until_silent
-from antiphon.stack.reasons import reason_of
 from ttscommon.process.settings import PREFIX
 
+_PERIOD_S: Final = 1.0
+_ANSWER_S: Final = 2.0
+_ASK: Final = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 Ports = Mapping[str, int]
 
 _POLL_S: Final = 0.02
@@ -230,3 +233,43 @@ def _die_with(supervisor: int) -> Callable[[], None] | None:
             os._exit(1)
 
     return tie
+
+
+async def until_silent(port: int, silent_s: float) -> None:
+    """Return when nothing was answered for so long, whatever the answers said."""
+    heard_s = time.monotonic()
+    while True:
+        if await answers(port):
+            heard_s = time.monotonic()
+        elif time.monotonic() - heard_s >= silent_s:
+            return
+        await asyncio.sleep(_PERIOD_S)
+
+
+async def answers(port: int) -> bool:
+    """Whether anything comes back in time. A process that is stopped still accepts connections."""
+    writer = None
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(_ASK)
+            return bool(await reader.read(1))
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+def reason_of(tail: Sequence[str]) -> str:
+    """The error of its last event that has one, else its last line."""
+    for line in reversed(tail):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and event.get("error"):
+            return str(event["error"])
+    return tail[-1] if tail else "it said nothing"

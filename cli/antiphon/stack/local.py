@@ -25,7 +25,7 @@ from antiphon.stack.checkpoints import Checkpoint, of_stage, pairs_of, programs_
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
 from antiphon.stack.complete import speaking
 from antiphon.stack.voices import VoiceMissing, default_voice
-from ttscommon.bus.preparation import prepare
+from ttscommon.bus.setup import prepare
 from ttscommon.process.settings import PREFIX, BusSettings
 from ttscommon.wire.errors import AntiphonError
 

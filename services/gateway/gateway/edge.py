@@ -16,11 +16,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
 from gateway.errors import NotFound, SynthesisFailed
-from gateway.protocols.vendors import shape_of
+from gateway.protocols import cartesia, deepgram, elevenlabs
+from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.requests import new_request_id
 from ttscommon.process import tracing
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
+_PATHS = (
+    (("/v1/text-to-", "/v1/voices", "/v2/voices", "/v1/user"), elevenlabs.error_shape),
+    (("/tts", "/voices"), cartesia.error_shape),
+    (("/v1/speak", "/v2/speak"), deepgram.error_shape),
+)
+_HEADERS = (
+    ("xi-api-key", "", elevenlabs.error_shape),
+    ("cartesia-version", "", cartesia.error_shape),
+    ("authorization", "token ", deepgram.error_shape),
+)
 _METHODS: Final = ("GET", "HEAD", "POST", "DELETE")
 
 log_ = structlog.get_logger(__name__)
@@ -124,3 +135,19 @@ def response_of(
     headers = {**errors.headers(error), **(extra or {})}
     request_id = getattr(request.state, "request_id", "")
     return JSONResponse(dict(shape_of(request)(error, request_id)), status, headers)
+
+
+def shape_of(connection: HTTPConnection) -> ErrorShape:
+    """The shape that its protocol chose, or that its path or its headers tell."""
+    chosen: ErrorShape | None = getattr(connection.state, "error_shape", None)
+    if chosen is not None:
+        return chosen
+    path = connection.scope.get("path", "")
+    for starts, shape in _PATHS:
+        if path.startswith(starts):
+            return shape
+    for header, start, shape in _HEADERS:
+        value = connection.headers.get(header)
+        if value is not None and value.lower().startswith(start):
+            return shape
+    return openai_shape

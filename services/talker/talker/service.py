@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
+from typing import Final
+
+import structlog
 
 from talker.adapter_library import AdapterLibrary
 from talker.adapters import Adapters
-from talker.engine.interface import SpeechEngine
+from talker.engine.interface import ReadingFamily, SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine
-from talker.lookups import answered
 from talker.reading_turns import ReadingTurns
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob
@@ -21,7 +24,23 @@ from ttscommon.engine.stage import Build, run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.lookups import (
+    Found,
+    Lookup,
+    PhonesWanted,
+    Refused,
+    Style,
+    decode_lookup,
+    encode,
+)
 from ttscommon.wire.messages import End
+from ttscommon.wire.tensors import Tensor
+
+_LETTERS: Final = "this model reads letters or tokens, and no phones"
+_NO_TABLES: Final = "the voices of this model are no tables that could be combined"
+
+log_ = structlog.get_logger(__name__)
 
 
 async def serve(
@@ -95,3 +114,25 @@ def _beginning_gone(request_id: str, position: int) -> End:
     """Frames follow from those before, so without the first ones no successor can go on."""
     message = "the store was too full to keep the beginning of the request"
     return End(request_id, position, "error", "internal", message)
+
+
+async def answered(family: ReadingFamily, asked: bytes) -> bytes:
+    """The answer to a question, or why there is none."""
+    try:
+        found = await asyncio.to_thread(_found, family, decode_lookup(asked))
+    except AntiphonError as error:
+        found = Refused(error.code, error.message, error.param)
+    except Exception as error:
+        log_.exception("lookup.failed", error=str(error))
+        found = Refused(AntiphonError.code, "the model failed")
+    return encode(found)
+
+
+def _found(family: ReadingFamily, asked: Lookup) -> Found:
+    if isinstance(asked, PhonesWanted):
+        phones = family.phones(asked.text, asked.language)
+        return phones or Refused("unsupported", _LETTERS, "model")
+    rows = family.style(asked.voice)
+    if rows is None:
+        return Refused("unsupported", _NO_TABLES, "model")
+    return Style(Tensor.of(rows))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from talker.lookups import answered
+from talker.service import answered
 from ttscommon.wire import subjects
 from ttscommon.wire.lookups import PhonesFound
 

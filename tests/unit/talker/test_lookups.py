@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from talker.lookups import answered
+from talker.service import answered
 from tests.unit.ttsfamilies.kokoro.tiny import parts, tiny
 from tests.unit.ttsfamilies.tiny_vesper import tiny as tiny_vesper
 from ttscommon.wire.lookups import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from voicetrain import corpus
-from voicetrain.everyday import everyday_sentences
+from voicetrain.corpus import everyday_sentences
 
 needs_wordnet = pytest.mark.skipif(
     not (corpus.WORDNET / "data.noun").exists(), reason="WordNet's database is not installed"

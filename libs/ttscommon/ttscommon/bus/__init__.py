@@ -7,6 +7,7 @@ from ttscommon.bus.buckets import BucketEntry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
 from ttscommon.bus.disconnects import DisconnectWatch
+from ttscommon.bus.faults import BusUnprepared
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs.audio_reader import AudioReader
 from ttscommon.bus.logs.audio_writer import AudioWriter
@@ -15,7 +16,6 @@ from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.storewatch import StoreWatch
 from ttscommon.bus.trimmer import TRIMMED, Extent
-from ttscommon.bus.unprepared import BusUnprepared
 
 __all__ = [
     "TRIMMED",

@@ -8,6 +8,8 @@ from typing import Final
 import nats.errors
 import nats.js.errors
 
+from ttscommon.wire.errors import AntiphonError
+
 WRONG_LAST_SEQUENCE: Final = 10071
 QUEUE_FULL: Final = 10077
 NO_ROOM: Final = 10047
@@ -63,3 +65,9 @@ def code_of(error: BaseException) -> int | None:
     """The JetStream API's error code, if it is one of its errors."""
     code: int | None = getattr(error, "err_code", None)
     return code
+
+
+class BusUnprepared(AntiphonError):
+    """The broker does not keep what this deployment needs; the text says what to do."""
+
+    code = "bus_unavailable"

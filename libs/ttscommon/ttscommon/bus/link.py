@@ -19,8 +19,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.hangs import HangTuning
 from ttscommon.bus.lean import Callback, InTurn
 from ttscommon.bus.permissions import inbox_prefix
-from ttscommon.bus.storestate import StoreState
-from ttscommon.bus.trouble import Trouble
+from ttscommon.bus.storestate import StoreState, Trouble
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.messages import Message, decode, encode

@@ -11,9 +11,8 @@ import time
 
 import structlog
 
-from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.faults import BusUnprepared, Unreachable, reason
 from ttscommon.bus.link import Link
-from ttscommon.bus.unprepared import BusUnprepared
 
 log_ = structlog.get_logger(__name__)
 

@@ -13,20 +13,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 import nats.js.errors
 import structlog
 from nats.js.api import StreamConfig
 
-from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
+from ttscommon.bus.faults import NO_ROOM, BusUnprepared, Unreachable, code_of, reason
 from ttscommon.bus.layout import Layout, differences, slots_of
 from ttscommon.bus.link import Link
 from ttscommon.bus.orphans import refuse_orphans
-from ttscommon.bus.unprepared import BusUnprepared
+from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
 
+Action = Literal["create", "migrate", "check"]
+ACTIONS: Final[tuple[Action, ...]] = ("create", "migrate", "check")
 T = TypeVar("T")
 
 log_ = structlog.get_logger(__name__)
@@ -248,3 +250,23 @@ class Setup:
                     raise BusUnavailable("JetStream did not become available") from error
                 log_.info("bus.waiting_for_jetstream", error=reason(error))
             await asyncio.sleep(self._tuning.pause_s * random.uniform(0.5, 1.5))
+
+
+async def prepare(settings: BusSettings, action: Action, models: Sequence[str] = ()) -> str:
+    """Connect as the user `setup`, do it, and say what was done.
+
+    models: those whose queues get their consumers. Raises BusUnprepared if `check` finds
+    differences or a stream cannot be changed in place, BusUnavailable, BusRefused.
+    """
+    link = await Link.connect(settings, "setup")
+    try:
+        setup = Setup(link)
+        if action != "check":
+            done = await (setup.create() if action == "create" else setup.migrate())
+            done += await setup.create_consumers(models)
+            return f"{action}d: {', '.join(done)}" if done else "nothing to do"
+        if findings := await setup.inspect(models):
+            raise BusUnprepared("\n".join(map(str, findings)))
+        return "everything is as it should be"
+    finally:
+        await link.close()

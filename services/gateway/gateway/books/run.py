@@ -13,8 +13,7 @@ import structlog
 from gateway.audio import Pcm
 from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import unpacked
-from gateway.books.chapters import described, headed, is_file
-from gateway.books.encoding import BookEncoder, is_raw, raw_result
+from gateway.books.encoding import BookEncoder, described, headed, is_file, is_raw, raw_result
 from gateway.books.hold import BookHold
 from gateway.books.portions import (
     MOST_REDRAWS,

@@ -1,9 +1,8 @@
 """Connections before any protocol reads them: who may open them, how many, and for how long."""
 
 from gateway.connections.descriptors import Budget, descriptor_budget
-from gateway.connections.doors import Doors
+from gateway.connections.doors import ConnectionCounts, Doors
 from gateway.connections.guarded import ConnectionLimits, GuardedHttp, GuardedWebSocket, overdue
-from gateway.connections.places import ConnectionCounts
 
 __all__ = [
     "Budget",

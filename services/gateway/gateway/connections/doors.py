@@ -8,6 +8,7 @@ origin, but its name is in `Host`.
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -15,8 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.connections.places import ConnectionCounts
-from gateway.errors import ForeignHost, ForeignOrigin
+from gateway.errors import ForeignHost, ForeignOrigin, TooManyConnections
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 
@@ -126,3 +126,25 @@ def _same(origin: str, host: str) -> bool:
 def _port(host: str, scheme: str) -> str:
     name = _name(host)
     return host[len(name) + 1 :] or str(_PORTS[scheme])
+
+
+class ConnectionCounts:
+    """Places by name; a name without a place takes no memory."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    def held(self, name: str) -> int:
+        return self._held[name]
+
+    def take(self, name: str, most: int | None, whose: str) -> None:
+        """Take one of the `most` places of `name`; raises TooManyConnections. None: no limit."""
+        if most is not None and self._held[name] >= most:
+            raise TooManyConnections(f"{whose} holds {most} connections already")
+        self._held[name] += 1
+
+    def leave(self, name: str) -> None:
+        """Give a place back."""
+        self._held[name] -= 1
+        if not self._held[name]:
+            del self._held[name]

@@ -29,7 +29,7 @@ from gateway.description.operation import (
     sound,
 )
 from gateway.protocols.cartesia.fields import Speak
-from gateway.protocols.cartesia.tokens import TokenBody
+from gateway.protocols.cartesia.http import TokenBody
 from gateway.protocols.deepgram.fields import Query, SpeakBody
 from gateway.protocols.elevenlabs.dialogue import DialogueBody
 from gateway.protocols.elevenlabs.fields import TextBody

@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ttscommon.wire.replicas import Voice
 
+# Gone: for one release their names mean what took their place. Remove them, and what uses them, in
+# 0.3.
+RETIRED_MODELS: Final = {"cantor": "vesper"}
+RETIRED_VOICES: Final = {"slt": "vesper", "rms": "vesper-low", "awb": "vesper-calm"}
 # What a client calls the deployment's own choice of model or voice.
 DEFAULT: Final = "default"
 
@@ -174,3 +178,10 @@ def _match(name: str, table: Mapping[str, str]) -> str | None:
     if exact is not None:
         return exact
     return next((to for pattern, to in table.items() if fnmatchcase(name, pattern)), None)
+
+
+def retired_warning(asked: str, spoken: str) -> str:
+    """A Warning header's value (RFC 7234) for a voice that was asked for; "" if it is not gone."""
+    if asked == spoken or asked not in RETIRED_VOICES:
+        return ""
+    return f'299 - "the voice {asked} is gone: {spoken} speaks, until the next release"'

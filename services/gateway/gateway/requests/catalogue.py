@@ -14,8 +14,7 @@ import structlog
 
 from gateway.admission.peers import Peers
 from gateway.errors import ModelLoading, Unavailable
-from gateway.requests import retired
-from gateway.requests.aliases import DEFAULT
+from gateway.requests.aliases import DEFAULT, RETIRED_MODELS, RETIRED_VOICES
 from ttscommon.bus import BucketEntry, Bus, Incoming
 from ttscommon.cluster.admission.capacity import View
 from ttscommon.wire import blends, subjects
@@ -96,7 +95,7 @@ class ReplicaSnapshot:
         if name == DEFAULT:
             return models.get(preferred) or next(iter(models.values()))
         if name not in models:
-            name = retired.MODELS.get(name, name)
+            name = RETIRED_MODELS.get(name, name)
         if name not in models:
             known = ", ".join(models)
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
@@ -127,7 +126,7 @@ def voice_of(model: Model, voice_id: str) -> Voice:
     A model that clones speaks with voices that clients made of recordings as well, its own names
     first. One without any speaks as it is told to, and then the name says nothing.
     """
-    for wanted in (voice_id, retired.VOICES.get(voice_id)):
+    for wanted in (voice_id, RETIRED_VOICES.get(voice_id)):
         for voice in model.voices:
             if wanted in (DEFAULT, voice.id):
                 return voice

@@ -10,9 +10,8 @@ from typing import Literal, TypeAlias
 
 from gateway.errors import Unsupported
 from gateway.keys import ANONYMOUS, KeyRing
-from gateway.requests import retired
 from gateway.requests.adapters import AdapterStore, unknown
-from gateway.requests.aliases import DEFAULT, Aliases
+from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
@@ -119,7 +118,7 @@ class GatewayContext:
             tuple(ignored),
             reference,
             turns,
-            retired.warning(voice, spoken.id),
+            retired_warning(voice, spoken.id),
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
             max_wait_s,
             None if attaching else adapter,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 
 from opentelemetry.trace import Span
 
 from gateway.admission import Grant
-from gateway.requests.breakdown import breakdown
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from ttscommon.process import tracing
 from ttscommon.sound.headroom import FIRST_CHUNKS
 from ttscommon.sound.playback import Arrival, PlaybackAccount
 from ttscommon.wire import subjects
-from ttscommon.wire.messages import AudioChunk, Playback
+from ttscommon.wire.messages import AudioChunk, Playback, Spent
 
 
 class ListenerDelivery:
@@ -168,3 +168,23 @@ class ListenerDelivery:
         await self._services.bus.send(
             subjects.playback(request_id), Playback(request_id, position_s)
         )
+
+
+def breakdown(waited_s: float, spent: Sequence[Spent]) -> dict[str, float]:
+    """Seconds by stage, of `waited_s` from a request's acceptance to its first audio here.
+
+    `bus_s` is what no stage spent: the queue for a worker, and every hop over the broker. It is
+    a difference of durations, so no two machines' clocks are compared.
+    """
+    if not spent:
+        return {}
+    found = {"bus_s": round(max(0.0, waited_s - sum(s.total_s for s in spent)), 6)}
+    for one in spent:
+        found[f"{one.stage}_s"] = round(one.total_s, 6)
+        found[f"{one.stage}_engine_s"] = round(one.engine_s, 6)
+    return found
+
+
+def server_timing(found: Mapping[str, float]) -> str:
+    """The same as a W3C Server-Timing header (milliseconds)."""
+    return ", ".join(f"{name.removesuffix('_s')};dur={1e3 * s:.3f}" for name, s in found.items())

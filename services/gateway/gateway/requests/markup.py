@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.requests.pls import to_ipa
 from gateway.requests.tempo import Tempo
-from gateway.requests.xsampa import to_ipa
 from ttscommon.wire.pieces import KINDS, Alphabet, Boundary, Pause, Phones, Piece, Text
 
 _LONGEST: Final = 300

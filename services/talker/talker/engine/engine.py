@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from talker.engine.candidates import candidates, positions
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
-from talker.engine.scheduler import Policy, StepLimits, online
+from talker.engine.scheduler import Policy, StepLimits, candidates, online, positions
 from talker.engine.stream import ChunkReady, Stream
 from talker.engine.widths import Widths
 from ttscommon.engine.contention import Contention

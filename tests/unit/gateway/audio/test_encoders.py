@@ -17,7 +17,7 @@ from gateway.audio import AudioFormat, encoder_for
 from gateway.audio.encoders import aac
 from gateway.audio.encoders.aac import REQUIREMENT, adts
 from gateway.audio.encoders.flac import GrowingFile
-from gateway.audio.encoders.ogg import OggStream, checksum
+from gateway.audio.encoders.opus import OggStream, checksum
 from gateway.audio.encoders.raw import ALAW, MULAW
 from gateway.audio.formats import Codec
 from gateway.errors import Unsupported
@@ -140,7 +140,7 @@ def test_an_adts_header_names_profile_rate_and_length() -> None:
 
 def test_without_any_encoder_aac_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
-    monkeypatch.setattr(aac, "visualon", lambda: None)
+    monkeypatch.setattr(aac, "library", lambda: None)
     with pytest.raises(Unsupported) as caught:
         encoder_for(AudioFormat("aac"), RATE)
     assert caught.value.param == "response_format"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gateway.audio import AudioFormat
-from gateway.audio.encoders import encoder_for, ready, visualon
+from gateway.audio.encoders import aac, encoder_for, ready
 from gateway.errors import Unsupported
 from tests.unit.gateway.audio.test_encoders import RATE, decoded, encoded, loudest_hz, tone
 
@@ -19,7 +19,7 @@ DELAY = 1600
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the library; what decodes has been imported already."""
     pytest.importorskip("av")
-    if visualon.library() is None:
+    if aac.library() is None:
         pytest.skip("the system has no libvo-aacenc (Debian: libvo-aacenc0)")
     monkeypatch.setattr("gateway.audio.encoders.aac.find_spec", lambda name: None)
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from gateway.audio import AudioFormat, Provenance
 from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import packed, unpacked
-from gateway.books.chapters import described, headed, is_file
-from gateway.books.encoding import BookEncoder, raw_result
+from gateway.books.encoding import BookEncoder, described, headed, is_file, raw_result
 from gateway.books.portions import is_final, passes, pause_s, seed_of
 from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText, index_of
 from gateway.books.shelf import made_of

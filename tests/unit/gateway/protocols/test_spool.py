@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from gateway.protocols.shared.spool import Spool
+from gateway.protocols.shared.response import Spool
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [64, 1], [60, 60, 600_000], [0, 3, 0]])

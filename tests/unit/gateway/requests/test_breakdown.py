@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.requests.breakdown import breakdown, server_timing
+from gateway.requests.delivery import breakdown, server_timing
 from ttscommon.wire.messages import Spent
 
 SPENT = (Spent("talker", 0.020, 0.018), Spent("vocoder", 0.010, 0.009))

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
 from gateway.keys import TextLimits
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.record_timeouts import RecordTimeouts
+from gateway.requests.waiting import RecordTimeouts
 from gateway.settings import GatewaySettings
 
 SETTINGS = GatewaySettings(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.requests.xsampa import to_ipa
+from gateway.requests.pls import to_ipa
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from voicetrain.corpus import held_out
-from voicetrain.vesper.false_alarms import GuardedVoice
-from voicetrain.vesper.together import RunnerOfMany
+from voicetrain.vesper.false_alarms import GuardedVoice, RunnerOfMany
 
 VOICE = Path(__file__).resolve().parents[4] / "voices/vesper"
 

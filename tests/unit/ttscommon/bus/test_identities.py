@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.stack.broker import find_server
 from ttscommon.bus.__main__ import main
-from ttscommon.bus.identities import issue
+from ttscommon.bus.credentials import issue
 from ttscommon.bus.permissions import ROLES
 
 EVERYTHING = {

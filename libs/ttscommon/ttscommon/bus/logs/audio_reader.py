@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ttscommon.bus.link import Link
-from ttscommon.bus.logs.audio_source import AudioSource, GrantedRoom
-from ttscommon.bus.logs.credit import Grants
+import time
+from typing import Final
+
+import structlog
+
+from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logs.credit import BYTES_PER_SAMPLE, Grants
 from ttscommon.bus.logs.inbox import Inbox
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.reader import RecordReader
@@ -12,7 +17,17 @@ from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning
 from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.bus.queue import JobQueue
+from ttscommon.wire.errors import BusUnavailable, LogGone, Overloaded
+from ttscommon.wire.messages import AudioChunk, Chunk, End, LogRecord, Position, encode
+from ttscommon.wire.repairs import Nack
 from ttscommon.wire.subjects import AUDIO
+
+log_ = structlog.get_logger(__name__)
+
+# A writer that is alive answers within milliseconds.
+_ASK_S: Final = 0.5
+# Between two attempts to have the same audio made again.
+_REMAKE_S: Final = 0.5
 
 
 class AudioReader(RecordReader):
@@ -55,3 +70,125 @@ class AudioReader(RecordReader):
         self._audio.remakes = True
         if self._inbox.timeline.gap:
             self._suspicion.arouse()
+
+
+class GrantedRoom:
+    """As many bytes as the writer was granted, and some that were on their way."""
+
+    def __init__(self, grants: Grants, start: int) -> None:
+        self._grants = grants
+        self._next = start
+
+    @property
+    def held_bytes(self) -> int:
+        """Of sound that waits to be read."""
+        return BYTES_PER_SAMPLE * self._in_hand
+
+    @property
+    def supplied(self) -> bool:
+        return self._in_hand >= self._grants.samples // 2
+
+    @property
+    def hungry(self) -> bool:
+        return self._in_hand <= self._grants.samples // 4
+
+    def takes(self, record: LogRecord) -> bool:
+        """A writer looks at its credit before it decodes the codes of a chunk, some seconds."""
+        margin = self._grants.samples // 4
+        return not isinstance(record, AudioChunk) or record.start < self._grants.limit + margin
+
+    def delivered(self, record: Chunk | End) -> None:
+        self._next = max(self._next, record.end)
+
+    def was_read(self, record: Chunk | End) -> None:
+        self._grants.advance(record.end)
+
+    @property
+    def _in_hand(self) -> int:
+        return self._next - self._grants.read
+
+
+class AudioSource:
+    """The writer, who also decodes again; if there is none and the log has its End, a new job."""
+
+    logged = False
+
+    def __init__(
+        self,
+        link: Link,
+        logs: LogStore,
+        queue: JobQueue,
+        request_id: str,
+        inbox: Inbox,
+        grants: Grants,
+    ) -> None:
+        self.remakes = False
+        self._link = link
+        self._logs = logs
+        self._queue = queue
+        self._request_id = request_id
+        self._inbox = inbox
+        self._grants = grants
+        self._remade_s = float("-inf")
+
+    def opened(self, *, fresh: bool) -> None:
+        if not fresh:
+            self._grants.repeat()  # another reader may have granted more, or less
+
+    async def close(self) -> None:
+        await self._grants.close()
+
+    async def answer(self, question: Incoming) -> None:
+        """Where to go on."""
+        timeline = self._inbox.timeline
+        position = Position(self._request_id, timeline.next, timeline.checkpoint)
+        await self._link.reply(question.reply, encode(position))
+        self._grants.repeat()
+
+    async def repair(self, *, lost: bool) -> bool:
+        """Ask the writer, then look whether the log has its End."""
+        del lost
+        if not self._link.connected:
+            return False  # nothing is worth waiting for but the reconnection
+        self._inbox.more = False
+        try:
+            answered = await self._ask_writer()
+            tail = await self._logs.tail(AUDIO, self._request_id)
+        except Unreachable as error:
+            log_.debug("reader.repair_failed", request_id=self._request_id, error=reason(error))
+            return False
+        if tail is not None:
+            self._inbox.take_logged(tail.record)
+        timeline = self._inbox.timeline
+        if timeline.end is not None and timeline.gap and not answered and self.remakes:
+            await self._have_it_remade(timeline.end)
+        return True
+
+    def judge(self) -> None:
+        """What the log has passed over is made again."""
+
+    async def _ask_writer(self) -> bool:
+        """Whether there is one that will send what comes next."""
+        self._grants.repeat()
+        nack = Nack(self._inbox.timeline.next).encode()
+        try:
+            await self._link.request(AUDIO.nack(self._request_id), nack, _ASK_S)
+        except BusUnavailable:
+            return False
+        return True
+
+    async def _have_it_remade(self, end: End) -> None:
+        now = time.monotonic()
+        if now - self._remade_s < _REMAKE_S:
+            return
+        self._remade_s = now
+        try:
+            if end.request is None:
+                raise LogGone("the audio of this request cannot be made again")
+            if await self._queue.remake(end.request):
+                position = self._inbox.timeline.next
+                log_.info("audio.remade", request_id=self._request_id, position=position)
+        except (LogGone, Overloaded) as error:
+            self._inbox.fail(error)
+        except BusUnavailable as error:
+            log_.debug("remake.unqueued", request_id=self._request_id, error=error.message)

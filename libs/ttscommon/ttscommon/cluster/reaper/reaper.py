@@ -16,9 +16,8 @@ import structlog
 
 from ttscommon.bus import Bus, DisconnectWatch, Incoming
 from ttscommon.cluster.leases import Lease, lease_holders
-from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.election import Election
-from ttscommon.cluster.reaper.failure_detector import FailureDetector, Verdict
+from ttscommon.cluster.reaper.failure_detector import FailureDetector, Verdict, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.leftovers import StaleLeases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -10,8 +11,7 @@ import structlog
 from ttscommon.bus import Bus
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.leases import HeldLease, leases_in
-from ttscommon.cluster.worker.suspensions import Suspensions
-from ttscommon.cluster.worker.tuning import WorkerTuning
+from ttscommon.cluster.worker.tuning import AbsenceTuning, WorkerTuning
 from ttscommon.process.tasks import Chores
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced
@@ -102,3 +102,39 @@ class LeaseKeeper:
 
     def _is_active(self, job: Job) -> bool:
         return self._active.get(job.request_id) is job
+
+
+class Suspensions:
+    """Use as a context manager; `next` waits for the end of one."""
+
+    def __init__(self, bus: Bus, tuning: AbsenceTuning) -> None:
+        self._bus = bus
+        self._tuning = tuning
+        self._returned = asyncio.Event()
+
+    def __enter__(self) -> Suspensions:
+        self._bus.link.on_reconnect(self._on_reconnect)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bus.link.off_reconnect(self._on_reconnect)
+
+    async def next(self) -> None:
+        """Until this process is back from an absence, or none was seen for `audit_s`."""
+        began_s = time.monotonic()
+        while not self._returned.is_set() and time.monotonic() - began_s < self._tuning.audit_s:
+            asleep_s = time.monotonic()
+            await self._tick()
+            if time.monotonic() - asleep_s > self._tuning.tick_s + self._tuning.late_s:
+                break
+        self._returned.clear()
+
+    async def _tick(self) -> None:
+        try:
+            async with asyncio.timeout(self._tuning.tick_s):
+                await self._returned.wait()
+        except TimeoutError:
+            return
+
+    async def _on_reconnect(self) -> None:
+        self._returned.set()

@@ -15,12 +15,11 @@ from ttscommon.cluster.jobs import Job, earliest_playback_s
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.reporter import Reporter
 from ttscommon.cluster.worker.claims import Claims, Slot
-from ttscommon.cluster.worker.endings import JobEndings
+from ttscommon.cluster.worker.endings import JobEndings, Unheard
 from ttscommon.cluster.worker.intake import Intake
 from ttscommon.cluster.worker.isolation import Isolation, Ruling
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
-from ttscommon.cluster.worker.unheard import Unheard
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import Chores, stop, until

@@ -6,6 +6,8 @@ the CPU, through the same static buffers, so that a runner's books are tested wh
 
 from __future__ import annotations
 
+import gc
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -15,10 +17,10 @@ from typing import Any, Final, Protocol
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.recording import alone
 from ttscommon.engine.inflight import DeviceError, reason
 from ttscommon.engine.kernels.trial import Trial, kernels_or_twins, plain_from_now_on
 
+_RECORDING: Final = threading.Lock()
 Work = Callable[[], object]
 _WARM_UPS: Final = 2
 
@@ -260,3 +262,20 @@ def device_of(name: str, priority: int = 0, trials: Sequence[Trial] = ()) -> Dev
     device = Cuda(where.index or 0, priority)
     kernels_or_twins(device.where, trials)
     return device
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """What is recorded inside is disturbed by no other recording, nor by the garbage collector.
+
+    A capture fails if another thread waits for the whole device, as beginning and ending a capture
+    may, or if an object that the collector frees gives its memory back to the device meanwhile.
+    """
+    with _RECORDING:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Field, ValidationError
 
+from gateway import errors
 from gateway.audio import AudioFormat, PcmBlock
 from gateway.protocols.cartesia.fields import (
     error_shape,
@@ -17,14 +19,22 @@ from gateway.protocols.cartesia.fields import (
     spec_of,
     word_timestamps,
 )
+from gateway.protocols.fields import LenientMessage
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_speech
-from gateway.protocols.shared.credentials import caller_of
+from gateway.protocols.shared.context import (
+    Context,
+    chosen_headers,
+    max_wait_s,
+    read_json,
+    read_speech,
+)
+from gateway.protocols.shared.credentials import caller_of, tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
 
+_MOST_S: Final = 3600
 router = APIRouter(dependencies=[shaped(error_shape)])
 
 
@@ -86,3 +96,22 @@ async def stream(request: Request, context: Context) -> Response:
     return SpeechResponse(
         context.settings, spoken, audio, events, headers=chosen_headers(spec, text)
     )
+
+
+class TokenBody(LenientMessage):
+    """Seconds. What is granted besides speech means nothing here."""
+
+    expires_in: Annotated[int, Field(ge=1, le=_MOST_S)] = _MOST_S
+
+
+@router.post("/access-token")
+async def access_token(request: Request, context: Context) -> dict[str, Any]:
+    """A token that stands for the caller's key; a token makes none."""
+    tenant = tenant_of(context, request)
+    data = (await read_json(request, context.settings)).data
+    try:
+        body = TokenBody.model_validate_json(data)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error
+    value, _ = await context.sessions.issue(tenant, {}, body.expires_in)
+    return {"token": value}

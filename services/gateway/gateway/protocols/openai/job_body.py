@@ -18,9 +18,9 @@ from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
 from gateway.protocols.openai.body import SAMPLE_RATE, format_named
 from gateway.protocols.shared.bounded_json import BOOK, Gathering
-from gateway.protocols.shared.connected import while_connected
 from gateway.protocols.shared.context import chunks, read_json
 from gateway.protocols.shared.forms import read_form
+from gateway.protocols.shared.response import while_connected
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from ttscommon.books import BookPauses, Cast, ReadBook, ReadOrder, one_line, parse_cast
 from ttscommon.wire.errors import TextTooLong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ from gateway.protocols.realtime.hearing import (
 from gateway.protocols.realtime.items import new_id
 from gateway.protocols.realtime.uploads import sound_of
 from gateway.protocols.shared.sockets import JsonObject
+from ttscommon.process.tasks import stop
 
 _LEAST_S: Final = 0.1
 
@@ -159,3 +161,39 @@ class UserSound:
     def _tell_edge(self, kind: str, **at_s: float) -> None:
         told = {name: round(1000 * seconds) for name, seconds in at_s.items()}
         self._tell({"type": f"input_audio_buffer.{kind}", **told, "item_id": self._item_id})
+
+
+class QuietTimer:
+    """begun: called when the sound that was sent has been played. over: called when nothing was
+    said for the time behind that.
+    """
+
+    def __init__(self, begun: Callable[[], None], over: Callable[[], Awaitable[None]]) -> None:
+        self._begun, self._over = begun, over
+        self._task: asyncio.Task[None] | None = None
+        self._due = False
+
+    def start(self, played_s: float, limit_s: float) -> None:
+        """Sound was sent that is played for `played_s` from now; what ran before does not count."""
+        self.stop()
+        if not self._due:
+            self._task = asyncio.create_task(self._run(played_s, limit_s), name="session-quiet")
+
+    def stop(self) -> None:
+        """The user, or his client, has done something. What has begun is done."""
+        if self._task is not None and not self._due:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            await stop(self._task)
+
+    async def _run(self, played_s: float, limit_s: float) -> None:
+        await asyncio.sleep(played_s)
+        self._begun()
+        await asyncio.sleep(limit_s)
+        self._due = True
+        try:
+            await self._over()
+        finally:
+            self._due = False

@@ -19,8 +19,7 @@ from gateway.audio import Pcm, wav
 from gateway.errors import Draining, SessionExpired, Unsupported
 from gateway.protocols.realtime.configuration import Settings, defaults, merged
 from gateway.protocols.realtime.items import ConversationItem, parsed_item
-from gateway.protocols.realtime.listening import UserSound, UserTurn
-from gateway.protocols.realtime.quiet import QuietTimer
+from gateway.protocols.realtime.listening import QuietTimer, UserSound, UserTurn
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
 from gateway.protocols.realtime.uploads import MOST_MESSAGE_BYTES, joined, restored

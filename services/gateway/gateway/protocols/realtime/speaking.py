@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
+from msgspec import structs
 from starlette.websockets import WebSocket
 
 from gateway.errors import Draining, NoActiveResponse, ResponseActive
-from gateway.protocols.realtime.answering import answered
 from gateway.protocols.realtime.configuration import Settings, for_response, format_of, voice_of
 from gateway.protocols.realtime.conversation import ConversationEvents
 from gateway.protocols.realtime.items import ConversationItem
@@ -19,9 +22,15 @@ from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
-from gateway.requests import GatewayContext, RunningResponse, SpeechSpec
-from ttscommon.wire.errors import AntiphonError, NothingToSay
+from gateway.requests import GatewayContext, RequestOptions, RunningResponse, SpeechSpec
+from ttscommon.wire.errors import AntiphonError, NothingToSay, TextTooLong
+from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
 
+_USER, _MODEL = 0, 1
+# Recordings that came with a request are gone after an hour.
+_SOUND_S: Final = 3000.0
+_INSTRUCTIONS: Final = "instructions"
+_MOST: Final = "max_new_tokens"
 Spoken = StreamedText[SpokenResponse]
 
 
@@ -200,3 +209,64 @@ def _heard_as(settings: Settings) -> dict[str, Any]:
     """What of the settings says how a response sounds."""
     kinds = {"output_modalities": settings["output_modalities"]}
     return {**kinds, "audio": {"output": settings["audio"]["output"]}}
+
+
+def answered(
+    spec: SpeechSpec, response: WantedResponse, items: Sequence[ConversationItem]
+) -> SpeechSpec:
+    """The same, where the model answers: with what was said before, and how it is to answer.
+
+    Raises NothingToSay for a model that hears nothing and a turn without text, TextTooLong.
+    """
+    source = response.source
+    heard = source is not None and bool(source.sound)
+    if not spec.model.says:
+        if heard and not response.text:
+            raise NothingToSay("the model does not hear", param="input")
+        return spec
+    turns = _before(items, source)
+    if source is not None and heard:
+        turns = [*turns, Turn(_USER, "", Reference(source.sound))]
+    turns = _fitting(turns[-MAX_TURNS:])
+    if len(response.instructions) > MAX_TEXT_CHARS:
+        raise TextTooLong(f"instructions have at most {MAX_TEXT_CHARS} characters")
+    wishes = _wishes(spec, response)
+    return replace(spec, turns=tuple(turns), wishes=wishes, answers=heard)
+
+
+def _wishes(spec: SpeechSpec, response: WantedResponse) -> RequestOptions:
+    """How it is to answer, and for how long at most."""
+    wishes, accepts = spec.wishes, spec.model.accepts
+    if _INSTRUCTIONS in accepts and response.instructions:
+        wishes = replace(wishes, instructions=response.instructions)
+    most = response.settings["max_output_tokens"]
+    if _MOST in accepts and isinstance(most, int):
+        sampling = structs.replace(wishes.sampling, max_new_tokens=max(2, most))
+        wishes = replace(wishes, sampling=sampling)
+    return wishes
+
+
+def _before(items: Sequence[ConversationItem], source: ConversationItem | None) -> list[Turn]:
+    """Turns of what stands in front of it."""
+    place = next((at for at, item in enumerate(items) if item is source), len(items))
+    return [turn for item in items[:place] for turn in _turn(item)]
+
+
+def _turn(item: ConversationItem) -> Iterator[Turn]:
+    role = item.told.get("role")
+    if role == "user" and item.sound and time.time() - item.sound_unix_s < _SOUND_S:
+        yield Turn(_USER, "", Reference(item.sound))
+    elif role == "user" and (said := item.text or item.transcript):
+        yield Turn(_USER, said)
+    elif role == "assistant" and (said := item.text or item.transcript):
+        yield Turn(_MODEL, said)
+
+
+def _fitting(turns: list[Turn]) -> list[Turn]:
+    """The newest of them that a job has room for."""
+    room = MAX_TEXT_CHARS
+    for at in range(len(turns) - 1, -1, -1):
+        room -= len(turns[at].text)
+        if room < 0:
+            return turns[at + 1 :]
+    return turns

@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from gateway.errors import MessageTooBig
-from gateway.protocols.shared.pacing import LoopBudget, slices
+from gateway.protocols.shared.bounded_json import LoopBudget, slices
 from ttscommon.wire.errors import BadRequest
 
 _MOST_PREAMBLE: Final = 1024

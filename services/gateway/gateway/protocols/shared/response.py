@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 import structlog
 from fastapi.responses import Response
@@ -14,14 +16,17 @@ from gateway.audio import AudioFormat, tags, wav
 from gateway.audio.encoders.flac import with_length
 from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
-from gateway.protocols.shared.connected import ClientGone, while_connected
-from gateway.protocols.shared.spool import Spool
-from gateway.protocols.utterance import StreamedText
+from gateway.protocols.utterance import CLEAN_UP_S, StreamedText
 from gateway.requests import IncrementalText, Speech
-from gateway.requests.breakdown import server_timing
+from gateway.requests.delivery import server_timing
 from gateway.settings import GatewaySettings
-from ttscommon.wire.errors import AntiphonError
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
+T = TypeVar("T")
+# 22 s of PCM at 24 kHz: most bodies never see a disk.
+IN_MEMORY_BYTES: Final = 1 << 20
+_PART_BYTES: Final = 1 << 18
 TOKEN_HEADER: Final = "x-resume-token"
 PROVENANCE_HEADER: Final = "x-provenance"
 
@@ -156,3 +161,75 @@ def media_type(audio: AudioFormat, sample_rate: int) -> str:
 
 def _bytes(data: str | bytes) -> bytes:
     return data.encode() if isinstance(data, str) else data
+
+
+class Spool:
+    """A context manager: what was added is gone when it is left. Raises OSError for a full disk."""
+
+    def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES) -> None:
+        self._in_memory_bytes = in_memory_bytes
+        # It is closed where the context is left.
+        self._file = tempfile.SpooledTemporaryFile(in_memory_bytes)  # noqa: SIM115
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return self._bytes
+
+    @property
+    def on_disk(self) -> bool:
+        return self._bytes > self._in_memory_bytes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    async def add(self, data: bytes) -> None:
+        """Append `data`; a disk does not hold up the loop."""
+        self._bytes += len(data)
+        if self.on_disk:
+            await asyncio.to_thread(self._file.write, data)
+        else:
+            self._file.write(data)
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Everything, in parts of a quarter of a MiB."""
+        self._file.seek(0)
+        while part := await self._read():
+            yield part
+
+    async def _read(self) -> bytes:
+        if self.on_disk:
+            return await asyncio.to_thread(self._file.read, _PART_BYTES)
+        return self._file.read(_PART_BYTES)
+
+
+class ClientGone(BadRequest):
+    """The client has left; no one reads what this becomes."""
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns; a client that leaves cancels it at once. Raises ClientGone.
+
+    receive: of a request whose body was read.
+    """
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(_disconnected(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientGone("the connection ended")
+    finally:
+        await stop(task, gone, again_s=CLEAN_UP_S)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

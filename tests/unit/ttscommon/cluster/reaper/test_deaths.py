@@ -9,7 +9,7 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Count, Lease
-from ttscommon.cluster.reaper.deaths import after_death
+from ttscommon.cluster.reaper.failure_detector import after_death
 from ttscommon.cluster.worker import IsolationTuning
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES

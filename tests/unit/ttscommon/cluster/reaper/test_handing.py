@@ -10,7 +10,7 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
-from ttscommon.cluster.reaper.deaths import after_death
+from ttscommon.cluster.reaper.failure_detector import after_death
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.worker.suspensions import Suspensions
+from ttscommon.cluster.worker.leasekeeper import Suspensions
 from ttscommon.cluster.worker.tuning import AbsenceTuning
 
 NEVER_S = 3600.0
