@@ -7,17 +7,16 @@ gateways and talkers read both; what talkers derive of a recording goes when the
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import time
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import structlog
 
-from gateway.errors import QuotaExceeded, VoiceExists
-from gateway.requests.quota import ByteQuota, older, owner_of
+from gateway.errors import VoiceExists
+from gateway.requests.quota import ByteQuota
+from gateway.requests.tenants import StoredRecord, TenantStore
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.sound.recordings import (
@@ -34,17 +33,15 @@ from ttscommon.wire.messages import Reference
 # Twice as fast as people speak, in any script.
 _MOST_CHARS_A_SECOND: Final = 40
 _LEAST_CHARS: Final = 40
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 log_ = structlog.get_logger(__name__)
 
 
-class StoredVoice(msgspec.Struct, frozen=True):
+class StoredVoice(StoredRecord, frozen=True):
     """consent: what the speaker agreed to, kept with the recording. text: what is said in it.
     adapter: what the voice is spoken with unless a request asks for another.
     """
 
-    name: str
     recording: str
     text: str
     consent: str
@@ -74,15 +71,24 @@ class NewVoice:
     adapter: str = ""
 
 
-class VoiceStore:
-    """The stored voices of all tenants; every method acts for one of them.
+class VoiceStore(TenantStore[StoredVoice]):
+    """Voices, and recordings that came with requests.
 
     quota: voices that a tenant may keep. passing: bytes of recordings that came with requests.
     """
 
+    bucket, noun, record = subjects.VOICES, ("a voice", "voices"), StoredVoice
+
     def __init__(self, bus: Bus, quota: int, passing: ByteQuota) -> None:
-        self._bus, self._quota, self._passing = bus, quota, passing
+        super().__init__(bus)
+        self._quota, self._passing = quota, passing
         self._references = References(bus)
+
+    def unknown(self, name: str) -> UnknownVoice:
+        return UnknownVoice(f"there is no voice '{name}'", param="voice")
+
+    def exists(self, name: str) -> VoiceExists:
+        return VoiceExists(f"there is a voice '{name}' already", param="name")
 
     async def add(self, tenant: str, new: NewVoice) -> StoredVoice:
         """Check and store; raises BadRequest, VoiceExists, QuotaExceeded, BusUnavailable."""
@@ -93,7 +99,7 @@ class VoiceStore:
         samples, rate = await asyncio.to_thread(read_recording, new.data)
         seconds = len(samples) / rate
         check_transcript(new.text, seconds)
-        await self._require_room(tenant)
+        await self.require_room(tenant, self._quota)
         # A recording of its own, also where another voice has the same: what is deleted with one
         # voice is never another's, whichever gateways do it at once.
         digest = await asyncio.to_thread(recording_key, tenant, new.data)
@@ -104,55 +110,15 @@ class VoiceStore:
         )
         await self._references.keep(key, new.data, kept=True)
         try:
-            await self._record(tenant, voice)
+            await self._put(tenant, voice, self._quota)
         except AntiphonError:
             await self._references.forget(key)
             raise
         return voice
 
-    async def _record(self, tenant: str, voice: StoredVoice) -> None:
-        """Raises VoiceExists; QuotaExceeded if others were first, at whatever gateway.
-
-        Of the records that a tenant has, the oldest count, and the broker numbers them: however
-        many come at once, each finds the same ones before it.
-        """
-        key, record = _key(tenant, voice.name), msgspec.json.encode(voice)
-        revision = await self._bus.kv.replace(subjects.VOICES, key, record, 0)
-        if revision is None:
-            raise VoiceExists(f"there is a voice '{voice.name}' already", param="name")
-        pattern = f"{owner_of(tenant)}.>"
-        if await older(self._bus, subjects.VOICES, pattern, key, revision) >= self._quota:
-            await self._bus.kv.delete(subjects.VOICES, key, revision)
-            raise self._full()
-
-    async def _require_room(self, tenant: str) -> None:
-        """Raises QuotaExceeded before a recording is stored in vain."""
-        if len(await self.of(tenant)) >= self._quota:
-            raise self._full()
-
-    def _full(self) -> QuotaExceeded:
-        return QuotaExceeded(f"a key can keep {self._quota} voices", param="name")
-
-    async def of(self, tenant: str) -> list[StoredVoice]:
-        """A tenant's voices, by name; raises BusUnavailable."""
-        records = await self._bus.kv.all(subjects.VOICES, f"{owner_of(tenant)}.")
-        return [_parsed(record) for _, record in sorted(records.items())]
-
-    async def get(self, tenant: str, name: str) -> StoredVoice:
-        """Raises UnknownVoice, also for a voice of another tenant; BusUnavailable."""
-        record = await self._bus.kv.get(subjects.VOICES, _key(tenant, name))
-        if record is None:
-            raise _unknown(name)
-        return _parsed(record)
-
     async def delete(self, tenant: str, name: str) -> None:
         """Remove a voice and all that was made of it; raises UnknownVoice, BusUnavailable."""
-        entry = await self._bus.kv.entry(subjects.VOICES, _key(tenant, name))
-        if entry.value is None:
-            raise _unknown(name)
-        voice = _parsed(entry.value)
-        if not await self._bus.kv.delete(subjects.VOICES, entry.key, entry.revision):
-            raise _unknown(name)  # another request was first
+        voice = await self._remove(tenant, name)
         # Voices that were made before every one had a recording of its own may share one.
         if all(other.recording != voice.recording for other in await self.of(tenant)):
             await self._references.forget(voice.recording)
@@ -187,20 +153,6 @@ def check_transcript(text: str, seconds: float) -> None:
             f" {seconds:.1f} s: send only the words that are spoken in it",
             param="ref_text",
         )
-
-
-def _unknown(name: str) -> UnknownVoice:
-    return UnknownVoice(f"there is no voice '{name}'", param="voice")
-
-
-def _key(tenant: str, name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise _unknown(name[:64])
-    return f"{owner_of(tenant)}.{name}"
-
-
-def _parsed(record: bytes) -> StoredVoice:
-    return msgspec.json.decode(record, type=StoredVoice)
 
 
 __all__ = ["BadRecording", "NewVoice", "StoredVoice", "VoiceStore"]

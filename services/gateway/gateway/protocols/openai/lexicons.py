@@ -44,7 +44,7 @@ async def every(request: Request, context: Context) -> dict[str, Any]:
 @router.get(_PATH + "/{name}")
 async def one(request: Request, context: Context, name: str) -> dict[str, Any]:
     """A lexicon with its entries."""
-    stored, entries = await context.lexicons.get(tenant_of(context, request), name)
+    stored, entries = await context.lexicons.whole(tenant_of(context, request), name)
     return {**lexicon_card(stored), "entries": [_entry(entry) for entry in entries]}
 
 
