@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, Peers
 from gateway.audio.watermark import Perth
-from gateway.books import BookDesk, BookReader, BookShelf, FolderParts, StoredParts
+from gateway.books import BookReader, FolderParts, JobRunner, JobStore, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
 from gateway.keys import KeyRing, KeysWatch
@@ -56,7 +56,7 @@ class Gateway:
     context: GatewayContext
     exchange: Exchange
     sockets: Sockets
-    desk: BookDesk
+    job_runner: JobRunner
 
     @property
     def sessions(self) -> set[AnySession]:
@@ -75,7 +75,7 @@ class Gateway:
             services.usage,
             self.exchange,
             admission,
-            self.desk,
+            self.job_runner,
             watch,
         )
         await asyncio.gather(*(duty.run() for duty in duties))
@@ -87,7 +87,7 @@ class Gateway:
         for session in list(self.sessions):
             session.drain()
         services.listeners.give_up_places()
-        await self.desk.close()
+        await self.job_runner.close()
         await self.sockets.ended(grace_s)
         for session in list(self.sessions):
             session.hand_over()
@@ -136,10 +136,14 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app.state.context = context
     sockets = Sockets(context)
     folder = settings.jobs_folder
-    shelf = BookShelf(bus, StoredParts(bus) if folder is None else FolderParts(folder))
-    desk = BookDesk(context, shelf)
-    app.state.shelf, app.state.desk, app.state.reader = shelf, desk, BookReader()
-    gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, desk)
+    job_store = JobStore(bus, StoredParts(bus) if folder is None else FolderParts(folder))
+    job_runner = JobRunner(context, job_store)
+    app.state.job_store, app.state.job_runner, app.state.reader = (
+        job_store,
+        job_runner,
+        BookReader(),
+    )
+    gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, job_runner)
     for one in (openai, realtime, elevenlabs, cartesia, deepgram, playground):
         app.include_router(one.router)
     app.add_middleware(Doors, settings=settings, refuse=refuse)

@@ -349,12 +349,12 @@ async def test_contexts_of_who_hangs_up_are_cancelled(
 
 async def test_a_context_that_cannot_be_resumed_says_so_alone(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:
-        wish = {"context_id": "c", "request_id": "nobody-knows-me", "token": "x"}
-        await talk.send(socket, "session.resume", **wish)
+        asked = {"context_id": "c", "request_id": "nobody-knows-me", "token": "x"}
+        await talk.send(socket, "session.resume", **asked)
         error = (await talk.until(socket, "error"))[-1]
         assert (error["context_id"], error["error"]["code"]) == ("c", "not_found")
         await talk.send(socket, "input.text", context_id="c", text="open")
         await talk.until(socket, "audio.chunk")
-        await talk.send(socket, "session.resume", **wish)
+        await talk.send(socket, "session.resume", **asked)
         error = (await talk.until(socket, "error"))[-1]
         assert error["error"]["code"] == "wrong_order"

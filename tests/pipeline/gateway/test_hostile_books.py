@@ -87,7 +87,7 @@ async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str)
     said = f"# B\r\n\r\n# {evil}\n\nIt was calm.".replace("\x00", "")
     body = {"title": evil, "input": said, "response_format": called}
     text = json.dumps({**body, "input_format": "markdown"}).encode()
-    desk = asyncio.create_task(stand.gateway.desk.run())
+    job_runner = asyncio.create_task(stand.gateway.job_runner.run())
     kind = {"content-type": "application/json"}
     try:
         made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
@@ -102,7 +102,7 @@ async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str)
                 await asyncio.sleep(0.05)
         answer = await stand.http.get(f"{where}/audio", headers=A)
     finally:
-        await stop(desk, again_s=10.0)
+        await stop(job_runner, again_s=10.0)
     assert card["title"].isprintable()
     assert "set-cookie" not in answer.headers
     assert all(value.isprintable() for value in answer.headers.values())

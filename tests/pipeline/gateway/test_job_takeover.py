@@ -69,11 +69,11 @@ async def test_a_job_outlives_the_gateway_that_speaks_it(
         await held.wait()
         broker.children["gateway"].kill()
     released.set()
-    desk = asyncio.create_task(stand.gateway.desk.run())
+    job_runner = asyncio.create_task(stand.gateway.job_runner.run())
     try:
         card = await until(stand.http, job["id"], lambda card: card["status"] == "done")
     finally:
-        await stop(desk, again_s=10.0)
+        await stop(job_runner, again_s=10.0)
     sound = (await stand.http.get(card["audio_url"])).content
     expected = [talk.sound(text, seed_of(5, index, 0)) for index, text in enumerate(TEXTS)]
     assert sound == np.concatenate(expected).astype("<i2").tobytes()

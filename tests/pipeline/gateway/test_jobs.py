@@ -32,7 +32,7 @@ JOB = {
 @pytest.fixture
 async def working(stand: Any) -> AsyncIterator[Any]:
     """A gateway that takes jobs."""
-    task = asyncio.create_task(stand.gateway.desk.run())
+    task = asyncio.create_task(stand.gateway.job_runner.run())
     yield stand
     await stop(task, again_s=10.0)
 

@@ -35,10 +35,10 @@ async def test_elevenlabs_clients_hear_a_short_silence(stand: Any) -> None:
 
 
 async def test_cartesia_clients_hear_a_short_silence(stand: Any) -> None:
-    wish = {"context_id": "a", "transcript": NOTHING, "model_id": "sonic",
+    asked = {"context_id": "a", "transcript": NOTHING, "model_id": "sonic",
             "output_format": {"container": "raw", "sample_rate": 8000}}  # fmt: skip
     async with connect(stand.url.replace("http", "ws") + "/tts/websocket") as socket:
-        await socket.send(json.dumps(wish))
+        await socket.send(json.dumps(asked))
         found = await messages(socket, lambda message: message.get("done"))
     assert [message["type"] for message in found] == ["chunk", "done"]
     assert base64.b64decode(found[0]["data"]) == bytes(2 * int(SILENCE * 8000))

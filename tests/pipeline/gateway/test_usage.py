@@ -47,7 +47,7 @@ async def test_requests_characters_and_sound_are_counted_as_they_are_handed_over
 
 
 async def test_a_job_is_one_request_and_what_is_stored_of_it(stand: Any) -> None:
-    working = asyncio.create_task(stand.gateway.desk.run())
+    working = asyncio.create_task(stand.gateway.job_runner.run())
     job = {"input": "It was calm.\n\nNo one answered.", "response_format": "pcm"}
     made = (await stand.http.post("/v1/audio/jobs", json=job)).json()
     async with asyncio.timeout(PATIENCE_S):

@@ -8,36 +8,38 @@ import msgspec
 import structlog
 
 from gateway.books.hold import BookHold
+from gateway.books.job_store import JobStore, made_of
 from gateway.books.portions import patiently
 from gateway.books.records import JobResult
 from gateway.books.run import BookRun
-from gateway.books.shelf import BookShelf, made_of
 from gateway.requests import GatewayContext
 from ttscommon.wire.errors import AntiphonError, StoreLost
 
 log_ = structlog.get_logger(__name__)
 
 
-async def finish(context: GatewayContext, shelf: BookShelf, hold: BookHold, run: BookRun) -> None:
+async def finish(
+    context: GatewayContext, job_store: JobStore, hold: BookHold, run: BookRun
+) -> None:
     """Have it spoken, and keep what came of it; raises BookLost."""
     try:
         if len(run.portions) != hold.record.portions:
             raise StoreLost("the store has lost the text")
         result = await run.run()
     except AntiphonError as error:
-        await _fail(context, shelf, hold, error)
+        await _fail(context, job_store, hold, error)
         return
     record, encoded = hold.record, msgspec.msgpack.encode(result)
-    await patiently(lambda: shelf.parts.put(record.result_name, encoded), record.result_name)
+    await patiently(lambda: job_store.parts.put(record.result_name, encoded), record.result_name)
     await _end(context, hold, state="done", size=result.size)
-    await _tidy(shelf, hold, result)
+    await _tidy(job_store, hold, result)
 
 
 async def _fail(
-    context: GatewayContext, shelf: BookShelf, hold: BookHold, error: AntiphonError
+    context: GatewayContext, job_store: JobStore, hold: BookHold, error: AntiphonError
 ) -> None:
     await _end(context, hold, state="failed", code=error.code, message=error.message)
-    await _tidy(shelf, hold, None)
+    await _tidy(job_store, hold, None)
 
 
 async def _end(context: GatewayContext, hold: BookHold, **changes: object) -> None:
@@ -60,11 +62,11 @@ async def _end(context: GatewayContext, hold: BookHold, **changes: object) -> No
     )
 
 
-async def _tidy(shelf: BookShelf, hold: BookHold, result: JobResult | None) -> None:
+async def _tidy(job_store: JobStore, hold: BookHold, result: JobResult | None) -> None:
     """Until this is done the record names what is left, and goes with all of it when it expires."""
     record = hold.record
     kept = set() if result is None else {part.name for part in result.parts}
     left = [name for name in (record.text_name, *made_of(record)) if name not in kept]
-    await shelf.clear(left)
+    await job_store.clear(left)
     hold.change(made={}, encoded=0)
     await hold.write()

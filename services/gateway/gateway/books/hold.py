@@ -10,8 +10,8 @@ from typing import Any
 import structlog
 from msgspec.structs import replace
 
+from gateway.books.job_store import FoundBook, JobStore, key_of
 from gateway.books.records import BookRecord, PortionMade
-from gateway.books.shelf import BookShelf, FoundBook, key_of
 from ttscommon.wire.errors import BusUnavailable
 
 log_ = structlog.get_logger(__name__)
@@ -36,9 +36,9 @@ class HoldTuning:
 class BookHold:
     """Of one book, from `take` to `let_go`. `run` meanwhile. `record` is as it will be written."""
 
-    def __init__(self, shelf: BookShelf, found: FoundBook, tuning: HoldTuning) -> None:
+    def __init__(self, job_store: JobStore, found: FoundBook, tuning: HoldTuning) -> None:
         self.record = found.record
-        self._shelf = shelf
+        self._job_store = job_store
         self._revision = found.revision
         self._tuning = tuning
         self._changed = asyncio.Event()
@@ -46,7 +46,12 @@ class BookHold:
 
     @classmethod
     async def take(
-        cls, shelf: BookShelf, found: FoundBook, owner: str, tuning: HoldTuning, now_unix_s: float
+        cls,
+        job_store: JobStore,
+        found: FoundBook,
+        owner: str,
+        tuning: HoldTuning,
+        now_unix_s: float,
     ) -> BookHold | None:
         """Become its owner; None if another gateway was first."""
         before = found.record
@@ -59,8 +64,8 @@ class BookHold:
             encoded=0,
             started_unix_s=before.started_unix_s or now_unix_s,
         )
-        revision = await shelf.write(record, found.revision)
-        return None if revision is None else cls(shelf, FoundBook(record, revision), tuning)
+        revision = await job_store.write(record, found.revision)
+        return None if revision is None else cls(job_store, FoundBook(record, revision), tuning)
 
     async def run(self) -> None:
         """Write what changes, and now and then that this gateway lives; raises BookLost."""
@@ -114,11 +119,11 @@ class BookHold:
                 await asyncio.sleep(self._tuning.again_s)
 
     async def _written(self) -> bool:
-        revision = await self._shelf.write(self.record, self._revision)
+        revision = await self._job_store.write(self.record, self._revision)
         if revision is not None:
             self._revision = revision
             return True
-        found = await self._shelf.look(key_of(self.record))
+        found = await self._job_store.look(key_of(self.record))
         # A write that the broker took and did not acknowledge was this gateway's own.
         if found is None or not _holds(self.record, found.record):
             raise BookLost

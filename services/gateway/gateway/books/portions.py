@@ -113,7 +113,7 @@ async def spoken(
         sample_rate=order.sample_rate,
         seed=seed,
         speed=order.speed,
-        wishes=order.wishes,
+        options=order.options,
     )
     try:
         text = context.whole(portion.text)

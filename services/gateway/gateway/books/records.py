@@ -27,7 +27,7 @@ class BookOrder(msgspec.Struct, frozen=True):
     sample_rate: int
     seed: int
     speed: float = 1.0
-    wishes: RequestOptions = msgspec.field(default_factory=RequestOptions)
+    options: RequestOptions = msgspec.field(default_factory=RequestOptions)
     title: str = ""
     provenance: Provenance | None = None
     author: str = ""

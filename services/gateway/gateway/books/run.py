@@ -15,6 +15,7 @@ from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import unpacked
 from gateway.books.encoding import BookEncoder, described, headed, is_file, is_raw, raw_result
 from gateway.books.hold import BookHold
+from gateway.books.job_store import JobStore
 from gateway.books.portions import (
     MOST_REDRAWS,
     PortionSound,
@@ -27,7 +28,6 @@ from gateway.books.portions import (
     store,
 )
 from gateway.books.records import JobResult, PortionMade, PortionText
-from gateway.books.shelf import BookShelf
 from gateway.errors import SynthesisFailed
 from gateway.requests import GatewayContext
 from ttscommon.process.tasks import stop
@@ -63,7 +63,7 @@ class BookRun:
     def __init__(
         self,
         context: GatewayContext,
-        shelf: BookShelf,
+        job_store: JobStore,
         hold: BookHold,
         portions: list[PortionText],
         changed: asyncio.Event,
@@ -71,7 +71,7 @@ class BookRun:
         """`changed`: set when another portion may start."""
         self.working: dict[int, SpokenPortion] = {}
         self._context = context
-        self._shelf = shelf
+        self._job_store = job_store
         self._hold = hold
         self.portions = portions
         self._changed = changed
@@ -158,7 +158,7 @@ class BookRun:
     async def _keep(self, index: int, sound: PortionSound) -> None:
         record = self._hold.record
         name = record.portion_name(index, record.epoch)
-        await store(self._shelf.parts, name, sound.pcm, record.order.sample_rate)
+        await store(self._job_store.parts, name, sound.pcm, record.order.sample_rate)
         made = PortionMade(len(sound.pcm), record.epoch)
         self._hold.made(index, made, len(self.portions[index].text))
         self._count("made")
@@ -201,7 +201,7 @@ class BookRun:
         if wanted or file:
             await self._all_made()
         record = self._hold.record
-        parts = self._shelf.parts
+        parts = self._job_store.parts
         if file:
             encoder = BookEncoder(parts, record, self._sound, self._stored)
             return await encoder.run_file(described(record, self.portions))
@@ -223,7 +223,7 @@ class BookRun:
                 await self._more()
                 continue
             name = record.portion_name(index, made.epoch)
-            data = await patiently(lambda name=name: self._shelf.parts.get(name), name)  # type: ignore[misc]
+            data = await patiently(lambda name=name: self._job_store.parts.get(name), name)  # type: ignore[misc]
             if data is not None:
                 return await asyncio.to_thread(unpacked, data)
             log_.warning("book.portion_lost", job=record.book_id, portion=index)

@@ -15,7 +15,7 @@ from pydantic import (
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.bounded_json import Json
-from gateway.requests.options import RequestOptions, TurnWish
+from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire import parameters
 from ttscommon.wire.messages import MAX_SPEAKERS, MAX_TEXT_CHARS, MAX_TURNS, Sampling
 
@@ -86,11 +86,11 @@ class TurnFields(BaseModel):
         return self
 
     @property
-    def wish(self) -> TurnWish:
-        return TurnWish(self.speaker, self.text, self.audio, self.voice)
+    def options(self) -> TurnOptions:
+        return TurnOptions(self.speaker, self.text, self.audio, self.voice)
 
 
-class WishFields(BaseModel):
+class OptionFields(BaseModel):
     """What may be asked of a model besides a text, by vLLM-Omni's names."""
 
     language: Name | None = None
@@ -119,7 +119,7 @@ class WishFields(BaseModel):
     speech: Recording | None = None
 
     @property
-    def wishes(self) -> RequestOptions:
+    def options(self) -> RequestOptions:
         """All of them, as a request carries them."""
         return RequestOptions(
             self.language,
@@ -129,7 +129,7 @@ class WishFields(BaseModel):
             self.ref_audio,
             self.ref_text,
             self.x_vector_only_mode,
-            tuple(turn.wish for turn in self.turns),
+            tuple(turn.options for turn in self.turns),
             self.speaker,
             self.extra_params,
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),

@@ -38,7 +38,7 @@ Names: TypeAlias = Literal["own", "aliases", "any"]
 class GatewayContext:
     """A protocol module works with this alone: it never sees the bus.
 
-    `spec` resolves what a client wishes, `speak` and `attach` give a Speech:
+    `spec` resolves what a client options, `speak` and `attach` give a Speech:
 
         spec = await context.spec(tenant, voice="vesper", sample_rate=24_000)
         async with context.speak(spec, text) as speech:      # a string or an IncrementalText
@@ -70,22 +70,22 @@ class GatewayContext:
         resumable: bool = False,
         speed: float = 1.0,
         names: Names = "own",
-        wishes: RequestOptions = RequestOptions(),  # noqa: B008 -- frozen
+        options: RequestOptions = RequestOptions(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
         max_wait_s: float = 0.0,
         gain: float = 1.0,
     ) -> SpeechSpec:
-        """What a client's names and wishes come to.
+        """What a client's names and options come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
-        ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
+        ("aliases"), or any, which then means the default ("any"). lenient: options that can be
         dropped are, where the model does not obey them; see RequestOptions. attaching: the request
         runs already, so that only its sound matters. max_wait_s: see Applicant. gain: see
         SpeechSpec. Raises UnknownModel, UnknownVoice, Unavailable, Unsupported, UnknownLexicon,
         and BadRequest for a recording.
         """
-        language = wishes.language or language
+        language = options.language or language
         naming = (
             None
             if names == "own"
@@ -95,8 +95,8 @@ class GatewayContext:
         for preset in presets_of(found, spoken) or (None,):
             self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
-        wishes = replace(wishes, language=language)
-        obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
+        options = replace(options, language=language)
+        obeyed, ignored = options.obeyed(found, spoken, lenient=lenient)
         reference: Reference | None = None
         adapter: AdapterRef | None = None
         turns: tuple[Turn, ...] = ()
@@ -114,12 +114,12 @@ class GatewayContext:
             resumable=resumable,
             tenant=tenant,
             speed=speed,
-            wishes=replace(obeyed, speech=None),
+            options=replace(obeyed, speech=None),
             ignored=tuple(ignored),
             reference=reference,
             turns=turns,
             warning=retired_warning(voice, spoken.id),
-            lexicons=() if attaching else await self.lexicons.named(tenant, wishes.lexicons),
+            lexicons=() if attaching else await self.lexicons.named(tenant, options.lexicons),
             max_wait_s=max_wait_s,
             adapter=None if attaching else adapter,
             gain=gain,
@@ -129,7 +129,7 @@ class GatewayContext:
         return await self.spoken_to(spec, obeyed.speech)
 
     async def spoken_to(self, spec: SpeechSpec, speech: str) -> SpeechSpec:
-        """The same with what was said to the model, a recording: see `wishes.recording`.
+        """The same with what was said to the model, a recording: see `options.recording`.
 
         Raises Unsupported for a model that takes none, TextTooLong, BusUnavailable, and BadRequest.
         """
@@ -167,16 +167,16 @@ class GatewayContext:
         return SessionStore(self.services.bus, self.services.session_bytes)
 
     async def _reference(
-        self, tenant: str, model: Model, voice: Voice, wishes: RequestOptions
+        self, tenant: str, model: Model, voice: Voice, options: RequestOptions
     ) -> tuple[Reference | None, str]:
         """Whose voice to clone, for a model that clones and has none of that
         name itself, and the adapter that the voice goes by."""
         if "ref_audio" not in model.accepts:
             return None, voice.adapter
-        alone = bool(wishes.x_vector_only_mode)
-        if wishes.ref_audio:
-            data = await recording(wishes.ref_audio)
-            passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
+        alone = bool(options.x_vector_only_mode)
+        if options.ref_audio:
+            data = await recording(options.ref_audio)
+            passing = self.voices.passing(tenant, data, options.ref_text or "", alone=alone)
             return await passing, ""
         if voice in model.voices:
             return None, voice.adapter

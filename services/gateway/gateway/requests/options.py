@@ -33,7 +33,7 @@ _INSTEAD: Final = {
 
 
 @dataclass(frozen=True)
-class TurnWish:
+class TurnOptions:
     """Something that was said before: its sound is a recording, see `recording`, a stored voice's
     by `voice`, which has its words too, or unknown.
     """
@@ -58,7 +58,7 @@ class RequestOptions:
     ref_audio: str | None = None
     ref_text: str | None = None
     x_vector_only_mode: bool | None = None
-    turns: tuple[TurnWish, ...] = ()
+    turns: tuple[TurnOptions, ...] = ()
     speaker: int = 0
     extra_params: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
@@ -77,7 +77,7 @@ class RequestOptions:
     def obeyed(
         self, model: Model, voice: Voice, *, lenient: bool
     ) -> tuple[RequestOptions, list[str]]:
-        """The wishes that `model` obeys, and the names of those that are dropped.
+        """The options that `model` obeys, and the names of those that are dropped.
 
         lenient: what can be dropped is; otherwise, as everything else, it raises Unsupported.
         Raises BadRequest for a parameter that the model does not have, or of another range.

@@ -35,10 +35,10 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class SpeechSpec:
-    """How a request is to be spoken: resolved names, and the caller's wishes.
+    """How a request is to be spoken: resolved names, and the caller's options.
 
     `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
-    model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
+    model speaks at `speed` as far as it can by itself; the rest is `stretch`. `options` are those
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
     what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
     how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
@@ -54,7 +54,7 @@ class SpeechSpec:
     resumable: bool = False
     tenant: str = ""
     speed: float = 1.0
-    wishes: RequestOptions = field(default_factory=RequestOptions)
+    options: RequestOptions = field(default_factory=RequestOptions)
     ignored: tuple[str, ...] = ()
     reference: Reference | None = None
     turns: tuple[Turn, ...] = ()
@@ -185,14 +185,14 @@ class Submit:
             marks=self._job_marks,
             spans=self._job_spans,
             language=spec.language or spec.voice.language,
-            sampling=spec.wishes.sampling,
-            instructions=spec.wishes.instructions or "",
-            task_type=spec.wishes.task_type or "",
+            sampling=spec.options.sampling,
+            instructions=spec.options.instructions or "",
+            task_type=spec.options.task_type or "",
             whole_text=self._whole_text(),
             reference=spec.reference,
             turns=spec.turns,
-            speaker=spec.wishes.speaker,
-            extra_params=dict(spec.wishes.extra_params),
+            speaker=spec.options.speaker,
+            extra_params=dict(spec.options.extra_params),
             seed=self.seed or 0,
             speed=spec.model_speed,
             priority=priority,
@@ -200,7 +200,7 @@ class Submit:
             created_unix_s=time.time(),
             listener_timeout_s=self._listener_timeout_s,
             adapter=spec.adapter,
-            runaway_guard=spec.wishes.runaway_guard is not False,
+            runaway_guard=spec.options.runaway_guard is not False,
             rows=self.rows,
             headroom_s=headroom_s,
         )
@@ -209,7 +209,7 @@ class Submit:
         """As asked for. A text that comes piece by piece is spoken as one even where all of it
         happens to be there at once: timing must not change what a model is told.
         """
-        asked = self.spec.wishes.non_streaming_mode
+        asked = self.spec.options.non_streaming_mode
         live = isinstance(self._given, IncrementalText) and self._given.live
         return False if asked is None and live else asked
 

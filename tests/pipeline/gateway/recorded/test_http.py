@@ -52,10 +52,10 @@ async def test_http_vendors(stand: Any, tape: Tape, play: Play) -> None:
             tape.title(f"elevenlabs {path}: {said}")
             path = f"/v1/text-to-speech/x{path}?output_format=pcm_16000"
             await ask(tape, stand.url, "POST", path, {"text": said})
-        wish = {"model_id": "sonic-3", "output_format": RAW, "transcript": said}
+        asked = {"model_id": "sonic-3", "output_format": RAW, "transcript": said}
         for path in ("/tts/bytes", "/tts/sse"):
             tape.title(f"cartesia {path}: {said}")
-            await ask(tape, stand.url, "POST", path, {**wish, "add_timestamps": True})
+            await ask(tape, stand.url, "POST", path, {**asked, "add_timestamps": True})
         tape.title(f"deepgram: {said}")
         path = "/v1/speak?encoding=linear16&container=none&sample_rate=16000"
         await ask(tape, stand.url, "POST", path, {"text": said})

@@ -73,13 +73,13 @@ async def test_multi_stream_input(stand: Any, tape: Tape, play: Play) -> None:
 
 
 async def test_cartesia(stand: Any, tape: Tape, play: Play) -> None:
-    wish = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "x"}, "output_format": RAW}
+    asked = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "x"}, "output_format": RAW}
 
     tape.title("contexts with times and flushes, one of which fails and one is cancelled")
     async with wired(tape, stand.url + CARTESIA) as wire:
 
         async def say(name: str, transcript: str, **more: Any) -> None:
-            await wire.say(**wish, context_id=name, transcript=transcript, **more)
+            await wire.say(**asked, context_id=name, transcript=transcript, **more)
 
         await say("slow", "wait for me")
         await say("fast", "not for me", add_timestamps=True)

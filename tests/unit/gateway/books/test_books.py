@@ -13,9 +13,9 @@ from gateway.audio import AudioFormat, Provenance
 from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import packed, unpacked
 from gateway.books.encoding import BookEncoder, described, headed, is_file, raw_result
+from gateway.books.job_store import made_of
 from gateway.books.portions import is_final, passes, pause_s, seed_of
 from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText, index_of
-from gateway.books.shelf import made_of
 from gateway.errors import Poison, SynthesisFailed
 from gateway.requests import RequestOptions
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, UnknownVoice
@@ -24,8 +24,8 @@ RATE = 16_000
 
 
 def record(audio: AudioFormat = AudioFormat(container="wav"), portions: int = 3) -> BookRecord:  # noqa: B008 -- frozen
-    wishes = RequestOptions(extra_params={"min_p": 0.1}, lexicons=("brands",))
-    order = BookOrder("vesper", audio, "wav", RATE, 7, wishes=wishes)
+    options = RequestOptions(extra_params={"min_p": 0.1}, lexicons=("brands",))
+    order = BookOrder("vesper", audio, "wav", RATE, 7, options=options)
     return BookRecord("b" * 22, "acme", order, portions, 300, 1.0, epoch=2)
 
 

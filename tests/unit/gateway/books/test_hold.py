@@ -8,8 +8,8 @@ import pytest
 
 from gateway.audio import AudioFormat
 from gateway.books.hold import BookHold, BookLost, HoldTuning
+from gateway.books.job_store import FoundBook
 from gateway.books.records import BookOrder, BookRecord, PortionMade
-from gateway.books.shelf import FoundBook
 from ttscommon.wire.errors import BusUnavailable
 
 TUNING = HoldTuning(again_s=0.0)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gateway.audio import AudioFormat
 from gateway.books import staleness
+from gateway.books.job_store import FoundBook
 from gateway.books.records import BookOrder, BookRecord
-from gateway.books.shelf import FoundBook
 from gateway.books.staleness import Staleness
 from ttscommon.wire.errors import BusUnavailable, NoResponders
 

@@ -42,8 +42,8 @@ def test_null_is_a_value_and_another_kind_of_turns_has_other_fields() -> None:
     assert off["audio"]["input"]["turn_detection"] is None
     again = merged(off, audio(input={"turn_detection": {"type": "semantic_vad"}}))
     assert again["audio"]["input"]["turn_detection"] == TURNS["semantic_vad"]
-    wish = {"turn_detection": {"interrupt_response": False}}
-    kept = merged(again, audio(input=wish))["audio"]["input"]["turn_detection"]
+    asked = {"turn_detection": {"interrupt_response": False}}
+    kept = merged(again, audio(input=asked))["audio"]["input"]["turn_detection"]
     assert kept == {**TURNS["semantic_vad"], "interrupt_response": False}
 
 

@@ -12,7 +12,7 @@ from gateway.protocols.native.messages import SessionConfig
 from gateway.protocols.openai.body import SpeechBody
 from gateway.requests import RequestOptions
 from gateway.requests.catalogue import voice_of
-from gateway.requests.options import TurnWish, recording
+from gateway.requests.options import TurnOptions, recording
 from ttscommon.sound.recordings import BadRecording
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import Sampling
@@ -24,8 +24,8 @@ CLONE = Model("clone", "f", 24_000, 12.5, accepts=("ref_audio", "ref_text", "lan
 
 
 def test_what_a_model_obeys_stays_and_nothing_else_was_said() -> None:
-    wishes = RequestOptions(sampling=Sampling(temperature=0.0))
-    assert wishes.obeyed(PLAIN, VOICE, lenient=False) == (wishes, [])
+    options = RequestOptions(sampling=Sampling(temperature=0.0))
+    assert options.obeyed(PLAIN, VOICE, lenient=False) == (options, [])
 
 
 @pytest.mark.parametrize("name", ["instructions", "language", "non_streaming_mode"])
@@ -59,8 +59,8 @@ def test_what_makes_another_speaker_or_is_unknown_is_refused_everywhere(
 
 def test_the_voices_own_language_is_no_wish() -> None:
     for language in ("en", "en-US", "EN-gb"):
-        wishes, dropped = RequestOptions(language=language).obeyed(PLAIN, VOICE, lenient=False)
-        assert (wishes.language, dropped) == (language, [])
+        options, dropped = RequestOptions(language=language).obeyed(PLAIN, VOICE, lenient=False)
+        assert (options.language, dropped) == (language, [])
 
 
 def test_both_shapes_of_a_request_say_the_same() -> None:
@@ -75,10 +75,10 @@ def test_both_shapes_of_a_request_say_the_same() -> None:
         "temperature": 0,
         "subtalker_top_k": 5,
     }
-    wishes = SpeechBody.model_validate({"input": "x", **fields}).wishes
-    assert wishes == SessionConfig.model_validate({"type": "session.config", **fields}).wishes
-    assert wishes.sampling == Sampling(temperature=0.0, subtalker_top_k=5)
-    assert set(wishes.named()) == set(fields) - {"x_vector_only_mode"}
+    options = SpeechBody.model_validate({"input": "x", **fields}).options
+    assert options == SessionConfig.model_validate({"type": "session.config", **fields}).options
+    assert options.sampling == Sampling(temperature=0.0, subtalker_top_k=5)
+    assert set(options.named()) == set(fields) - {"x_vector_only_mode"}
 
 
 async def test_recordings_travel_as_base64_or_as_data_urls() -> None:
@@ -112,8 +112,8 @@ def test_a_model_without_voices_of_its_own_takes_any_name_it_could_clone() -> No
 @pytest.mark.parametrize(
     ("model", "asked", "instead"),
     [
-        (PLAIN, {"turns": (TurnWish(text="x"),)}, "use a model whose `accepts`"),
-        (CLONE, {"turns": (TurnWish(text="x"),)}, "send one recording as ref_audio"),
+        (PLAIN, {"turns": (TurnOptions(text="x"),)}, "use a model whose `accepts`"),
+        (CLONE, {"turns": (TurnOptions(text="x"),)}, "send one recording as ref_audio"),
         (PLAIN, {"speaker": 1}, "name a voice"),
     ],
 )

@@ -28,7 +28,7 @@ async def test_how_a_text_is_told_depends_on_how_it_comes_and_never_on_when(
     asked: bool | None, live: bool
 ) -> None:
     spec = SpeechSpec(
-        MODEL, MODEL.voices[0], 24_000, wishes=RequestOptions(non_streaming_mode=asked)
+        MODEL, MODEL.voices[0], 24_000, options=RequestOptions(non_streaming_mode=asked)
     )
     told = set()
     for complete in (True, False):

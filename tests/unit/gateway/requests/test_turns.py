@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.stack import LocalStack
-from gateway.requests.options import TurnWish
+from gateway.requests.options import TurnOptions
 from gateway.requests.quota import ByteQuota
 from gateway.requests.turns import DialogueTurns
 from gateway.requests.voices import NewVoice, VoiceStore
@@ -36,9 +36,9 @@ async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(
     turns: DialogueTurns,
 ) -> None:
     asked = (
-        TurnWish(0, "  Who is\nthere? ", audio=SOUND),
-        TurnWish(1, voice="anna"),
-        TurnWish(0, "Only words."),
+        TurnOptions(0, "  Who is\nthere? ", audio=SOUND),
+        TurnOptions(1, voice="anna"),
+        TurnOptions(0, "Only words."),
     )
     first, second, third = await turns.of(asked)
     assert (first.speaker, first.text) == (0, "Who is there?")
@@ -52,26 +52,26 @@ async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(
 
 
 @pytest.mark.parametrize(
-    ("wish", "param", "message"),
+    ("options", "param", "message"),
     [
-        (TurnWish(audio="eA=="), "turns.1.audio", "the recording is no WAV"),
-        (TurnWish(audio="http://x/y.wav"), "turns.1.audio", "not fetched"),
-        (TurnWish(audio=SOUND, text="x" * 900), "turns.1.text", "can be said in a recording"),
-        (TurnWish(text="..."), "turns.1.text", "nothing to say"),
-        (TurnWish(voice="hal"), "turns.1.voice", "no voice 'hal'"),
+        (TurnOptions(audio="eA=="), "turns.1.audio", "the recording is no WAV"),
+        (TurnOptions(audio="http://x/y.wav"), "turns.1.audio", "not fetched"),
+        (TurnOptions(audio=SOUND, text="x" * 900), "turns.1.text", "can be said in a recording"),
+        (TurnOptions(text="..."), "turns.1.text", "nothing to say"),
+        (TurnOptions(voice="hal"), "turns.1.voice", "no voice 'hal'"),
     ],
 )
 async def test_a_turn_that_cannot_be_used_is_named(
-    turns: DialogueTurns, wish: TurnWish, param: str, message: str
+    turns: DialogueTurns, options: TurnOptions, param: str, message: str
 ) -> None:
     with pytest.raises(BadRequest, match=message) as refused:
-        await turns.of((TurnWish(text="fine"), wish))
+        await turns.of((TurnOptions(text="fine"), options))
     assert refused.value.param == param
 
 
 async def test_another_tenants_voice_is_unknown_in_a_turn(turns: DialogueTurns) -> None:
     with pytest.raises(UnknownVoice):
-        await DialogueTurns(turns._voices, "other").of((TurnWish(voice="anna"),))
+        await DialogueTurns(turns._voices, "other").of((TurnOptions(voice="anna"),))
 
 
 async def test_more_words_than_a_text_may_have_are_refused_before_anything_is_stored(
@@ -79,4 +79,4 @@ async def test_more_words_than_a_text_may_have_are_refused_before_anything_is_st
 ) -> None:
     half = "a" * (MAX_TEXT_CHARS // 2 + 1)
     with pytest.raises(TextTooLong, match="leave out the oldest"):
-        await turns.of((TurnWish(text=half), TurnWish(text=half, audio=SOUND)))
+        await turns.of((TurnOptions(text=half), TurnOptions(text=half, audio=SOUND)))

@@ -76,7 +76,7 @@ class Speak(LenientMessage):
         return self.generation_config.speed
 
     @property
-    def wishes(self) -> RequestOptions:
+    def options(self) -> RequestOptions:
         """What it asks for besides; models that take no instructions drop the emotion."""
         emotion = self.generation_config.emotion
         return RequestOptions(language=self.locale or self.language, instructions=emotion)
@@ -93,19 +93,19 @@ def parse(data: bytes | Mapping[str, Any]) -> Speak:
 
 
 async def spec_of(
-    context: GatewayContext, tenant: str, wish: Speak, waits_s: float = 0.0
+    context: GatewayContext, tenant: str, asked: Speak, waits_s: float = 0.0
 ) -> SpeechSpec:
     """Raises Unavailable; names that mean nothing here mean the defaults."""
-    output = wish.output_format
+    output = asked.output_format
     return await context.spec(
         tenant,
-        model=wish.model_id,
-        voice=wish.voice,
+        model=asked.model_id,
+        voice=asked.voice,
         names="any",
         sample_rate=output.audio.rate_for(output.sample_rate),
-        speed=wish.pace,
-        gain=wish.generation_config.volume,
-        wishes=wish.wishes,
+        speed=asked.pace,
+        gain=asked.generation_config.volume,
+        options=asked.options,
         max_wait_s=waits_s,
     )
 

@@ -74,11 +74,11 @@ def event(content: Mapping[str, Any]) -> bytes:
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = await caller_of(context, request)
-    wish = parse((await read_speech(request, context, tenant)).data)
-    text = context.whole(wish.transcript)
-    spec = await spec_of(context, tenant, wish, max_wait_s(request))
+    asked = parse((await read_speech(request, context, tenant)).data)
+    text = context.whole(asked.transcript)
+    spec = await spec_of(context, tenant, asked, max_wait_s(request))
     spoken = context.speak(spec, text, request.state.request_id)
-    audio = wish.output_format.audio
+    audio = asked.output_format.audio
     return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec, text))
 
 
@@ -86,13 +86,13 @@ async def speak(request: Request, context: Context) -> Response:
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
     tenant = await caller_of(context, request)
-    wish = parse((await read_speech(request, context, tenant)).data)
-    text = context.whole(wish.transcript)
-    spec = await spec_of(context, tenant, wish, max_wait_s(request))
+    asked = parse((await read_speech(request, context, tenant)).data)
+    text = context.whole(asked.transcript)
+    spec = await spec_of(context, tenant, asked, max_wait_s(request))
     request_id = request.state.request_id
     spoken = context.speak(spec, text, request_id)
-    audio = AudioFormat(wish.output_format.audio.codec)
-    events = Events(wish.context_id or request_id, timed=wish.add_timestamps)
+    audio = AudioFormat(asked.output_format.audio.codec)
+    events = Events(asked.context_id or request_id, timed=asked.add_timestamps)
     return SpeechResponse(
         context.settings, spoken, audio, events, headers=chosen_headers(spec, text)
     )

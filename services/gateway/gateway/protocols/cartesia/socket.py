@@ -72,39 +72,39 @@ class CartesiaSession(JsonSession[CartesiaFraming]):
         self._tenant = await caller_of(self.context, self.socket)
 
     async def take(self, message: JsonObject) -> None:
-        wish = parse(message)
-        if not wish.context_id:
+        asked = parse(message)
+        if not asked.context_id:
             raise BadRequest("'context_id' is required", param="context_id")
-        spoken = self.contexts.get(wish.context_id)
-        if wish.cancel:
+        spoken = self.contexts.get(asked.context_id)
+        if asked.cancel:
             await self._cancel(spoken)
             return
         if spoken is None or spoken.text.complete:
-            spoken = await self._begin(wish)
-        self._write(spoken, wish)
+            spoken = await self._begin(asked)
+        self._write(spoken, asked)
 
-    async def _begin(self, wish: Speak) -> StreamedText[CartesiaFraming]:
+    async def _begin(self, asked: Speak) -> StreamedText[CartesiaFraming]:
         self.require_room()
-        spec = await spec_of(self.context, self._tenant, wish, max_wait_s(self.socket))
-        name, timed = wish.context_id, wish.add_timestamps
+        spec = await spec_of(self.context, self._tenant, asked, max_wait_s(self.socket))
+        name, timed = asked.context_id, asked.add_timestamps
         framing = CartesiaFraming(name, self.tell, self.request_id, timed=timed)
-        utterance = self.begin(spec, framing, wish.output_format.audio, name)
+        utterance = self.begin(spec, framing, asked.output_format.audio, name)
         self.start(utterance)
         return utterance
 
-    def _write(self, spoken: StreamedText[CartesiaFraming], wish: Speak) -> None:
+    def _write(self, spoken: StreamedText[CartesiaFraming], asked: Speak) -> None:
         text = spoken.text
-        if wish.transcript:
-            text.add(wish.transcript)
+        if asked.transcript:
+            text.add(asked.transcript)
         # Without a delay every message is a sentence of its own.
-        if wish.transcript.strip() and (wish.max_buffer_delay_ms == 0 or wish.flush):
+        if asked.transcript.strip() and (asked.max_buffer_delay_ms == 0 or asked.flush):
             text.boundary()
-        if wish.flush:
+        if asked.flush:
             spoken.framing.flushes += 1
             flush_id = spoken.framing.flushes
             done = {"flush_done": True, "flush_id": flush_id, "status_code": 206}
             self.tell({"type": "flush_done", "context_id": spoken.name, "done": False, **done})
-        if not wish.continue_:
+        if not asked.continue_:
             text.finish()  # its name may be used again at once; its audio goes on
 
     async def _cancel(self, spoken: StreamedText[CartesiaFraming] | None) -> None:

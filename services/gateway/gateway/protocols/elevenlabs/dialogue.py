@@ -25,7 +25,7 @@ from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, GatewayContext, Speech, SpeechSpec
-from gateway.requests.options import RequestOptions, TurnWish
+from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire.messages import MAX_TURNS, AudioChunk, Tensor, WordTime
 from ttscommon.wire.replicas import Model
 
@@ -189,12 +189,12 @@ async def _specs(
     meant = _voices(context, model, body, [voice for voice, _ in parts])
     speakers = {voice: number for number, voice in enumerate(dict.fromkeys(v for v, _ in parts))}
     specs: list[SpeechSpec] = []
-    said: list[TurnWish] = []
+    said: list[TurnOptions] = []
     for voice, text in parts:
-        wishes = RequestOptions()
+        options = RequestOptions()
         if takes_turns:
-            wishes = RequestOptions(turns=tuple(said[-MAX_TURNS:]), speaker=speakers[voice])
-            said.append(TurnWish(speakers[voice], text))
+            options = RequestOptions(turns=tuple(said[-MAX_TURNS:]), speaker=speakers[voice])
+            said.append(TurnOptions(speakers[voice], text))
         specs.append(
             await context.spec(
                 tenant,
@@ -205,7 +205,7 @@ async def _specs(
                 language=body.language_code,
                 speed=body.settings.speed,
                 names="any",
-                wishes=wishes,
+                options=options,
                 max_wait_s=_LATER_WAIT_S,
             )
         )

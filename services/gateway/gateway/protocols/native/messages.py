@@ -13,6 +13,7 @@ from gateway.errors import InvalidJson, Unsupported
 from gateway.protocols.fields import (
     MaxWait,
     Name,
+    OptionFields,
     Position,
     Recording,
     RequestId,
@@ -21,7 +22,6 @@ from gateway.protocols.fields import (
     Speed,
     StrictMessage,
     Token,
-    WishFields,
 )
 from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT, IncrementalText
@@ -30,7 +30,7 @@ from ttscommon.wire.pieces import Alphabet, Phones
 from ttscommon.wire.rows import FloatRows, RowDtype, RowKind
 
 
-class SessionConfig(StrictMessage, WishFields):
+class SessionConfig(StrictMessage, OptionFields):
     """What holds for the requests that follow."""
 
     type: Literal["session.config"]

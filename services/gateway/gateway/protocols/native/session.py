@@ -133,7 +133,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             seed=config.seed,
             resumable=config.resumable,
             speed=config.speed,
-            wishes=config.wishes,
+            options=config.options,
             lenient=False,
             max_wait_s=config.max_wait_s,
         )

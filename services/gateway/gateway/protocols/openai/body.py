@@ -15,10 +15,10 @@ from gateway.protocols.fields import (
     LenientMessage,
     MaxWait,
     Name,
+    OptionFields,
     SampleRate,
     Seed,
     Speed,
-    WishFields,
 )
 from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT
@@ -44,7 +44,7 @@ class VoiceId(BaseModel):
     id: Name
 
 
-class SpeechBody(LenientMessage, WishFields):
+class SpeechBody(LenientMessage, OptionFields):
     """OpenAI's fields, and ours at the end. Unknown fields are ignored.
 
     Hugging Face's clients call the text `inputs`.

@@ -15,7 +15,7 @@ from gateway.audio import AudioFormat
 from gateway.audio.chaptered import require
 from gateway.books import BookOrder, BookReader, PortionText
 from gateway.errors import Unsupported
-from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
+from gateway.protocols.fields import LenientMessage, Name, OptionFields, SampleRate, Seed, Speed
 from gateway.protocols.openai.body import SAMPLE_RATE, format_named
 from gateway.protocols.shared.bounded_json import BOOK, Gathering
 from gateway.protocols.shared.context import chunks, read_json
@@ -35,7 +35,7 @@ _PORTIONS_A_TURN: Final = 500
 _FRAME_BYTES: Final = 64 << 10
 
 
-class JobBody(LenientMessage, WishFields):
+class JobBody(LenientMessage, OptionFields):
     """A book to be spoken. input: its text, which may lie in a form's `file` as well. cast: voices
     by the names of speakers. Unknown fields are ignored.
     """
@@ -96,7 +96,7 @@ async def read_job(
         default.sample_rate,
         seed,
         body.speed,
-        default.wishes,
+        default.options,
         body.title or book.title,
         context.services.provenance(default.model.name),
         book.author,
@@ -129,7 +129,7 @@ class _Specs:
                 voice=voice,
                 names="aliases",
                 sample_rate=self._rate,
-                wishes=body.wishes,
+                options=body.options,
                 speed=body.speed,
             )
         return self._known[voice]

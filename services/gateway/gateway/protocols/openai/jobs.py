@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from gateway.books import BookRecord
 from gateway.errors import NotReady
 from gateway.protocols.openai.job_body import read_job
-from gateway.protocols.shared.context import Context, Desk, Reader, Shelf
+from gateway.protocols.shared.context import Context, Reader, Runner, Store
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.ranges import RangedSound
 from gateway.protocols.shared.response import PROVENANCE_HEADER
@@ -26,47 +26,49 @@ _PATH: Final = "/v1/audio/jobs"
 
 @router.post(_PATH)
 async def make(
-    request: Request, context: Context, shelf: Shelf, desk: Desk, reader: Reader
+    request: Request, context: Context, job_store: Store, job_runner: Runner, reader: Reader
 ) -> Response:
     """Store a text that is to be spoken; see docs/protocol.md."""
     tenant = tenant_of(context, request)
     order, portions = await read_job(request, context, reader, tenant)
     quota = context.keys.jobs(tenant, context.settings.max_jobs)
-    record = await shelf.add(tenant, order, portions, quota)
+    record = await job_store.add(tenant, order, portions, quota)
     context.services.usage.count(tenant, order.model, requests=1)
-    desk.wake()
+    job_runner.wake()
     where = {"location": f"{_PATH}/{record.book_id}"}
     return JSONResponse(_card(context, record, time.time()), 202, where)
 
 
 @router.get(_PATH)
-async def every(request: Request, context: Context, shelf: Shelf) -> dict[str, Any]:
+async def every(request: Request, context: Context, job_store: Store) -> dict[str, Any]:
     """The caller's jobs, the oldest first."""
     now = time.time()
-    found = await shelf.of(tenant_of(context, request))
+    found = await job_store.of(tenant_of(context, request))
     return {"object": "list", "data": [_card(context, one.record, now) for one in found]}
 
 
 @router.get(_PATH + "/{job_id}")
-async def one(request: Request, context: Context, shelf: Shelf, job_id: str) -> dict[str, Any]:
+async def one(request: Request, context: Context, job_store: Store, job_id: str) -> dict[str, Any]:
     """How far a job is."""
-    found = await shelf.get(tenant_of(context, request), job_id)
+    found = await job_store.get(tenant_of(context, request), job_id)
     return _card(context, found.record, time.time())
 
 
 @router.delete(_PATH + "/{job_id}")
-async def cancel(request: Request, context: Context, desk: Desk, job_id: str) -> dict[str, Any]:
+async def cancel(
+    request: Request, context: Context, job_runner: Runner, job_id: str
+) -> dict[str, Any]:
     """Stop a job, if it is not over, and remove what was made of it."""
-    await desk.cancel(tenant_of(context, request), job_id)
+    await job_runner.cancel(tenant_of(context, request), job_id)
     return {"success": True}
 
 
 @router.head(_PATH + "/{job_id}/audio", response_class=Response)
 @router.get(_PATH + "/{job_id}/audio", response_class=Response)
-async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -> Response:
+async def sound(request: Request, context: Context, job_store: Store, job_id: str) -> Response:
     """A finished job's sound, or a range of it."""
-    record = (await shelf.get(tenant_of(context, request), job_id)).record
-    result = await shelf.result(record) if record.state == "done" else None
+    record = (await job_store.get(tenant_of(context, request), job_id)).record
+    result = await job_store.result(record) if record.state == "done" else None
     if result is None:
         raise NotReady(f"the job is {record.state}: there is no sound of it", param="job_id")
     kind = record.order.audio.media_type
@@ -75,7 +77,7 @@ async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -
     headers = {"content-type": kind, "etag": f'"{record.book_id}"'}
     if (origin := record.order.provenance) is not None:
         headers[PROVENANCE_HEADER] = origin.header
-    return RangedSound(shelf.parts, result, headers, request)
+    return RangedSound(job_store.parts, result, headers, request)
 
 
 def _card(context: GatewayContext, record: BookRecord, now: float) -> dict[str, Any]:

@@ -111,7 +111,7 @@ async def _spec(
         names="aliases",
         sample_rate=body.audio.rate_for(body.sample_rate),
         seed=body.seed,
-        wishes=body.wishes,
+        options=body.options,
         resumable=body.resumable,
         speed=body.speed,
         max_wait_s=waits_s,

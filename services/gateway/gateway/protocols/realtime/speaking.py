@@ -230,20 +230,20 @@ def answered(
     turns = _fitting(turns[-MAX_TURNS:])
     if len(response.instructions) > MAX_TEXT_CHARS:
         raise TextTooLong(f"instructions have at most {MAX_TEXT_CHARS} characters")
-    wishes = _wishes(spec, response)
-    return replace(spec, turns=tuple(turns), wishes=wishes, answers=heard)
+    options = _options(spec, response)
+    return replace(spec, turns=tuple(turns), options=options, answers=heard)
 
 
-def _wishes(spec: SpeechSpec, response: WantedResponse) -> RequestOptions:
+def _options(spec: SpeechSpec, response: WantedResponse) -> RequestOptions:
     """How it is to answer, and for how long at most."""
-    wishes, accepts = spec.wishes, spec.model.accepts
+    options, accepts = spec.options, spec.model.accepts
     if _INSTRUCTIONS in accepts and response.instructions:
-        wishes = replace(wishes, instructions=response.instructions)
+        options = replace(options, instructions=response.instructions)
     most = response.settings["max_output_tokens"]
     if _MOST in accepts and isinstance(most, int):
-        sampling = structs.replace(wishes.sampling, max_new_tokens=max(2, most))
-        wishes = replace(wishes, sampling=sampling)
-    return wishes
+        sampling = structs.replace(options.sampling, max_new_tokens=max(2, most))
+        options = replace(options, sampling=sampling)
+    return options
 
 
 def _before(items: Sequence[ConversationItem], source: ConversationItem | None) -> list[Turn]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
-from gateway.books import BookDesk, BookReader, BookShelf
+from gateway.books import BookReader, JobRunner, JobStore
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.bounded_json import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
@@ -31,14 +31,14 @@ _LONGEST_WAIT_S: Final = 600.0
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
-async def _shelf_of(connection: HTTPConnection) -> BookShelf:
-    shelf: BookShelf = connection.app.state.shelf
-    return shelf
+async def _store_of(connection: HTTPConnection) -> JobStore:
+    job_store: JobStore = connection.app.state.job_store
+    return job_store
 
 
-async def _desk_of(connection: HTTPConnection) -> BookDesk:
-    desk: BookDesk = connection.app.state.desk
-    return desk
+async def _runner_of(connection: HTTPConnection) -> JobRunner:
+    job_runner: JobRunner = connection.app.state.job_runner
+    return job_runner
 
 
 async def _reader_of(connection: HTTPConnection) -> BookReader:
@@ -46,8 +46,8 @@ async def _reader_of(connection: HTTPConnection) -> BookReader:
     return reader
 
 
-Shelf: TypeAlias = Annotated[BookShelf, Depends(_shelf_of)]
-Desk: TypeAlias = Annotated[BookDesk, Depends(_desk_of)]
+Store: TypeAlias = Annotated[JobStore, Depends(_store_of)]
+Runner: TypeAlias = Annotated[JobRunner, Depends(_runner_of)]
 Reader: TypeAlias = Annotated[BookReader, Depends(_reader_of)]
 
 
@@ -117,7 +117,7 @@ def max_wait_s(connection: HTTPConnection) -> float:
 
 
 def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
-    """What a client's names came to, and which of its wishes and parts of its text are dropped."""
+    """What a client's names came to, and which of its options and parts of its text are dropped."""
     found = dropped(spec, text)
     ignored = {"x-ignored": ", ".join(found)} if found else {}
     return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}

@@ -36,7 +36,7 @@ class FoundBook:
     revision: int
 
 
-class BookShelf:
+class JobStore:
     """Every method raises BusUnavailable."""
 
     def __init__(self, bus: Bus, parts: JobParts) -> None:

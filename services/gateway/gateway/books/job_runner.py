@@ -12,10 +12,10 @@ import structlog
 
 from gateway.books.finish import finish
 from gateway.books.hold import BookHold, BookLost, HoldTuning
+from gateway.books.job_store import FoundBook, JobStore, key_of, made_of, unfinished_of
 from gateway.books.portions import MOST_REDRAWS, patiently
 from gateway.books.records import BookRecord
 from gateway.books.run import BookRun, SpokenPortion
-from gateway.books.shelf import BookShelf, FoundBook, key_of, made_of, unfinished_of
 from gateway.books.staleness import Staleness
 from gateway.requests import GatewayContext
 from ttscommon.process.tasks import Chores, stop
@@ -25,7 +25,7 @@ log_ = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class DeskTuning:
+class JobRunnerTuning:
     """A gateway looking after books."""
 
     look_s: float = 1.0
@@ -39,14 +39,17 @@ class DeskTuning:
     hold: HoldTuning = field(default_factory=HoldTuning)
 
 
-class BookDesk:
+class JobRunner:
     """One gateway's. `run` while it serves, and `close` when it begins to leave."""
 
     def __init__(
-        self, context: GatewayContext, shelf: BookShelf, tuning: DeskTuning = DeskTuning()
+        self,
+        context: GatewayContext,
+        job_store: JobStore,
+        tuning: JobRunnerTuning = JobRunnerTuning(),
     ) -> None:
         self._context = context
-        self._shelf = shelf
+        self._job_store = job_store
         self._tuning = tuning
         self._services = context.services
         self._offline = context.services.admission.offline
@@ -89,7 +92,7 @@ class BookDesk:
 
     async def cancel(self, tenant: str, book_id: str) -> None:
         """Stop a book, wherever it is spoken, and remove it; raises NotFound, BusUnavailable."""
-        self._leave_behind(await self._shelf.withdraw(tenant, book_id))
+        self._leave_behind(await self._job_store.withdraw(tenant, book_id))
         self.wake()
 
     # which books
@@ -97,7 +100,7 @@ class BookDesk:
     async def _look(self) -> None:
         """Take what no gateway speaks, and remove what has expired."""
         try:
-            for found in await self._free(await self._shelf.all()):
+            for found in await self._free(await self._job_store.all()):
                 await self._take(found)
         except BusUnavailable as error:
             log_.info("books.unseen", error=error.message)
@@ -121,7 +124,7 @@ class BookDesk:
     async def _remove(self, record: BookRecord) -> None:
         """What fails is tried again at the next look."""
         try:
-            await self._shelf.remove(record)
+            await self._job_store.remove(record)
         except BusUnavailable as error:
             log_.info("book.not_removed", job=record.book_id, error=error.message)
         finally:
@@ -133,7 +136,7 @@ class BookDesk:
             return
         owner = self._services.bus.worker_id
         tuning = self._tuning.hold
-        hold = await BookHold.take(self._shelf, found, owner, tuning, time.time())
+        hold = await BookHold.take(self._job_store, found, owner, tuning, time.time())
         if hold is None:
             return
         log_.info("book.taken", job=record.book_id, epoch=hold.record.epoch, was=record.owner)
@@ -153,7 +156,7 @@ class BookDesk:
             for redraw in range(MOST_REDRAWS + 1):
                 self._services.cancel(f"{request_id}-{redraw}", "taken over", ended=False)
         if before.owner:
-            self._chores.start(self._shelf.clear(unfinished_of(before)))
+            self._chores.start(self._job_store.clear(unfinished_of(before)))
 
     # a book
 
@@ -183,12 +186,12 @@ class BookDesk:
 
     async def _spoken(self, hold: BookHold) -> None:
         record = hold.record
-        text = await patiently(lambda: self._shelf.portions(record), record.text_name)
-        run = BookRun(self._context, self._shelf, hold, text, self._changed)
+        text = await patiently(lambda: self._job_store.portions(record), record.text_name)
+        run = BookRun(self._context, self._job_store, hold, text, self._changed)
         self._runs[record.book_id] = run
         self._changed.set()
         try:
-            await finish(self._context, self._shelf, hold, run)
+            await finish(self._context, self._job_store, hold, run)
         finally:
             del self._runs[record.book_id]
 
@@ -196,9 +199,9 @@ class BookDesk:
         """Deleted, or another gateway's."""
         log_.info("book.lost", job=hold.record.book_id, epoch=hold.record.epoch)
         with suppress(BusUnavailable):
-            found = await self._shelf.look(key_of(hold.record))
+            found = await self._job_store.look(key_of(hold.record))
             if found is None or found.record.state == "removing":
-                await self._shelf.clear(made_of(hold.record))
+                await self._job_store.clear(made_of(hold.record))
 
     # slots
 
@@ -254,4 +257,4 @@ async def _let_go(hold: BookHold) -> None:
             await hold.let_go()
 
 
-__all__ = ["BookDesk", "DeskTuning"]
+__all__ = ["JobRunner", "JobRunnerTuning"]
