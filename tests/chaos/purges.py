@@ -33,8 +33,8 @@ _RECORDS: Final[dict[Log, tuple[int, int]]] = {CODES: (12, 200), AUDIO: (3, 80)}
 _NEVER_S: Final = 1e9
 _KEEP_S: Final = 1e6
 _WAYS: Final = {
-    "by_subject": (RetentionTuning(sweep_s=0.05, patience_s=0.0, share=1.0), _NEVER_S),
-    "by_sequence": (RetentionTuning(sweep_s=0.05, patience_s=_NEVER_S, extents_s=0.5), 0.5),
+    "by_subject": (RetentionTuning(sweep_s=0.05, timeout_s=0.0, share=1.0), _NEVER_S),
+    "by_sequence": (RetentionTuning(sweep_s=0.05, timeout_s=_NEVER_S, extents_s=0.5), 0.5),
 }
 
 

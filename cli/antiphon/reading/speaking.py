@@ -18,7 +18,7 @@ _FIRST: Final = 4
 _BACKOFF_S: Final = 1.0
 _LONGEST_WAIT_S: Final = 30.0
 # For so long nothing may get better, of what time can mend.
-PATIENCE_S: Final = 300.0
+TIMEOUT_S: Final = 300.0
 _NOTHING: Final = "nothing_to_say"
 _FULL: Final = ("overloaded", "rate_limit_exceeded", "too_many_connections")
 # "": no server answered.
@@ -47,12 +47,12 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Server:
-    """Where to speak. most: requests at once; patience_s: see PATIENCE_S."""
+    """Where to speak. most: requests at once; timeout_s: see TIMEOUT_S."""
 
     url: str
     key: str | None = None
     most: int = 16
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
 
 class Speaking:
@@ -102,7 +102,7 @@ class Speaking:
         elif error.code not in _PASSING:
             where = " ".join(wanted.text.split()[:8])
             raise GatewayError(f"{error} (at '{where} ...')", error.code) from error
-        if time.monotonic() - self._better_s > self._server.patience_s:
+        if time.monotonic() - self._better_s > self._server.timeout_s:
             raise error
         await asyncio.sleep(min(error.retry_after_s or _BACKOFF_S, _LONGEST_WAIT_S))
 

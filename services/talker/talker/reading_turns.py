@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 # A listener's text may be long in coming: so long its first sound is waited for, text by text.
-PATIENCE_S: Final = 0.5
+TIMEOUT_S: Final = 0.5
 
 
 class ReadingTurns:
     """One talker's. To be made on its event loop."""
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
         self._starting = 0
         self._calm = asyncio.Event()
         self._calm.set()
@@ -47,6 +47,6 @@ class ReadingTurns:
             return
         async with self._one:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self._timeout_s):
                     await self._calm.wait()
             yield

@@ -154,7 +154,7 @@ async def test_what_time_does_not_mend_ends_the_run(
 ) -> None:
     answering(monkeypatch, lambda text: [START, Audio(b"\1\0"), error])
     with work_folder(tmp_path) as folder:
-        run = Speaking(Server("http://a", patience_s=-1), folder, told)
+        run = Speaking(Server("http://a", timeout_s=-1), folder, told)
         with pytest.raises(GatewayError, match=says):
             await run.run([HELLO])
         assert folder.find(HELLO) is None

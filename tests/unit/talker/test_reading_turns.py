@@ -26,7 +26,7 @@ async def test_texts_of_jobs_are_read_one_at_a_time() -> None:
 
 
 async def test_a_job_waits_for_a_first_chunk() -> None:
-    turns, order = ReadingTurns(patience_s=PATIENCE_S), list[str]()
+    turns, order = ReadingTurns(timeout_s=PATIENCE_S), list[str]()
     async with asyncio.timeout(2 * PATIENCE_S):
         with turns.starting(offline=True), turns.starting(offline=False):
             waiting = asyncio.create_task(read(turns, "job", order, offline=True))
@@ -37,7 +37,7 @@ async def test_a_job_waits_for_a_first_chunk() -> None:
 
 
 async def test_but_not_for_ever() -> None:
-    turns, order = ReadingTurns(patience_s=0.01), list[str]()
+    turns, order = ReadingTurns(timeout_s=0.01), list[str]()
     async with asyncio.timeout(PATIENCE_S):
         with turns.starting(offline=False):
             await read(turns, "job", order, offline=True)

@@ -75,7 +75,7 @@ def test_a_tail_alone_is_work_of_no_frames() -> None:
 
 def test_a_stream_that_waited_too_long_goes_before_all() -> None:
     ready = [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, waited_s=1.5)]
-    assert keys(ready, BatchLimits(streams=1, patience_s=1.0)) == ["forgotten"]
+    assert keys(ready, BatchLimits(streams=1, starved_s=1.0)) == ["forgotten"]
 
 
 @pytest.mark.parametrize("bad", [{"streams": 0}, {"frames": 0}, {"startup_share": 0.0}])
@@ -90,7 +90,7 @@ limits_ = st.builds(
     frames=st.integers(1, 40),
     stream_frames=st.integers(1, 20),
     startup_share=st.floats(0.01, 1.0),
-    patience_s=st.floats(0.01, 0.06),
+    starved_s=st.floats(0.01, 0.06),
 )
 ready_ = st.builds(
     Ready,
@@ -144,7 +144,7 @@ def test_no_stream_starves_whatever_else_keeps_coming(
     ]
     ready = [victim, *others]
     step_s = 0.01
-    most = round(limits.patience_s / step_s) + 1 + len(ready)
+    most = round(limits.starved_s / step_s) + 1 + len(ready)
     for _ in range(most):
         picked = {pick.key for pick in schedule(ready, limits)}
         if "victim" in picked:

@@ -26,18 +26,18 @@ log_ = structlog.get_logger(__name__)
 
 
 async def follow(
-    settings: BusSettings, role: Follower, patience_s: float, look_s: float = _LOOK_S
+    settings: BusSettings, role: Follower, timeout_s: float, look_s: float = _LOOK_S
 ) -> str:
     """Wait until no worker of the stage behind `role` has another version; says how it ended.
 
-    Never longer than `patience_s`: an upgrade that is stuck elsewhere must not keep a stage down.
+    Never longer than `timeout_s`: an upgrade that is stuck elsewhere must not keep a stage down.
     """
     stage = FOLLOWS[role]
     try:
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(timeout_s):
             await _until_new(settings, role, stage, look_s)
     except TimeoutError:
-        return f"going on after {patience_s:g} s: not every {stage} runs {VERSION}"
+        return f"going on after {timeout_s:g} s: not every {stage} runs {VERSION}"
     return f"no {stage} has another version than {VERSION}"
 
 

@@ -19,12 +19,12 @@ log_ = structlog.get_logger(__name__)
 _PAUSE_S = 0.3
 
 
-async def refuse_orphans(link: Link, patience_s: float) -> None:
-    """Raises BusUnprepared if the account has had bytes and no stream for `patience_s`.
+async def refuse_orphans(link: Link, timeout_s: float) -> None:
+    """Raises BusUnprepared if the account has had bytes and no stream for `timeout_s`.
 
     A cluster that has just started may need a moment until it counts its streams.
     """
-    until_s = time.monotonic() + patience_s
+    until_s = time.monotonic() + timeout_s
     while held := await _bytes_without_streams(link):
         if time.monotonic() > until_s:
             raise BusUnprepared(

@@ -38,7 +38,7 @@ log_ = structlog.get_logger(__name__)
 class SetupTuning:
     """Making and verifying what the broker keeps."""
 
-    patience_s: float = 60.0
+    timeout_s: float = 60.0
     """How long JetStream may take to start or to elect leaders."""
     missing_s: float = 30.0
     """How long a service waits for streams that `antiphon bus create` is about to make."""
@@ -236,7 +236,7 @@ class Setup:
 
     async def _patiently(self, action: Callable[[], Awaitable[T]]) -> T:
         """Retry through elections and a JetStream that is still starting."""
-        until_s = time.monotonic() + self._tuning.patience_s
+        until_s = time.monotonic() + self._tuning.timeout_s
         while True:
             try:
                 return await action()

@@ -171,8 +171,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         model = Parts(self.family, prepared)
         if restored is not None:
             model.restore(restored)
-        rate, patience_s = self.spec.frame_rate_hz, self._limits.patience_s
-        stream = Stream(prepared.request, model, rate, self._clock(), patience_s)
+        rate, starved_s = self.spec.frame_rate_hz, self._limits.starved_s
+        stream = Stream(prepared.request, model, rate, self._clock(), starved_s)
         stream.lag_frames = self.spec.lag_frames
         stream.feed(units, final=final)
         return stream

@@ -53,7 +53,7 @@ class StepLimits:
 
     Streams under `dry_slack_s` whose step is a piece of work by itself go before a first sound,
     since it would not find room beside them. Streams under `urgent_slack_s` must step now; those
-    over `relaxed_slack_s` step aside for them. A stream that waited `patience_s` goes before all
+    over `relaxed_slack_s` step aside for them. A stream that waited `starved_s` goes before all
     others.
     """
 
@@ -63,7 +63,7 @@ class StepLimits:
     dry_slack_s: float = 0.15
     urgent_slack_s: float = 0.5
     relaxed_slack_s: float = 8.0
-    patience_s: float = 0.5
+    starved_s: float = 0.5
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:
@@ -72,8 +72,8 @@ class StepLimits:
             raise ValueError("startup_share is in (0, 1]")
         if not self.dry_slack_s <= self.urgent_slack_s <= self.relaxed_slack_s:
             raise ValueError("an urgent stream is not well supplied")
-        if self.patience_s <= 0.0:
-            raise ValueError("patience_s is positive")
+        if self.starved_s <= 0.0:
+            raise ValueError("starved_s is positive")
 
 
 class Policy(Protocol):
@@ -87,9 +87,9 @@ def online(candidates: Sequence[C], limits: StepLimits) -> list[C]:
 
     Of those that start, one that has read its segment comes before one that has to, and a short
     segment before a long one. Prompts that take several steps are computed while no listener is in
-    need: of each another part, once in `patience_s` at the least.
+    need: of each another part, once in `starved_s` at the least.
     """
-    starved = [c for c in candidates if c.waited_s >= limits.patience_s]
+    starved = [c for c in candidates if c.waited_s >= limits.starved_s]
     long = [c for c in candidates if _is_long(c)]
     starting = [c for c in candidates if c.startup and not _is_long(c)]
     for group in (long, starting):

@@ -61,7 +61,7 @@ class Stream:
     model: Parts
     frame_rate_hz: float
     arrived_s: float
-    patience_s: float
+    starved_s: float
     final: bool = False
     slot: int = -1
     generation: int = 0
@@ -143,7 +143,7 @@ class Stream:
 
     @property
     def starved(self) -> bool:
-        return self.waited_s >= self.patience_s
+        return self.waited_s >= self.starved_s
 
     def plan(self, now: float, most: int, limit: int) -> bool:
         """Whether it could step now. Decides on what: at most `most` positions of all lanes.

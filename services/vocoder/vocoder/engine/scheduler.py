@@ -43,7 +43,7 @@ class BatchLimits:
     `frames` bounds streams x longest piece, which is what a padded batch costs. A longer chunk is
     decoded in pieces of at most `stream_frames`. `startup_share` of the room goes to startup
     streams before all others. Deadlines starve no stream, but startup streams beyond the share
-    might never be chosen: a stream that waited `patience_s` goes before all. Small, that would undo
+    might never be chosen: a stream that waited `starved_s` goes before all. Small, that would undo
     the deadlines whenever many wait, after a takeover for one.
     """
 
@@ -51,10 +51,10 @@ class BatchLimits:
     frames: int = 32
     stream_frames: int = 16
     startup_share: float = 0.5
-    patience_s: float = 1.0
+    starved_s: float = 1.0
 
     def __post_init__(self) -> None:
-        if min(self.streams, self.frames, self.stream_frames) < 1 or self.patience_s <= 0.0:
+        if min(self.streams, self.frames, self.stream_frames) < 1 or self.starved_s <= 0.0:
             raise ValueError("a step has room for something")
         if not 0.0 < self.startup_share <= 1.0:
             raise ValueError("startup_share is in (0, 1]")
@@ -75,8 +75,8 @@ def schedule(ready: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrame
 
 
 def _ranked(ready: Sequence[Ready], limits: BatchLimits) -> list[Ready]:
-    starved = [r for r in ready if r.waited_s >= limits.patience_s]
-    rest = [r for r in ready if r.waited_s < limits.patience_s]
+    starved = [r for r in ready if r.waited_s >= limits.starved_s]
+    rest = [r for r in ready if r.waited_s < limits.starved_s]
     starting = [r for r in rest if r.startup]
     steady = [r for r in rest if not r.startup]
     starved.sort(key=lambda r: (-r.waited_s, r.arrived_s))

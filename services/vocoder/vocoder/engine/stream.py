@@ -177,11 +177,11 @@ class Stream:
         sent = max(self._position, self.resume.skip) - self._samples_gathered
         return self._playback_start_s + sent / self.spec.sample_rate
 
-    def awaits(self, slack_s: float, patience_s: float, now: float) -> bool:
+    def awaits(self, slack_s: float, starved_s: float, now: float) -> bool:
         """Whether codes are to come any moment that its listener needs: less than `slack_s` is
-        left, and codes came, or it was opened, within `patience_s`.
+        left, and codes came, or it was opened, within `starved_s`.
         """
-        lately = now - max(self.opened_s, self.fed_s) < patience_s
+        lately = now - max(self.opened_s, self.fed_s) < starved_s
         return lately and not self.ended and self.deadline_s - now < slack_s
 
     @property

@@ -21,7 +21,7 @@ def stream(key: str, priority: int, *, now: float = 0.0) -> Stream:
     model = FakeModel("vesper", Curve(), manner=Manner(cached=True))
     prepared = model.prepare(request)
     units = list(prepared.read([Text(request.text)], final=True))
-    one = Stream(request, Parts(model, prepared), 25.0, 0.0, LIMITS.patience_s)
+    one = Stream(request, Parts(model, prepared), 25.0, 0.0, LIMITS.starved_s)
     one.feed(units, final=True)
     assert one.plan(0.0, 100, 1000)
     assert one.plan(now, 100, 1000)

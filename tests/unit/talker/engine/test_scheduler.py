@@ -78,8 +78,8 @@ def test_a_prompt_larger_than_the_budget_still_runs_alone() -> None:
 
 def test_a_stream_that_waited_too_long_goes_before_all() -> None:
     waiting = [starting("new"), steady("late", 0.1), steady("forgotten", 99.0, waited_s=0.6)]
-    assert keys(online(waiting, StepLimits(streams=1, patience_s=0.5))) == ["forgotten"]
-    assert keys(online(waiting, StepLimits(streams=1, patience_s=0.7))) == ["new"]
+    assert keys(online(waiting, StepLimits(streams=1, starved_s=0.5))) == ["forgotten"]
+    assert keys(online(waiting, StepLimits(streams=1, starved_s=0.7))) == ["new"]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
@@ -126,7 +126,7 @@ def test_no_stream_starves_however_urgent_the_others_are(
         for key in waited:
             waited[key] = 0.0 if key in chosen else waited[key] + step_s
         worst_s = max(worst_s, *waited.values())
-    assert worst_s <= limits.patience_s + (len(streams) + 1) * step_s
+    assert worst_s <= limits.starved_s + (len(streams) + 1) * step_s
 
 
 def test_of_those_that_start_a_short_segment_comes_before_a_long_one() -> None:

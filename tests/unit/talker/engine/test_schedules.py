@@ -104,7 +104,7 @@ class Schedule:
             metrics=Metrics(),
             depth=dice.randint(0, 1),
             sizes=ChunkSizes(dice.randint(1, 4), 25),
-            limits=StepLimits(dice.randint(1, 8), dice.choice((7, 40, 512)), patience_s=0.2),
+            limits=StepLimits(dice.randint(1, 8), dice.choice((7, 40, 512)), starved_s=0.2),
             policy=POLICIES[dice.choice(sorted(POLICIES))],
             widths=partial(AnyWidth, dice),
             clock=lambda: self.now,

@@ -64,7 +64,7 @@ class HeldJobs:
     async def _ask(self, worker_id: str) -> bool:
         try:
             answer = await self._bus.link.request(
-                subjects.ping(worker_id), ASKED, self._tuning.census_s
+                subjects.ping(worker_id), ASKED, self._tuning.answers_s
             )
             self._holdings[worker_id] = Holding.decode(answer)
         except (BusUnavailable, MalformedMessage):

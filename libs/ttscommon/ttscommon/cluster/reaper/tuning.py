@@ -56,7 +56,7 @@ class ReaperTuning:
     """How long a lease may stay whose job is done and whose holder is dead."""
     check_s: float = 0.4
     """How often jobs are compared with what workers hold."""
-    census_s: float = 0.2
+    answers_s: float = 0.2
     """How long workers may take to say what they hold."""
     checks: int = 2
     """How many comparisons in a row must find no holder; a job may be on its way."""

@@ -70,9 +70,9 @@ class UserSound:
         return self._detector is not None and self._detector.speaking
 
     @property
-    def patience_s(self) -> float | None:
+    def timeout_s(self) -> float | None:
         """How long the user may say nothing; None: as long as he wants."""
-        return None if self._detector is None else self._patience_s
+        return None if self._detector is None else self._timeout_s
 
     def configure(self, settings: Settings, *, hears: bool) -> None:
         """Take sound as the settings say; what came so far is forgotten if that is another way."""
@@ -88,7 +88,7 @@ class UserSound:
         self._interrupts = turns is not None and turns.get("interrupt_response") is not False
         self._padding_s = 0.0 if turns is None else turns.get("prefix_padding_ms", 300) / 1000
         idle_ms = None if turns is None else turns.get("idle_timeout_ms")
-        self._patience_s = None if idle_ms is None else idle_ms / 1000
+        self._timeout_s = None if idle_ms is None else idle_ms / 1000
         self._quiet_from_s = None
 
     async def append(self, audio: Any) -> None:

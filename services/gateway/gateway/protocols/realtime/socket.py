@@ -237,12 +237,12 @@ class RealtimeSession(SpeakingSession):
     def finished(self, utterance: Spoken) -> None:
         conversational = utterance is self.active
         super().finished(utterance)
-        patience_s, begun_s = self._sound.patience_s, utterance.framing.begun_s
-        if conversational and patience_s is not None and begun_s is not None:
+        timeout_s, begun_s = self._sound.timeout_s, utterance.framing.begun_s
+        if conversational and timeout_s is not None and begun_s is not None:
             ends_s = begun_s + utterance.speech.delivery.duration_s
             whole = utterance.framing.events.completed
             left_s = max(0.0, ends_s - time.monotonic()) if whole else 0.0
-            self._quiet.start(left_s, patience_s)
+            self._quiet.start(left_s, timeout_s)
 
     async def _tire(self) -> None:
         """Nothing was said for as long as the client's `idle_timeout_ms`."""

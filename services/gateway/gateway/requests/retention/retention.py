@@ -44,7 +44,7 @@ class RetentionTuning:
     """Between two looks at the streams."""
     worth: float = 1 / 16
     """What may go, goes if it is at least this part of what is there."""
-    patience_s: float = 120.0
+    timeout_s: float = 120.0
     """How long an ended request waits for that, until it is removed by itself."""
     share: float = 0.05
     """The part of the time in which such a removal may be under way: with many records in a stream
@@ -182,7 +182,7 @@ class Retention:
     async def _remove_overdue(self) -> None:
         """Remove what ended long ago and is still there. Raises BusUnavailable."""
         tuning = self._tuning
-        while ended := self._leftovers.overdue(self._clock() - tuning.patience_s):
+        while ended := self._leftovers.overdue(self._clock() - tuning.timeout_s):
             since_s, leftover = ended
             began_s = time.monotonic()
             if self._clock() - since_s < tuning.late_s:

@@ -17,7 +17,7 @@ from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.subjects import LOGS, TALKER
 
 QUICK = RetentionTuning(
-    resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2, extents_s=0.01, patience_s=0.0
+    resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2, extents_s=0.01, timeout_s=0.0
 )
 LATE_S = 3600.0
 

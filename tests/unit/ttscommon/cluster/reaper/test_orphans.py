@@ -18,7 +18,7 @@ from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.subjects import CODES, TALKER
 
-QUICK = ReaperTuning(holder_s=0.05, checks=2, census_s=0.05)
+QUICK = ReaperTuning(holder_s=0.05, checks=2, answers_s=0.05)
 
 
 class Eyes:
