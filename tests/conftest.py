@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
+import shutil
+import tempfile
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -17,8 +18,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.broker import BrokerProgram, Credentials
-from tests.waits import PATIENCE_S
 from ttscommon.process.settings import BusSettings
 
 # Kernels run in Triton's interpreter, which has to be chosen before any test imports Triton.
@@ -39,29 +38,37 @@ class Broker:
 
 
 @pytest.fixture(scope="session")
-def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
+def quick_folder() -> Iterator[Path]:
+    """In memory, where there is room: a broker writes each stream's files through to a disk."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30
+    with tempfile.TemporaryDirectory(dir=memory if roomy else None) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _standing(config: StackConfig) -> Iterator[LocalStack]:
+    """Watched by a loop of its own, as tests have a loop each; it ends with this process."""
+    running, loop = LocalStack(config), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(running.start(), loop).result()
+        yield running
+    finally:
+        asyncio.run_coroutine_threadsafe(running.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="session")
+def shared_broker(quick_folder: Path) -> Iterator[BusSettings]:
     """The worker's broker, which no test may stop."""
-    credentials, folder = Credentials(), tmp_path_factory.mktemp("broker")
-    program = BrokerProgram("broker", folder, credentials)
-    command = program.command({})
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command.argv, env={**os.environ, **command.environ}, stdout=log, stderr=log
-        )
-    until_s = time.monotonic() + PATIENCE_S
-    while (ports := program.bound(process.pid)) is None and time.monotonic() < until_s:
-        time.sleep(0.01)
-    assert ports is not None, (folder / "log").read_text()
-    yield BusSettings(
-        urls=(f"nats://127.0.0.1:{ports['nats']}",),
-        user=credentials.user,
-        password=credentials.password,
-        system_user=credentials.system_user,
-        system_password=credentials.system_password,
-        replicas=1,
-    )
-    process.kill()
-    process.wait()
+    with _standing(
+        StackConfig(gateways=0, talkers=0, vocoders=0, store=quick_folder / "broker")
+    ) as running:
+        yield running.bus
 
 
 @pytest.fixture
@@ -93,23 +100,10 @@ async def _forget(bus: BusSettings) -> None:
 
 
 @pytest.fixture(scope="session")
-def fake_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """The worker's stack of engines that need no model, which no test may disturb.
-
-    It is watched by a loop of its own, as tests have a loop each.
-    """
-    config = StackConfig(port=0, store=tmp_path_factory.mktemp("stack"), engine="fake")
-    running, loop = LocalStack(config), asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
+def fake_stack(quick_folder: Path) -> Iterator[LocalStack]:
+    """The worker's stack of engines that need no model, which no test may disturb."""
+    with _standing(StackConfig(port=0, store=quick_folder / "stack", engine="fake")) as running:
         yield running
-    finally:
-        asyncio.run_coroutine_threadsafe(running.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture
