@@ -46,13 +46,15 @@ async def run(folder: Path, *command: str) -> str:
 
 
 async def test_every_answer_is_as_it_is_described(stack: LocalStack, tmp_path: Path) -> None:
+    async with httpx.AsyncClient(base_url=stack.url) as http:
+        paths = (await http.get("/openapi.json")).json()["paths"]
     said = await run(
         tmp_path, "st", "run", f"{stack.url}/openapi.json", "-H", f"Authorization: Bearer {KEY}",
         "--phases", "examples,coverage,fuzzing", "--exclude-checks", UNTRIED,
         "--max-examples", EXAMPLES, "--workers", "1", "--continue-on-failure",
     )  # fmt: skip
     print(said[-2000:])
-    assert "Tested: 52" in said
+    assert f"Tested: {sum(map(len, paths.values()))}\n" in said
 
 
 async def test_what_wants_a_key_is_refused_without_one(stack: LocalStack) -> None:
