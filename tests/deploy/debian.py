@@ -68,6 +68,9 @@ class Debian:
         shutil.rmtree(f"{self.root}{WHEELS}", ignore_errors=True)
         shutil.copytree(wheels, f"{self.root}{WHEELS}")
 
+    def remove(self) -> None:
+        run("rm", "-rf", "--one-file-system", str(self.root))
+
     def tools(self) -> None:
         self.run("python3", "-m", "venv", _TOOLS)
         self.run(f"{_TOOLS}/bin/pip", "install", "--quiet", *TOOLS)
@@ -76,10 +79,10 @@ class Debian:
         return int(self.run("du", "-sm", folder).split()[0])
 
     def files(self) -> set[str]:
-        """Everything where programs leave things, and all that is called after us."""
+        """Everything where programs leave things, and all that is called after us, but wheels."""
         found = self.run("find", *_PLACES, "-mindepth", "1").splitlines()
         ours = self.run("find", "/", "-xdev", "-iname", "*antiphon*").splitlines()
-        return {*found, *ours}
+        return {path for path in (*found, *ours) if not path.startswith(WHEELS)}
 
 
 def run(*command: str) -> str:
