@@ -79,8 +79,8 @@ class Debian:
         return int(self.run("du", "-sm", folder).split()[0])
 
     def files(self) -> set[str]:
-        """Everything where programs leave things, and all that is called after us, but wheels."""
-        found = self.run("find", *_PLACES, "-mindepth", "1").splitlines()
+        """All where programs leave things, and what is called after us, but wheels."""
+        found = self.run("find", *_PLACES, "-not", "-type", "d").splitlines()
         ours = self.run("find", "/", "-xdev", "-iname", "*antiphon*").splitlines()
         return {path for path in (*found, *ours) if not path.startswith(WHEELS)}
 

@@ -41,7 +41,10 @@ NO_TORCH: Final = "torch ; python_version < '3'"
 
 @dataclass(frozen=True)
 class Way:
-    """install, upgrade, remove: lines of a shell. up: what starts it. left: what they cache."""
+    """install, upgrade, remove: lines of a shell. up: what starts it.
+
+    left: removes what the tool keeps for itself.
+    """
 
     install: str
     upgrade: str
@@ -51,6 +54,8 @@ class Way:
     up: tuple[str, ...] = ("antiphon",)
 
 
+_UV: Final = "uv cache clean --quiet; rm -rf .local/share/uv /tmp/uv-*.lock"
+_PIPX: Final = "rm -rf .cache/pip .cache/pipx .local/share/pipx .local/state/pipx"
 _VENV: Final = f"python3 -m venv {OWN}; {OWN}/bin/pip install --quiet antiphon"
 WAYS: Final = {
     "pip": Way(
@@ -59,22 +64,22 @@ WAYS: Final = {
     ),
     "uv tool": Way(
         "uv tool install --quiet antiphon", "uv tool upgrade --quiet antiphon",
-        "uv tool uninstall antiphon", "uv cache clean --quiet", "/root/.local/share/uv/tools",
+        "uv tool uninstall antiphon", _UV, "/root/.local/share/uv/tools",
     ),
     "pipx": Way(
         "pipx install --quiet antiphon", "pipx upgrade --quiet antiphon",
-        "pipx uninstall antiphon", "rm -rf .cache/pip", "/root/.local/share/pipx/venvs",
+        "pipx uninstall antiphon", _PIPX, "/root/.local/share/pipx/venvs",
     ),
     "uvx": Way(
         "uvx antiphon --version", "uvx antiphon@latest --version",
-        "uv cache clean --quiet", "true", "/root/.cache/uv", ("uvx", "antiphon"),
+        "uv cache clean --quiet", _UV, "/root/.cache/uv", ("uvx", "antiphon"),
     ),
     # Debian's torch lies beside it, so the environment sees what Debian has.
     "uv pip": Way(
         f"python3 -m venv --system-site-packages {OWN}; echo \"{NO_TORCH}\" > no-torch.txt;"
         f" uv pip install --quiet --python {OWN} --override no-torch.txt antiphon",
         f"uv pip install --quiet --python {OWN} --override no-torch.txt --upgrade antiphon",
-        f"rm -r {OWN} no-torch.txt", "uv cache clean --quiet", OWN,
+        f"rm -r {OWN} no-torch.txt", _UV, OWN,
     ),
 }  # fmt: skip
 
