@@ -31,7 +31,7 @@ LEXICON: Final = {"name": "kept", "entries": [{"grapheme": "tide", "alias": "wat
 BEFORE: Final = "0.1.9"
 _ANSWER_S: Final = 60.0
 # With two cores beside other work.
-STARTED: Final = ("--port", "0", "--store", "store", "--start-timeout", "360")
+PATIENT: Final = ("--start-timeout", "360")
 # What these tests write into the user's home.
 CLEAN: Final = "rm -rf keys.toml store before.wav tide.wav book.txt book.opus"
 # Wheels of torch for processors are on an index of its own, and here for one Python alone; Debian
@@ -179,7 +179,7 @@ def _speaks_as_new(debian: Debian, way: Way, key: str, told: Spoken) -> None:
     [version] = set(release.versions().values())
     assert version in debian.run(*way.up, "--version")
     began_s = time.monotonic()
-    with _up(debian, way) as (url, _):
+    with _up(debian, way, *PATIENT) as (url, _):
         told.timed("up_s", began_s)
         kept = httpx.get(f"{url}/v1/audio/lexicons", headers=_by(key), timeout=_ANSWER_S)
         assert [one["name"] for one in kept.json()["lexicons"]] == ["kept"]
@@ -197,9 +197,9 @@ def _speaks_as_new(debian: Debian, way: Way, key: str, told: Spoken) -> None:
     assert (debian.root / "root/book.opus").stat().st_size > 2_000
 
 
-def _up(debian: Debian, way: Way) -> Any:
+def _up(debian: Debian, way: Way, *options: str) -> Any:
     settings = ("env", "ANTIPHON_KEYS_FILE=keys.toml", *way.up)
-    return started(debian.command(*settings, "up", *STARTED))
+    return started(debian.command(*settings, "up", "--port", "0", "--store", "store", *options))
 
 
 def _by(key: str) -> dict[str, str]:
