@@ -24,7 +24,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import LOUDNESS_LUFS
 from ttsfamilies.base.codec.base import Codec, Work
 from ttsfamilies.base.text.breaths import Breaths
-from ttsfamilies.chatterbox.loudness import levelled
+from ttsfamilies.chatterbox.voices import levelled
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kokoro import request
 from ttsfamilies.kokoro.quantized import installed, write_installed

@@ -45,7 +45,7 @@ from antiphon_bench.plots import first_sounds
 from antiphon_bench.theme import LIGHT
 from ttscommon.engine.conversion import convert
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.kokoro.phones import spoken, ways_of
+from ttsfamilies.kokoro.request import spoken, ways_of
 from ttsfamilies.kokoro.synthetic import write_checkpoint as write_kokoro
 from ttsfamilies.pocket_tts.sizes import published
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint as write_pocket

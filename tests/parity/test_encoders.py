@@ -10,8 +10,7 @@ from tests.parity.cases import RATES
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio
 from ttsfamilies.base.lm.recordings import resampled
-from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder
-from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
+from ttsfamilies.qwen3_tts.cloning import CodecEncoder, SpeakerEncoder
 from ttsfamilies.qwen3_tts.weights import load_encoders
 
 pytestmark = pytest.mark.slow  # one more family

@@ -16,11 +16,11 @@ from tests.parity.cases import PUBLISHED
 from tests.parity.material import GOLDENS
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
+from ttsfamilies.qwen3_tts.cloning import CodecEncoder, EncoderConfig
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 from ttsfamilies.qwen3_tts.codec.weights import UNUSED as UNUSED_BY_DECODER
 from ttsfamilies.qwen3_tts.codec.weights import sources as codec_sources
-from ttsfamilies.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,

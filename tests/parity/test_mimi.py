@@ -14,8 +14,8 @@ from tests.parity.families.csm import write_csm
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
 from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.csm.family import load_encoder
 from ttsfamilies.csm.mimi.codec import load
-from ttsfamilies.csm.net import load_encoder
 
 REQUEST = SpeechRequest("r", "m", "", "text", seed=1)
 FRAME_SAMPLES = 1920

@@ -22,7 +22,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
-from ttsfamilies.cosyvoice.s3_flow.noise import Draws, fixed
+from ttsfamilies.cosyvoice.s3_flow.source import Draws, fixed
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks

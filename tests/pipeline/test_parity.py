@@ -23,7 +23,7 @@ from ttscommon.wire.replicas import LOUDNESS_LUFS
 from ttscommon.wire.subjects import CODES
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.chatterbox.loudness import loudness
+from ttsfamilies.chatterbox.voices import loudness
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load as load_talker
 from vocoder.engine.lead import Lead

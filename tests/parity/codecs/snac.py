@@ -14,9 +14,8 @@ from tests.parity.snac_material import FRAMES, SEED, codes, noise
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.orpheus.snac.codec import Snac, Stream
+from ttsfamilies.orpheus.snac.codec import Snac, Stream, load_decoder
 from ttsfamilies.orpheus.snac.synthetic import write_codec
-from ttsfamilies.orpheus.snac.weights import load_decoder
 
 
 class GoldenSnac(Snac):

@@ -15,9 +15,8 @@ from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.orpheus.config import CODES, END_SPEECH
 from ttsfamilies.orpheus.family import Orpheus, load
-from ttsfamilies.orpheus.stream import ids_of
+from ttsfamilies.orpheus.request import CODES, END_SPEECH, ids_of
 from ttsfamilies.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 

@@ -19,8 +19,8 @@ from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.tacotron2.family import Tacotron2
-from ttsfamilies.tacotron2.letters import Letters
 from ttsfamilies.tacotron2.net import load_net
+from ttsfamilies.tacotron2.request import Letters
 from ttsfamilies.tacotron2.synthetic import PUBLISHED as WIDTHS
 from ttsfamilies.tacotron2.synthetic import TINY, write_checkpoint
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ttsfamilies.vesper.codec.layers import VOICED_HZ
 from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperDecoder
-from ttsfamilies.vesper.codec.sizes import VOICED_HZ
 
 ROUNDS = 15
 LARGEST = 120_000

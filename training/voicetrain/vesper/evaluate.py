@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ttsfamilies.base.text.segment import utterances
-from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE, VOICED_HZ
+from ttsfamilies.vesper.codec.layers import SAMPLE_RATE, VOICED_HZ
 from voicetrain.corpus import held_out
 from voicetrain.data import Array
 from voicetrain.vesper.codes import Features, Tables, features, quantised

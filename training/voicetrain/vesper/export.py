@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ttscommon.engine.voice import CONFIG_NAME, FORMAT, sha256_of
 from ttsfamilies.base.text.lexicon import FILE_NAME
+from ttsfamilies.vesper.codec.layers import SAMPLE_RATE
 from ttsfamilies.vesper.codec.net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
-from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE
 from ttsfamilies.vesper.net import VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
 

@@ -17,8 +17,8 @@ from talker.synthesis import synthesise
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.vesper.codec.codec import spec_of
+from ttsfamilies.vesper.codec.layers import SAMPLE_RATE
 from ttsfamilies.vesper.codec.net import VesperDecoder
-from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE
 from vocoder.engine.lead import Lead
 from vocoder.pcm import to_pcm
 from voicetrain.corpus import held_out

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ttsfamilies.vesper.codec.layers import BINS
 from ttsfamilies.vesper.codec.net import VesperDecoder
-from ttsfamilies.vesper.codec.sizes import BINS
 from ttsfamilies.vesper.net import VesperNet
 from voicetrain.vesper.teacher import weights
 

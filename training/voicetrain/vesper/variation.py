@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ttsfamilies.vesper.codec.layers import VOICED_HZ
 from ttsfamilies.vesper.codec.net import MIDDLE_HZ
-from ttsfamilies.vesper.codec.sizes import VOICED_HZ
 from voicetrain.data import Array
 
 LEAD_UNITS: Final = 2

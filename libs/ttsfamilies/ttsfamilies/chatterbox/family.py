@@ -38,21 +38,21 @@ from ttsfamilies.chatterbox.config import (
     T3Sizes,
     Wishes,
 )
-from ttsfamilies.chatterbox.draws import penalised_last
-from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net
+from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net, penalised_last
 from ttsfamilies.chatterbox.request import (
+    DRAWN,
     MOST_POSITIONS,
+    REPLAY,
     START_TEXT,
     STOP_TEXT,
     ChatterboxDrawing,
     ChatterboxPrepared,
+    ChatterboxStream,
     Conditions,
     heard_of,
     parameters,
 )
-from ttsfamilies.chatterbox.stream import DRAWN, REPLAY, ChatterboxStream
-from ttsfamilies.chatterbox.text import LANGUAGES, evened, in_letters
-from ttsfamilies.chatterbox.tokenizer import Graphemes
+from ttsfamilies.chatterbox.tokenizer import LANGUAGES, Graphemes, evened, in_letters
 from ttsfamilies.chatterbox.voices import Hearing, built_in, silent_reference
 
 _VOICES: Final = 64

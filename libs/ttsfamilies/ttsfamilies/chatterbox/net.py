@@ -17,7 +17,23 @@ from ttscommon.engine.nn import (
     dense_attention,
 )
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttsfamilies.base.sampling import Rules, Settings
+from ttsfamilies.base.sampling.limits import NEVER, keep_mass, keep_top
 from ttsfamilies.chatterbox.config import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
+
+
+def penalised_last(logits: Tensor, settings: Settings, rules: Rules) -> Tensor:
+    """Logits [rows, ids] by temperature, top-k and top-p, and then with the penalty on those that
+    are left; of a row of temperature 0 as they are, where one id is left.
+    """
+    assert settings.top_k is not None
+    assert settings.top_p is not None
+    allowed = logits.masked_fill(rules.forbidden(logits), NEVER)
+    warm = settings.temperature > 0
+    scaled = allowed / settings.temperature.where(warm, 1.0)[:, None]
+    kept = keep_mass(keep_top(scaled, settings.top_k), warm.float(), settings.top_p)
+    return rules.punished(kept).where(warm[:, None], allowed)
+
 
 # What a position holds: a row that is given, a text id or an S3 token.
 ROW, TEXT, SPEECH = range(3)

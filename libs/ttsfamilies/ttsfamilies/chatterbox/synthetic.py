@@ -22,7 +22,7 @@ from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.chatterbox.config import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
-from ttsfamilies.chatterbox.speaker import VoiceVector
+from ttsfamilies.chatterbox.voices import VoiceVector
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor, nn
 
 from ttscommon.engine.nn.weights import Shards, digest, fill, same
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
+from ttsfamilies.base.lm.mel import mel_filters
 from ttsfamilies.base.lm.recordings import resampled
 from ttsfamilies.base.s3.references import PROMPT_HZ, conditions, prompt_mel
 from ttsfamilies.base.s3.resampling import windowed_sinc
@@ -19,9 +22,129 @@ from ttsfamilies.base.s3.speaker import SpeakerVector
 from ttsfamilies.base.s3.tokens import SpeechTokens
 from ttsfamilies.base.s3.weights import load_speaker, load_tokens
 from ttsfamilies.chatterbox.config import SPEAKER, T3Sizes
-from ttsfamilies.chatterbox.loudness import levelled
 from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW
-from ttsfamilies.chatterbox.speaker import RATE_HZ, VoiceVector, trimmed
+
+# Of the head's high shelf and of the high pass: gain in dB, quality, frequency in Hz.
+_SHELF: Final = 4.0, 2**-0.5, 1500.0
+_PASS: Final = 0.0, 0.5, 38.0
+_BLOCK_S, _OVERLAP = 0.4, 0.75
+_OFFSET, _SILENT, _BELOW = -0.691, -70.0, -10.0
+
+
+def levelled(samples: Floats, rate: int, target: float) -> Floats:
+    """[samples] with a loudness of `target` LUFS; silence as it is."""
+    gain = 10 ** ((target - loudness(samples, rate)) / 20)
+    return (samples * gain).astype(np.float32) if np.isfinite(gain) else samples
+
+
+def loudness(samples: Floats, rate: int) -> float:
+    """LUFS of [samples], gated; -inf of silence."""
+    heard = _weighted(samples, rate)
+    length, step = _BLOCK_S * rate, _BLOCK_S * (1 - _OVERLAP) * rate
+    count = round((len(heard) / rate - _BLOCK_S) / (_BLOCK_S * (1 - _OVERLAP))) + 1
+    starts = [int(i * step) for i in range(max(0, count))]
+    blocks = [heard[at : int(at + length)] for at in starts]
+    power = np.array([np.square(block).sum() / length for block in blocks])
+    with np.errstate(divide="ignore"):
+        levels = _OFFSET + 10 * np.log10(power)
+        loud = levels >= _SILENT
+        if not loud.any():
+            return -np.inf
+        floor = _OFFSET + 10 * np.log10(power[loud].mean()) + _BELOW
+        return float(_OFFSET + 10 * np.log10(power[loud & (levels > floor)].mean()))
+
+
+def _weighted(samples: Floats, rate: int) -> npt.NDArray[np.float64]:
+    """Both filters at once, by their response; what rings on dies within the second behind."""
+    size = len(samples) + rate
+    z = np.exp(-2j * np.pi * np.fft.rfftfreq(size))
+    response = np.ones_like(z)
+    for b, a in (_shelf(*_SHELF, rate), _high_pass(*_PASS, rate)):
+        response *= np.polyval(b[::-1], z) / np.polyval(a[::-1], z)
+    filtered = np.fft.irfft(np.fft.rfft(samples, size) * response, size)
+    return np.asarray(filtered[: len(samples)])
+
+
+Polynomials = tuple[list[float], list[float]]
+
+
+def _shelf(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
+    amplitude = 10 ** (gain / 40)
+    cosine, alpha = _angle(quality, hz, rate)
+    root = 2 * amplitude**0.5 * alpha
+    up, down = amplitude + 1, amplitude - 1
+    b = [up + down * cosine + root, -2 * (down + up * cosine), up + down * cosine - root]
+    a = [up - down * cosine + root, 2 * (down - up * cosine), up - down * cosine - root]
+    return [amplitude * value for value in b], a
+
+
+def _high_pass(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
+    del gain
+    cosine, alpha = _angle(quality, hz, rate)
+    b = [(1 + cosine) / 2, -(1 + cosine), (1 + cosine) / 2]
+    return b, [1 + alpha, -2 * cosine, 1 - alpha]
+
+
+def _angle(quality: float, hz: float, rate: int) -> tuple[float, float]:
+    turn = 2 * np.pi * hz / rate
+    return float(np.cos(turn)), float(np.sin(turn) / (2 * quality))
+
+
+RATE_HZ: Final = 16_000
+_MELS, _HIDDEN, _LAYERS = 40, 256, 3
+_FFT, _HOP = 400, 160
+_WINDOW: Final = 160
+# 1.3 windows a second.
+_STEP: Final = 77
+_LEAST_SHARE: Final = 0.8
+_QUIET_DB: Final = 20.0
+_TRIM_FRAME, _TRIM_HOP = 2048, 512
+
+
+def trimmed(samples: Floats) -> Floats:
+    """Without what is 20 dB below the loudest frame, at both ends; librosa's `effects.trim`."""
+    half = _TRIM_FRAME // 2
+    padded = np.pad(samples.astype(np.float64), half)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _TRIM_FRAME)[::_TRIM_HOP]
+    power = np.square(frames).mean(1)
+    loud = np.flatnonzero(power > power.max() * 10 ** (-_QUIET_DB / 10))
+    if not len(loud):
+        return samples
+    return samples[loud[0] * _TRIM_HOP : (loud[-1] + 1) * _TRIM_HOP]
+
+
+def windows(frames: int) -> int:
+    """How many windows a recording of so many frames has; the last may reach beyond it."""
+    count, rest = divmod(max(frames - _WINDOW + _STEP, 0), _STEP)
+    return count + (not count or (rest + _WINDOW - _STEP) / _WINDOW >= _LEAST_SHARE)
+
+
+class VoiceVector(nn.Module):
+    """A recording at 16 kHz to what T3 knows of its voice."""
+
+    filters: Tensor
+    hann: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        filters = mel_filters(_MELS, RATE_HZ, _FFT, RATE_HZ / 2)
+        self.register_buffer("filters", filters, persistent=False)
+        self.register_buffer("hann", torch.hann_window(_FFT), persistent=False)
+        self.lstm = nn.LSTM(_MELS, _HIDDEN, _LAYERS, batch_first=True)
+        self.proj = nn.Linear(_HIDDEN, _HIDDEN)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """[samples] float32, trimmed -> [256]."""
+        spectrum = torch.stft(samples, _FFT, _HOP, window=self.hann, return_complex=True)
+        mel = (self.filters @ spectrum.abs().square()).T
+        count = windows(len(mel))
+        end = _WINDOW + _STEP * (count - 1)
+        mel = nn.functional.pad(mel, (0, 0, 0, max(0, end - len(mel))))[:end]
+        partial = mel.unfold(0, _WINDOW, _STEP).mT
+        _, (hidden, _) = self.lstm(partial)
+        each = nn.functional.normalize(self.proj(hidden[-1]).relu(), dim=1)
+        return nn.functional.normalize(each.mean(0), dim=0)
+
 
 BUILT_IN: Final = "default"
 _VOICE_ROW, _VOICE_TOKENS = "t3.speaker_emb", "t3.cond_prompt_speech_tokens"

@@ -15,8 +15,7 @@ from ttsfamilies.base.lm.drawing import Drawing
 from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.text.passages import Passages
-from ttsfamilies.cosyvoice.config import END_OF_PROMPT, TOKENS
-from ttsfamilies.cosyvoice.layout import Opening
+from ttsfamilies.cosyvoice.config import END_OF_PROMPT, TOKENS, Opening
 
 # The reference divides texts so that about 80 tokens are spoken at once.
 PASSAGE_TOKENS: Final = 80

@@ -17,8 +17,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
-from ttsfamilies.cosyvoice.config import TOKENS
-from ttsfamilies.cosyvoice.layout import Block, Blocks, common
+from ttsfamilies.cosyvoice.config import TOKENS, Block, Blocks, common
 from ttsfamilies.cosyvoice.request import MOST_RATIO, CosyPrepared, MoreText
 
 TOKEN: Final = MappingProxyType({"token": Field((), "i2", TOKENS)})

@@ -15,7 +15,7 @@ from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
-from ttsfamilies.cosyvoice.net import CosyNet, sources
+from ttsfamilies.cosyvoice.family import CosyNet, sources
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
 

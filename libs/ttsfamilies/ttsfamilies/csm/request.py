@@ -2,16 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from ttscommon.wire.fields import Array
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.mimi import MimiSizes
+from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.drawing import LayeredDrawing
+from ttsfamilies.base.lm.drawing import LayeredDrawing, tell
+from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import Turn, TurnsPrepared
-from ttsfamilies.csm.config import BEGIN_TEXT, END_CODE, END_TEXT, CsmGeneration
+from ttsfamilies.base.lm.turns import Turn, TurnsPrepared, TurnsStream
+from ttsfamilies.base.talker.streams import SlotWriter
+
+BEGIN_TEXT: Final = 128_000
+END_TEXT: Final = 128_001
+# All codes but the last of a frame that ends the speech; of all its codes where a turn ends.
+END_CODE: Final = 0
+
+
+@dataclass(frozen=True)
+class DepthSizes(LlamaSizes):
+    """The depth transformer: a Llama over the codes of one frame."""
+
+    num_codebooks: int = 32
+    backbone_hidden_size: int = 2048
+
+
+@dataclass(frozen=True)
+class CsmConfig(LlamaSizes):
+    """config.json. vocab_size: ids of a codebook, of which the last three are no codes."""
+
+    num_codebooks: int = 32
+    text_vocab_size: int = 128_256
+    codebook_eos_token_id: int = END_CODE
+    bos_token_id: int = BEGIN_TEXT
+    tie_codebooks_embeddings: bool = True
+    depth_decoder_config: DepthSizes = field(kw_only=True)
+    codec_config: MimiSizes = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class CsmGeneration:
+    """How ids are drawn where a request says nothing; a greedy choice counts as temperature 0."""
+
+    do_sample: bool = True
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    depth_decoder_do_sample: bool = True
+    depth_decoder_temperature: float = 0.9
+    depth_decoder_top_k: int = 50
+    depth_decoder_top_p: float = 1.0
+
+
+def load_config(folder: Path) -> CsmConfig:
+    """Read and check a checkpoint's config.json; raises CheckpointError."""
+    path = folder / "config.json"
+    config = read_json(path, CsmConfig)
+    for wrong in _problems(config):
+        raise CheckpointError(f"{path}: {wrong}")
+    return config
+
+
+def load_generation(folder: Path) -> CsmGeneration:
+    """Read generation_config.json, if there is one; raises CheckpointError."""
+    path = folder / "generation_config.json"
+    return read_json(path, CsmGeneration) if path.exists() else CsmGeneration()
+
+
+def _problems(c: CsmConfig) -> list[str]:
+    depth, codec = c.depth_decoder_config, c.codec_config
+    found = []
+    for name, part in (("", c), ("depth_decoder_config: ", depth)):
+        heads = head_problems(part.num_attention_heads, part.num_key_value_heads, part.head_size)
+        found += [f"{name}{wrong}" for wrong in (*part.problems(), *size_problems(part), *heads)]
+    found += [f"codec_config: {wrong}" for wrong in codec.problems()]
+    if not c.tie_codebooks_embeddings:
+        found.append("embeddings of the codebooks that are not tied are not served")
+    if (c.codebook_eos_token_id, c.bos_token_id) != (END_CODE, BEGIN_TEXT):
+        found.append("other control ids are not served")
+    if c.text_vocab_size <= END_TEXT:
+        found.append(f"a text vocabulary of {c.text_vocab_size} ids has none for a turn's end")
+    if not (c.num_codebooks == depth.num_codebooks == codec.num_quantizers > 1):
+        found.append("backbone, depth decoder and codec disagree on num_codebooks")
+    if (depth.vocab_size, depth.backbone_hidden_size) != (c.vocab_size, c.hidden_size):
+        found.append("backbone and depth decoder disagree on vocab_size or hidden_size")
+    if c.vocab_size < codec.codebook_size:
+        found.append(f"vocab_size {c.vocab_size} is less than the codec's codes")
+    return found
+
 
 # The model often goes on in silence instead of ending: slow speech takes half of these.
 _FRAMES_A_TOKEN, _FRAMES_BEYOND = 10, 25
@@ -65,3 +150,16 @@ class CsmPrepared(TurnsPrepared):
                 parts.append(self.sounded(np.concatenate([turn.codes, end])))
         ids, codes = zip(*parts, strict=True)
         return np.concatenate(ids), np.concatenate(codes)
+
+
+class CsmStream(TurnsStream):
+    """See TalkerStream."""
+
+    def __init__(self, prepared: CsmPrepared, frame: Mapping[str, Field]) -> None:
+        super().__init__(frame)
+        self._prepared = prepared
+
+    def begin(self, write: SlotWriter) -> None:
+        write("codes", self.codes[-1] if self.frames else 0 * self.passage.codes[-1])
+        write("frame", self.frames)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)

@@ -13,9 +13,9 @@ from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
-from ttsfamilies.csm.config import END_CODE, load_config
+from ttsfamilies.csm.family import CODEC, CsmNet, sources
 from ttsfamilies.csm.mimi import synthetic as mimi
-from ttsfamilies.csm.net import CODEC, CsmNet, sources
+from ttsfamilies.csm.request import END_CODE, load_config
 from ttsfamilies.orpheus.synthetic import write_tokenizer
 
 # How loudly a code of the end asks for the next.

@@ -34,8 +34,7 @@ from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 from ttsfamilies.fish_s2.net import FishNet, load_net
-from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared
-from ttsfamilies.fish_s2.stream import FishStream
+from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared, FishStream
 from ttsfamilies.fish_s2.voices import Voices, load_voices
 
 log_ = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.tokens import RATE_HZ, WhisperMel
-from ttsfamilies.glm_voice.config import TOKENIZER, HearingConfig, load_hearing_config
+from ttsfamilies.glm_voice.request import TOKENIZER, HearingConfig, load_hearing_config
 
 _TAPS, _HOP, _STRIDE = 3, 160, 2
 # Training's, and what lies behind the codebook.

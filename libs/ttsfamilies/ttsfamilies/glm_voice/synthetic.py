@@ -18,11 +18,11 @@ from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import published_tensors
 from ttsfamilies.glm_voice.codec.flow import GlmFlow
-from ttsfamilies.glm_voice.config import TOKENIZER, load_config, load_hearing_config
 from ttsfamilies.glm_voice.facts import FAMILY as FACTS
+from ttsfamilies.glm_voice.family import GlmNet, sources
 from ttsfamilies.glm_voice.hearing import WhisperVQ
 from ttsfamilies.glm_voice.hearing import sources as hearing_sources
-from ttsfamilies.glm_voice.net import GlmNet, sources
+from ttsfamilies.glm_voice.request import TOKENIZER, load_config, load_hearing_config
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import byte_alphabet, vocabulary
 
 _SPACE: Final = "\u0120"

@@ -44,9 +44,9 @@ from ttsfamilies.higgs_audio.request import (
     MOST_REMEMBERED,
     HiggsDrawing,
     HiggsPrepared,
+    HiggsStream,
     parameters,
 )
-from ttsfamilies.higgs_audio.stream import HiggsStream
 
 log_ = structlog.get_logger(__name__)
 

@@ -17,8 +17,8 @@ from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.turns import FRAME
-from ttsfamilies.higgs_audio.authors import tensors_of
 from ttsfamilies.higgs_audio.config import HiggsConfig, load_config
+from ttsfamilies.higgs_audio.sizes import tensors_of
 
 _SOUND: Final = "audio_"
 _TEXT_ALONE: Final = ("text_lm_head.", "audio_decoder_proj.")

@@ -13,8 +13,8 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.higgs_audio.codec.net import HiggsDecoder
-from ttsfamilies.higgs_audio.codec.net import sources as decoder_sources
+from ttsfamilies.higgs_audio.codec.codec import HiggsDecoder
+from ttsfamilies.higgs_audio.codec.codec import sources as decoder_sources
 from ttsfamilies.higgs_audio.config import V2, V3, HiggsConfig, load_config
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, encoder_sources
 from ttsfamilies.higgs_audio.net import HiggsNet, sources

@@ -29,10 +29,17 @@ from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.kokoro.net import KokoroProsody, load_net
-from ttsfamilies.kokoro.phones import Read, spoken, way_of, ways_of
-from ttsfamilies.kokoro.request import SPEEDS, KokoroPrepared, checked
+from ttsfamilies.kokoro.request import (
+    SPEEDS,
+    KokoroPrepared,
+    KokoroStream,
+    Read,
+    checked,
+    spoken,
+    way_of,
+    ways_of,
+)
 from ttsfamilies.kokoro.sizes import SAMPLE_RATE, Voices, frame_of
-from ttsfamilies.kokoro.stream import KokoroStream
 
 # ALBERT's layers in a pass: some 100 ms of one core for the longest segment.
 _LAYERS: Final = 3

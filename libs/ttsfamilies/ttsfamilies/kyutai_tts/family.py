@@ -39,10 +39,10 @@ from ttsfamilies.kyutai_tts.request import (
     MOST_PIECES,
     KyutaiDrawing,
     KyutaiPrepared,
+    WordTokenizer,
     parameters,
 )
 from ttsfamilies.kyutai_tts.stream import NO_CODE, KyutaiStream, coming_places, replay
-from ttsfamilies.kyutai_tts.tokenizer import WordTokenizer
 from ttsfamilies.kyutai_tts.voices import HeardVoices, load_voices
 
 _SAMPLE_RATE: Final = 24_000

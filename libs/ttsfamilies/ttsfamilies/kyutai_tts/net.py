@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,22 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttsfamilies.base.lm.depth import CodeDraw, Scratch
 from ttsfamilies.kyutai_tts.conditions import Conditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
-from ttsfamilies.kyutai_tts.weights import Alpha, rows_of
+
+
+class Alpha(Source):
+    """The weights of a norm, which lie in the last of three dimensions."""
+
+    def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        return {self.names[0]: (1, 1, *whole)}
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        return parts[0].flatten()
+
+
+def rows_of(names: Sequence[str], each: int) -> Source:
+    """A parameter that is so many rows of each of these."""
+    return Source(tuple(names), (each,) * len(names))
+
 
 Hear = Callable[[int, Tensor], Tensor]
 """Attention to the voice: (layer, q [tokens, heads, head_dim]) -> the same shape."""

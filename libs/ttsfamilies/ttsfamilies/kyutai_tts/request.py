@@ -4,17 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Self
 
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.asked import chosen
+from ttsfamilies.base.lm.tokenizer import load_processor
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.kyutai_tts.config import KyutaiConfig
-from ttsfamilies.kyutai_tts.entries import Entry, Script
-from ttsfamilies.kyutai_tts.tokenizer import WordTokenizer
+from ttsfamilies.kyutai_tts.counters import Entry, Script
+
+
+class WordTokenizer:
+    """Used by any number of threads."""
+
+    def __init__(self, folder: Path, c: KyutaiConfig) -> None:
+        """Raises CheckpointError, also where it has more ids than the model."""
+        path = folder / c.tokenizer_name
+        if Path(c.tokenizer_name).name != c.tokenizer_name:
+            raise CheckpointError(f"{folder}: tokenizer_name {c.tokenizer_name!r} is no file here")
+        self._processor = load_processor(path)
+        if (found := self._processor.vocab_size()) > c.text_card:
+            raise CheckpointError(f"{path} has {found} ids, but config.json says {c.text_card}")
+
+    def ids(self, word: str) -> list[int]:
+        """Pieces of a word that stands by itself."""
+        found: list[int] = self._processor.encode(word)
+        return found
+
 
 # A text has at most 20,000 characters; a word has most often several of them, and so has a piece.
 MOST_ENTRIES: Final = 4096

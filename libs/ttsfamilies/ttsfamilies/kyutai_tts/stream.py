@@ -18,8 +18,7 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, KyutaiConfig
-from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Span, moved, text_id
-from ttsfamilies.kyutai_tts.entries import Entry
+from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Entry, Span, moved, text_id
 from ttsfamilies.kyutai_tts.request import KyutaiPrepared
 
 # Instead of a code: it is embedded as zeros.

@@ -12,31 +12,81 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ttscommon.engine.nn import Attend, Decoder
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.orpheus.config import (
+from ttsfamilies.orpheus.request import (
+    CHOICES,
     CODES,
+    END_AUDIO,
     END_SPEECH,
     FIRST_AUDIO,
     MOST_POSITIONS,
+    PARAMETERS,
     SLOTS,
+    VOICES,
     LlamaConfig,
+    OrpheusDrawing,
+    OrpheusPrepared,
+    OrpheusStream,
+    check,
+    load_config,
 )
-from ttsfamilies.orpheus.net import OrpheusNet, load_net
-from ttsfamilies.orpheus.request import PARAMETERS, VOICES, OrpheusDrawing, OrpheusPrepared, check
-from ttsfamilies.orpheus.stream import CHOICES, OrpheusStream
+
+
+class OrpheusNet(nn.Module):
+    """Ids to hidden states, and those to logits of the ids that may be spoken."""
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.backbone = Decoder(decoder_config(config))
+        if not config.tie_word_embeddings:
+            self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Ids [tokens] at positions [tokens] -> [tokens, dim]."""
+        states: Tensor = self.backbone(self.embedding(ids), positions, attend)
+        return states
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, dim] -> [rows, CHOICES], from END_SPEECH on."""
+        head = self.embedding if self.config.tie_word_embeddings else self.head
+        return nn.functional.linear(hidden, head.weight[END_SPEECH:END_AUDIO])
+
+
+def sources(net: OrpheusNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = {"embedding.weight": same("model.embed_tokens.weight")}
+    if not net.config.tie_word_embeddings:
+        found["head.weight"] = same("lm_head.weight")
+    return found | decoder_sources(net.backbone.config, "backbone.", "model.")
+
+
+def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
+    """The network of a checkpoint folder; raises CheckpointError."""
+    config = load_config(checkpoint)
+    with torch.device("meta"):
+        net = OrpheusNet(config).to(getattr(torch, dtype))
+    # Some files repeat the embedding as the head that is tied to it.
+    others = ("lm_head.",) if config.tie_word_embeddings else ()
+    return filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)
+
 
 SAMPLE_RATE: Final = 24_000
 FRAME_SAMPLES: Final = 2048

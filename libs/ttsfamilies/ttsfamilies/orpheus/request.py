@@ -1,30 +1,74 @@
-"""A request as Orpheus takes it, and its prompt. No torch."""
+"""A request as Orpheus takes it, and its prompt. No torch.
+
+Ids of a frame that is not whole are the device's alone: a stream whose cache was taken away draws
+them again, with the same noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
+import numpy as np
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.asked import plain_text
-from ttsfamilies.base.lm.drawing import PenalisedDrawing
+from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
+from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.lmstream import DRAWN, LmStream
 from ttsfamilies.base.talker.signs import letters, longest_s
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.passages import Passages
-from ttsfamilies.orpheus.config import (
-    BEGIN_HUMAN,
-    BEGIN_MODEL,
-    BEGIN_SPEECH,
-    BEGIN_TEXT,
-    END_HUMAN,
-    END_TURN,
-    SLOTS,
-)
+
+SLOTS: Final = 7
+CODES: Final = 4096
+BEGIN_TEXT: Final = 128_000
+END_TURN: Final = 128_009
+BEGIN_SPEECH: Final = 128_257
+END_SPEECH: Final = 128_258
+BEGIN_HUMAN: Final = 128_259
+END_HUMAN: Final = 128_260
+BEGIN_MODEL: Final = 128_261
+FIRST_AUDIO: Final = 128_266
+END_AUDIO: Final = FIRST_AUDIO + SLOTS * CODES
+# Sequences in training were no longer.
+MOST_POSITIONS: Final = 8192
+
+
+@dataclass(frozen=True)
+class LlamaConfig(LlamaSizes):
+    """config.json."""
+
+    @property
+    def positions(self) -> int:
+        return min(self.max_position_embeddings, MOST_POSITIONS)
+
+
+def load_config(folder: Path) -> LlamaConfig:
+    """Read and check a checkpoint's config.json; raises CheckpointError."""
+    path = folder / "config.json"
+    config = read_json(path, LlamaConfig)
+    for wrong in _problems(config):
+        raise CheckpointError(f"{path}: {wrong}")
+    return config
+
+
+def _problems(c: LlamaConfig) -> list[str]:
+    found = []
+    if c.model_type != "llama" or c.vocab_size < END_AUDIO:
+        found.append(f"a {c.model_type} with {c.vocab_size} ids has no place for seven codebooks")
+    return [*found, *c.problems()]
+
 
 # Of the English fine-tune.
 VOICES: Final = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -116,3 +160,41 @@ def check(request: SpeechRequest, voices: Sequence[str]) -> None:
         )
     if request.reference is not None:
         raise BadRequest("this model cannot clone a voice", param="ref_audio")
+
+
+# Ids that may be drawn, from the end of speech to the last audio id.
+CHOICES: Final = FIRST_AUDIO - END_SPEECH + SLOTS * CODES
+_OFFSETS: Final = FIRST_AUDIO + CODES * np.arange(SLOTS, dtype=np.int64)
+
+
+def ids_of(frames: Array) -> Array:
+    """Codes [frames, 7] -> ids [frames * 7] int64."""
+    return (frames.astype(np.int64) + _OFFSETS).reshape(-1)
+
+
+class OrpheusStream(LmStream):
+    """See TalkerStream."""
+
+    frame = MappingProxyType({"codes": Field((SLOTS,), "i2", CODES)})
+    steps = SLOTS
+
+    def __init__(self, prepared: OrpheusPrepared) -> None:
+        super().__init__(prepared.most_frames)
+        self._prepared = prepared
+
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        told = np.array(self.passage.ids, np.int64)
+        return {"id": np.concatenate([told, ids_of(self.spoken["codes"])])}
+
+    def drawn(self) -> Arrays:
+        return {"id": np.full(1, DRAWN, np.int64)}
+
+    def begin(self, write: SlotWriter) -> None:
+        seen = np.zeros(CHOICES, np.uint8)
+        seen[ids_of(self.spoken["codes"]) - END_SPEECH] = 1
+        write("seen", seen)
+        write("codes", np.zeros(SLOTS, np.int64))
+        write("step", SLOTS * self.frames)
+        write("drawn", 0)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)

@@ -14,8 +14,8 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.orpheus.config import END_SPEECH, load_config
-from ttsfamilies.orpheus.net import OrpheusNet, sources
+from ttsfamilies.orpheus.family import OrpheusNet, sources
+from ttsfamilies.orpheus.request import END_SPEECH, load_config
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
 
 # Llama 3's division of a text into pre-tokens.

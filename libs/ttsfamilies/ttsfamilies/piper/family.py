@@ -41,10 +41,18 @@ from ttsfamilies.piper.phones import (
     characters,
     ids_of,
 )
-from ttsfamilies.piper.request import ESPEAK, MOST_IDS, OWN, SPEEDS, PiperPrepared, parameters_of
-from ttsfamilies.piper.stream import BEGINS, PiperStream, frame_of
-from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice, config_of
-from ttsfamilies.piper.weights import load_net
+from ttsfamilies.piper.request import (
+    BEGINS,
+    ESPEAK,
+    MOST_IDS,
+    OWN,
+    SPEEDS,
+    PiperPrepared,
+    PiperStream,
+    frame_of,
+    parameters_of,
+)
+from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice, config_of, load_net
 
 _GRID: Final = Grid((20, 28, 48, 96, 160))
 """The first is what the generator holds back and a little sound; a long one computes less twice."""

@@ -30,13 +30,19 @@ from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.pocket_tts.blocks import PocketEncoder
 from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
-from ttsfamilies.pocket_tts.recordings import ended_on_a_pause, resampled
-from ttsfamilies.pocket_tts.request import KEPT, PocketPrepared, parameters, published, recorded
+from ttsfamilies.pocket_tts.request import (
+    KEPT,
+    LEFT,
+    PocketPrepared,
+    PocketStream,
+    parameters,
+    published,
+    recorded,
+)
 from ttsfamilies.pocket_tts.request import Voice as Conditions
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config
-from ttsfamilies.pocket_tts.stream import LEFT, PocketStream
 from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
-from ttsfamilies.pocket_tts.voices import Kept, load_voices
+from ttsfamilies.pocket_tts.voices import Kept, ended_on_a_pause, load_voices, resampled
 
 # A voice of half a minute, a sentence of 300 tokens and its speech.
 _POSITIONS: Final = 2048

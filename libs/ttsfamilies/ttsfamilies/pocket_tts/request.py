@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from ttscommon.wire.errors import NothingToSay, TextTooLong
-from ttscommon.wire.fields import Array
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Boundary, Piece
 from ttsfamilies.base.lm.asked import chosen, plain_text
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.pocket_tts.sizes import PocketConfig
-from ttsfamilies.pocket_tts.text import Chunks, prompt
-from ttsfamilies.pocket_tts.tokenizer import Tokenizer
+from ttsfamilies.pocket_tts.tokenizer import Chunks, Tokenizer, prompt
 
 # What a position holds: a text id, a latent, a recording's latent, what stands before a voice, or
 # a position of a published voice, whose keys and values are known.
@@ -149,3 +152,64 @@ def published(rows: range, values: int) -> Voice:
     """A voice whose keys and values are known."""
     ids = np.arange(rows.start, rows.stop, dtype=np.int64)
     return Voice(np.full(len(ids), KEPT, np.int64), ids, np.zeros((len(ids), values), np.float32))
+
+
+# Frames that follow a frame once the end was seen; before that, none is known.
+LEFT: Final = MappingProxyType({"left": Field((), "i2")})
+UNKNOWN: Final = -1
+
+
+class PocketStream(LmStream):
+    """See TalkerStream."""
+
+    def __init__(self, prepared: PocketPrepared, first: Array) -> None:
+        """first: [values] float32, the latent before a passage's first."""
+        super().__init__(prepared.most_frames)
+        self._prepared, self._first = prepared, first
+        self._latent = {"latent": Field(first.shape, "f4")}
+        self._keys = keys(prepared.voice, len(prepared.voice.kind))
+
+    @property
+    def frame(self) -> Mapping[str, Field]:  # type: ignore[override]
+        return {**self._latent, **LEFT}
+
+    def prefix(self) -> Sequence[bytes]:
+        return self._keys
+
+    def _resume(self) -> None:
+        super()._resume()
+        if not self.books["left"][-1]:
+            self._next()
+
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        voice, tokens = self._prepared.voice, np.array(self.passage.tokens, np.int64)
+        spoken = np.concatenate([self._first[None], self.spoken["latent"]])
+        width = max(spoken.shape[1], voice.row.shape[1])
+        told = {
+            "kind": (voice.kind, np.full(len(tokens), TEXT), np.full(len(spoken), LATENT)),
+            "id": (voice.id, tokens, np.zeros(len(spoken), np.int64)),
+            "row": (
+                _widened(voice.row, width),
+                np.zeros((len(tokens), width), np.float32),
+                _widened(spoken, width),
+            ),
+        }
+        return {name: np.concatenate(parts) for name, parts in told.items()}
+
+    def begin(self, write: SlotWriter) -> None:
+        spoken, drawing = self.spoken, self._prepared.drawing
+        said = len(spoken["left"])
+        write("latent", spoken["latent"][-1] if said else self._first)
+        write("left", spoken["left"][-1] if said else UNKNOWN)
+        write("frame", self.frames)
+        write("said", said)
+        write("over", 0)
+        write("after", self.passage.after)
+        write("seed", self._prepared.request.seed)
+        write("deviation", drawing.deviation)
+        write("threshold", drawing.threshold)
+
+
+def _widened(rows: Array, width: int) -> Array:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))

@@ -30,7 +30,7 @@ _TIMES: Final = {"lsd": 2, "flow_matching": 1}
 
 @dataclass(frozen=True)
 class Flow:
-    """The head that makes a latent of noise. type: see `ttsfamilies.pocket_tts.head`."""
+    """The head that makes a latent of noise. type: see `ttsfamilies.pocket_tts.net`."""
 
     dim: int
     depth: int

@@ -17,8 +17,8 @@ from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
 from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
-from ttsfamilies.pocket_tts.codec.net import LatentDecoder
-from ttsfamilies.pocket_tts.codec.net import sources as decoder_sources
+from ttsfamilies.pocket_tts.codec.codec import LatentDecoder
+from ttsfamilies.pocket_tts.codec.codec import sources as decoder_sources
 from ttsfamilies.pocket_tts.net import PocketNet, sources
 from ttsfamilies.pocket_tts.sizes import MODEL_TYPE, Backbone, languages, load_config, published
 from ttsfamilies.pocket_tts.voices import FOLDER

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import size_problems
-from ttsfamilies.qwen3_tts.checks import config_problems
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     CONTROL_IDS,
@@ -20,6 +19,7 @@ from ttsfamilies.qwen3_tts.config import (
     GenerationConfig,
     PredictorConfig,
     TalkerConfig,
+    config_problems,
 )
 
 MODEL_TYPE: Final = "qwen3_omni_moe"

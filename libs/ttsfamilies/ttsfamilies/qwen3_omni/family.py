@@ -23,10 +23,8 @@ from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTens
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
-from ttsfamilies.qwen3_omni.net import OmniNet
-from ttsfamilies.qwen3_omni.request import OmniPrepared
-from ttsfamilies.qwen3_omni.stream import RING, OmniStream
-from ttsfamilies.qwen3_omni.weights import ThinkerTable, load_talker
+from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
+from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
 from ttsfamilies.qwen3_tts.request import Reader

@@ -11,11 +11,10 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.qwen3_omni.codec import net as codec
-from ttsfamilies.qwen3_omni.codec.config import load_config as load_codec_config
+from ttsfamilies.qwen3_omni.codec import codec
+from ttsfamilies.qwen3_omni.codec.codec import load_config as load_codec_config
 from ttsfamilies.qwen3_omni.config import load_config
-from ttsfamilies.qwen3_omni.net import OmniNet
-from ttsfamilies.qwen3_omni.weights import TABLE, sources
+from ttsfamilies.qwen3_omni.net import TABLE, OmniNet, sources
 from ttsfamilies.qwen3_tts.synthetic.sizes import SPECIAL_TOKENS
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
 

@@ -5,9 +5,12 @@ Everything is read from the files: the official classes' defaults are not the pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from ttscommon.engine.checkpoint_values import head_problems, scaling_problems, size_problems
 
 CODEBOOK0_SIZE = 2048
 # The highest rows of the codec's vocabulary are control ids and speakers, never spoken.
@@ -132,3 +135,97 @@ class GenerationConfig:
     subtalker_top_k: int = 50
     subtalker_top_p: float = 1.0
     max_new_tokens: int = 2048
+
+
+_LARGEST_TEMPERATURE: Final = 100.0
+_LEAST_NEW_TOKENS: Final = 2
+
+
+def config_problems(config: TalkerConfig) -> Iterator[str]:
+    """Of config.json."""
+    talker = config.talker_config
+    for name, part in (
+        ("talker_config", talker),
+        ("code_predictor_config", talker.code_predictor_config),
+    ):
+        for wrong in (*size_problems(part), *_attention(part)):
+            yield f"{name}: {wrong}"
+    for number in (config.tts_pad_token_id, config.tts_bos_token_id, config.tts_eos_token_id):
+        if not 0 <= number < talker.text_vocab_size:
+            yield f"text id {number} is not one of {talker.text_vocab_size}"
+    yield from _codec_ids(talker)
+    yield from _names(talker)
+    if config.tts_model_type == "base":
+        yield from _speaker(config.speaker_encoder_config, talker.hidden_size)
+
+
+def generation_problems(defaults: GenerationConfig) -> Iterator[str]:
+    """Of generation_config.json."""
+    for name in ("temperature", "subtalker_temperature"):
+        if not 0 <= getattr(defaults, name) <= _LARGEST_TEMPERATURE:
+            yield f"{name} is {getattr(defaults, name)}, not from 0 to {_LARGEST_TEMPERATURE:.0f}"
+    for name in ("top_p", "subtalker_top_p"):
+        if not 0 < getattr(defaults, name) <= 1:
+            yield f"{name} is {getattr(defaults, name)}, not above 0 and up to 1"
+    for name in ("top_k", "subtalker_top_k"):
+        if getattr(defaults, name) < 0:
+            yield f"{name} is {getattr(defaults, name)}, not 0 or more"
+    penalty = defaults.repetition_penalty
+    if not (math.isfinite(penalty) and penalty > 0):
+        yield f"repetition_penalty is {penalty}, not a positive number"
+    if defaults.max_new_tokens < _LEAST_NEW_TOKENS:
+        yield f"max_new_tokens is {defaults.max_new_tokens}, not {_LEAST_NEW_TOKENS} or more"
+
+
+def _attention(part: BackboneConfig | PredictorConfig) -> list[str]:
+    heads = head_problems(part.num_attention_heads, part.num_key_value_heads, part.head_dim)
+    return [*heads, *scaling_problems(dict(part.rope_scaling or {}))]
+
+
+def _codec_ids(c: BackboneConfig) -> Iterator[str]:
+    own = {name: getattr(c, name) for name in _CODEC_IDS}
+    for kind, ids in (
+        ("id", own),
+        ("language", c.codec_language_id),
+        ("speaker", c.spk_id),
+    ):
+        for name, number in ids.items():
+            if not 0 <= number < c.vocab_size:
+                yield f"{kind} {name!r} is {number}, not one of {c.vocab_size} codec ids"
+
+
+_CODEC_IDS: Final = (
+    *("codec_pad_id", "codec_bos_id", "codec_eos_token_id", "codec_think_id"),
+    *("codec_nothink_id", "codec_think_bos_id", "codec_think_eos_id"),
+)
+
+
+def _names(c: BackboneConfig) -> Iterator[str]:
+    for kind, named in (
+        ("speaker", c.spk_id),
+        ("dialect's speaker", c.spk_is_dialect),
+        ("language", c.codec_language_id),
+    ):
+        yield from (f"two {kind}s are called {name!r}" for name in _twice(named))
+    languages = {name.lower() for name in c.codec_language_id}
+    for speaker, dialect in c.spk_is_dialect.items():
+        if dialect and str(dialect).lower() not in languages:
+            yield f"speaker {speaker!r} speaks {dialect!r}, which has no id in codec_language_id"
+
+
+def _twice(named: Mapping[str, object]) -> list[str]:
+    """Names that others differ from in case alone."""
+    lowered = [name.lower() for name in named]
+    return sorted({name for name in lowered if lowered.count(name) > 1})
+
+
+def _speaker(c: SpeakerConfig, dim: int) -> Iterator[str]:
+    part = "speaker_encoder_config"
+    yield from (f"{part}: {wrong}" for wrong in size_problems(c))
+    if c.enc_dim != dim:
+        yield f"{part}: enc_dim {c.enc_dim} is not the talker's hidden_size {dim}"
+    layers = {len(c.enc_channels), len(c.enc_kernel_sizes), len(c.enc_dilations)}
+    if len(layers) > 1 or min(layers) < 3:
+        yield f"{part}: channels, kernel sizes and dilations are not of one length from 3 on"
+    elif c.enc_res2net_scale < 2 or any(n % c.enc_res2net_scale for n in c.enc_channels[1:-1]):
+        yield f"{part}: enc_channels are no multiples of enc_res2net_scale {c.enc_res2net_scale}"

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttsfamilies.qwen3_tts.checks import config_problems, generation_problems
+from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     CONTROL_IDS,
     GenerationConfig,
     TalkerConfig,
+    config_problems,
+    generation_problems,
 )
+
+NAMES: Final[Mapping[str, str]] = {
+    "zh": "chinese",
+    "en": "english",
+    "de": "german",
+    "it": "italian",
+    "pt": "portuguese",
+    "es": "spanish",
+    "ja": "japanese",
+    "ko": "korean",
+    "fr": "french",
+    "ru": "russian",
+}
+"""Names in `codec_language_id`, by ISO 639 code."""
+
+# The published speakers: native language and gender, by the checkpoints' model card.
+_SPEAKERS: Final[Mapping[str, tuple[str, Gender]]] = {
+    "vivian": ("zh", "female"),
+    "serena": ("zh", "female"),
+    "uncle_fu": ("zh", "male"),
+    "dylan": ("zh", "male"),
+    "eric": ("zh", "male"),
+    "ryan": ("en", "male"),
+    "aiden": ("en", "male"),
+    "ono_anna": ("ja", "female"),
+    "sohee": ("ko", "female"),
+}
+
+
+def voice_of(speaker: str, names: Iterable[str]) -> Voice:
+    """A checkpoint's speaker, who speaks all of its languages. names: `TalkerConfig.languages`."""
+    native, gender = _SPEAKERS.get(speaker, (None, None))
+    known = set(names)
+    tags = [tag for tag, name in NAMES.items() if name in known]
+    tags.sort(key=lambda tag: tag != native)
+    return Voice(speaker, speaker.replace("_", " ").title(), MANY, gender, tuple(tags))
+
 
 V = TypeVar("V")
 

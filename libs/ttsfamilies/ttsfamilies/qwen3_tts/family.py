@@ -28,10 +28,9 @@ from ttsfamilies.qwen3_tts.config import (
     GenerationConfig,
     TalkerConfig,
 )
-from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_config
+from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_config, voice_of
 from ttsfamilies.qwen3_tts.frame import embed_positions
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
-from ttsfamilies.qwen3_tts.languages import voice_of
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.request import Qwen3Prepared, Reader
 from ttsfamilies.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream

@@ -17,7 +17,7 @@ from ttsfamilies.base.lm.asked import chosen, plain_text
 from ttsfamilies.base.lm.drawing import LayeredDrawing, PenalisedDrawing
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.languages import NAMES
+from ttsfamilies.qwen3_tts.config_files import NAMES
 from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
 from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 

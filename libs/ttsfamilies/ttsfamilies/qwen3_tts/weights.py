@@ -10,17 +10,18 @@ from torch import nn
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttsfamilies.qwen3_tts.codec_encoder import (
+from ttsfamilies.qwen3_tts.cloning import (
     FOLDER,
     CodecEncoder,
     EncoderConfig,
+    SpeakerEncoder,
     load_encoder_config,
+    log_mel,
 )
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.predictor import CodePredictor
-from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder, log_mel
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."

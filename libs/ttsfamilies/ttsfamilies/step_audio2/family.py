@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import digest
+from ttscommon.engine.nn import Attend, Decoder
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, digest, filled, same
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
@@ -18,7 +20,8 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
+from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.tokens import RATE_HZ
@@ -26,11 +29,49 @@ from ttsfamilies.base.s3.weights import load_published_speaker, load_published_t
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepSizes
-from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS
-from ttsfamilies.step_audio2.net import StepNet, load_net
-from ttsfamilies.step_audio2.request import StepPrepared, turns_of
-from ttsfamilies.step_audio2.stream import TOKEN_RATE_HZ, StepStream
+from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepConfig, StepSizes, load_config
+from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS, StepHearing
+from ttsfamilies.step_audio2.request import TOKEN_RATE_HZ, StepPrepared, StepStream, turns_of
+
+
+class StepNet(nn.Module):
+    """Ids and rows to hidden states, and those to logits of all ids."""
+
+    def __init__(self, config: StepConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes = config.text_config
+        self.embedding = nn.Embedding(sizes.vocab_size, sizes.hidden_size)
+        self.backbone = Decoder(replace(decoder_config(sizes), qkv_bias=True))
+        self.head = nn.Linear(sizes.hidden_size, sizes.vocab_size, bias=False)
+        self.hearing = StepHearing(config.audio_encoder_config)
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Inputs [tokens, dim] at positions [tokens] -> [tokens, dim]."""
+        states: Tensor = self.backbone(x, positions, attend)
+        return states
+
+
+def sources(net: StepNet) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    heard = {f"hearing.{name}": same(name) for name in net.hearing.state_dict()}
+    return {
+        "embedding.weight": same("model.embed_tokens.weight"),
+        "head.weight": same("lm_head.weight"),
+        **heard,
+        **decoder_sources(net.backbone.config, "backbone.", "model."),
+    }
+
+
+def load_net(folder: Path, device: str, dtype: str) -> StepNet:
+    """The networks of a folder; raises CheckpointError."""
+    config, shards = load_config(folder), Shards.of(folder)
+    with torch.device("meta"):
+        net = StepNet(config).to(getattr(torch, dtype))
+    filled(net, sources(net), shards, device=device)
+    net.hearing.mel = type(net.hearing.mel)().to(device)  # made of numbers, not of weights
+    return net
+
 
 _HIGHEST_HZ: Final = 8_000.0
 SAMPLE_RATE: Final = 24_000

@@ -19,7 +19,7 @@ from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
 from ttsfamilies.step_audio2.config import TOKENS, load_config
-from ttsfamilies.step_audio2.net import StepNet, sources
+from ttsfamilies.step_audio2.family import StepNet, sources
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)

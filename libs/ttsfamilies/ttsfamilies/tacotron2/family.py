@@ -29,11 +29,20 @@ from ttsfamilies.base.talker.segments import LENGTH, PLACE
 from ttsfamilies.base.talker.signs import Signs, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.piper.phones import Sentences
-from ttsfamilies.tacotron2.letters import Letters
 from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
-from ttsfamilies.tacotron2.request import MOST_FRAMES, MOST_IDS, PARAMETERS, TacotronPrepared
+from ttsfamilies.tacotron2.request import (
+    BEGINS,
+    ENDS,
+    MOST_FRAMES,
+    MOST_IDS,
+    PARAMETERS,
+    REPLAY,
+    Letters,
+    TacotronPrepared,
+    TacotronStream,
+    frame_of,
+)
 from ttsfamilies.tacotron2.sizes import HifiganConfig
-from ttsfamilies.tacotron2.stream import BEGINS, ENDS, REPLAY, TacotronStream, frame_of
 
 SIGNS: Final = Signs(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
 """Attention that stays where it is, or goes back: the furthest place does not move."""

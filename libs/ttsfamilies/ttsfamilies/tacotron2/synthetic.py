@@ -13,10 +13,10 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
-from ttsfamilies.tacotron2.codec.net import MelVocoder, sources
-from ttsfamilies.tacotron2.letters import SYMBOLS
+from ttsfamilies.tacotron2.codec.codec import MelVocoder, sources
 from ttsfamilies.tacotron2.net import TacotronNet
 from ttsfamilies.tacotron2.net import sources as talker_sources
+from ttsfamilies.tacotron2.request import SYMBOLS
 from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes, load_config
 
 TINY: Final = TacotronSizes(

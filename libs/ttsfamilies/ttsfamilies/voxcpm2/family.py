@@ -11,16 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.adapters import ADAPTER
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
-from ttsfamilies.base.lm.recordings import NetworkRecordings
+from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stepped import write_moved
 from ttsfamilies.base.runners.computation import (
     Attend,
@@ -35,11 +38,39 @@ from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
-from ttsfamilies.voxcpm2.recordings import derived
-from ttsfamilies.voxcpm2.request import PARAMETERS, VoxcpmPrepared, clone_of
+from ttsfamilies.voxcpm2.request import (
+    LAST,
+    PARAMETERS,
+    CharacterTokenizer,
+    VoxcpmPrepared,
+    VoxcpmStream,
+    clone_of,
+)
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
-from ttsfamilies.voxcpm2.stream import LAST, VoxcpmStream
-from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
+
+
+@torch.inference_mode()
+def derived(encoder: VaeEncoder, recording: bytes, latents: int) -> Arrays:
+    """Patches [patches, latents, values] of a recording, padded to whole ones: behind its end where
+    it stands by itself (`reference`), before its beginning where speech goes on from it (`prompt`).
+
+    Raises BadRequest.
+    """
+    rate = encoder.sizes.sample_rate
+    samples = resampled(*read_recording(recording), rate)
+    if not len(samples):
+        raise BadRequest("the recording is empty", param="ref_audio")
+    missing = -len(samples) % (latents * encoder.sizes.heard_samples)
+    behind = _patches(encoder, np.pad(samples, (0, missing)), latents)
+    before = _patches(encoder, np.pad(samples, (missing, 0)), latents) if missing else behind
+    return {"reference": behind, "prompt": before}
+
+
+def _patches(encoder: VaeEncoder, samples: Array, latents: int) -> Array:
+    told = torch.from_numpy(samples.astype(np.float32)).to(encoder.mean.weight.device)
+    found: Array = encoder(told).float().cpu().numpy()
+    return found.reshape(-1, latents, found.shape[1])
+
 
 # The reference hears no end before it.
 _LEAST_PATCHES: Final = 4

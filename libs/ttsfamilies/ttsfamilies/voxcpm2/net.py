@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, pad_rows
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttsfamilies.voxcpm2.local import PatchEncoder, rotation
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
-from ttsfamilies.voxcpm2.solver import PatchSolver
+from ttsfamilies.voxcpm2.solver import PatchEncoder, PatchSolver, rotation
 
 # Caches of both language models.
 BASE, RESIDUAL = "base", "residual"

@@ -1,24 +1,65 @@
-"""A request as VoxCPM2 takes it: its voice, its text in passages, and their prompts. No torch."""
+"""A request as VoxCPM2 takes it: its voice, its text in passages, and their prompts. No torch.
+
+The log says of each patch whether its passage ends with it, which no patch tells by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, NamedTuple
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import NothingToSay, TextTooLong
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.asked import chosen, plain_text
+from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
+from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.signs import letters, longest_s
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.passages import Passages
-from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
+
+_SPACE: Final = "\u2581"
+_UNKNOWN: Final = "<unk>"
+
+
+class CharacterTokenizer(TextTokenizer):
+    """tokenizer.json; tokens of several Chinese characters are told as one token each."""
+
+    def __init__(self, plain: TextTokenizer) -> None:
+        super().__init__(plain._tokenizer, plain.added)
+        known: dict[str, int] = self._tokenizer.get_vocab()
+        unknown = known.get(_UNKNOWN, 0)
+        self.size = 1 + max((*known.values(), *plain.added.values()))
+        self._apart = {
+            id: tuple(known.get(character, unknown) for character in token)
+            for whole, id in known.items()
+            if (token := whole.replace(_SPACE, "")) in known and _chinese(token)
+        }
+
+    @classmethod
+    def load(cls, checkpoint: Path) -> CharacterTokenizer:
+        """Raises CheckpointError."""
+        return cls(TextTokenizer.load(checkpoint))
+
+    def ids(self, text: str) -> list[int]:
+        return [part for id in super().ids(text) for part in self._apart.get(id, (id,))]
+
+
+def _chinese(token: str) -> bool:
+    """Several characters, and no others."""
+    return len(token) > 1 and all("\u4e00" <= character <= "\u9fff" for character in token)
+
 
 AUDIO_STARTS, RECORDING_STARTS, RECORDING_ENDS = 101, 103, 104
 # Spoken at once: beyond a minute or so the reference's speech degrades.
@@ -179,3 +220,68 @@ def _positions(part: Sequence[int] | Array, patch: tuple[int, int]) -> tuple[Arr
         return np.zeros(count, np.int64), part, np.ones(count, np.int64)
     blank = np.zeros((count, *patch), np.float32)
     return np.array(part, np.int64), blank, np.zeros(count, np.int64)
+
+
+LAST: Final = MappingProxyType({"last": Field((), "u1", 2)})
+
+
+class VoxcpmStream(LmStream):
+    """See TalkerStream."""
+
+    def __init__(self, prepared: VoxcpmPrepared, patch: Field) -> None:
+        super().__init__(prepared.most_frames)
+        self._prepared, self._patch = prepared, patch
+        self._laid: tuple[int, Layout] | None = None
+
+    @property
+    def frame(self) -> Mapping[str, Field]:  # type: ignore[override]
+        return {"patch": self._patch, **LAST}
+
+    @property
+    def passage(self) -> Any:
+        """The one that is spoken, laid out behind what was said before it."""
+        if self._laid is None or self._laid[0] != self._at:
+            self._laid = self._at, self._layout()
+        return self._laid[1]
+
+    def _layout(self) -> Layout:
+        told = self._passages[self._at]
+        if not self._at:
+            return self._prepared.laid_out(told)
+        said = self.books["patch"][self.books[PASSAGE] == 0]
+        return self._prepared.laid_out(told, self._passages[0], said if len(said) else None)
+
+    def prefix(self) -> Sequence[bytes]:
+        laid, adapter = self.passage, self._prepared.request.adapter
+        whole = b"" if adapter is None else bytes.fromhex(adapter.digest)
+        return keys((laid.id, laid.audio, laid.patch), laid.common, whole)
+
+    def _resume(self) -> None:
+        super()._resume()
+        if self.books["last"][-1]:
+            self._next()
+
+    def positions(self, lane: int) -> Arrays:
+        del lane
+        laid, spoken = self.passage, self.spoken["patch"]
+        told = {
+            "id": (laid.id, np.zeros(len(spoken), np.int64)),
+            "patch": (laid.patch, spoken),
+            "audio": (laid.audio, np.ones(len(spoken), np.int64)),
+        }
+        found = {name: np.concatenate(parts) for name, parts in told.items()}
+        if self._prepared.adapter is not None:
+            found[ADAPTER] = np.full(len(found["id"]), self._prepared.adapter, np.int64)
+        return found
+
+    def begin(self, write: SlotWriter) -> None:
+        spoken, prepared = self.spoken["patch"], self._prepared
+        write("patch", spoken[-1] if len(spoken) else self.passage.patch[-1])
+        write("frame", self.frames)
+        write("said", len(spoken))
+        write("over", 0)
+        write("seed", prepared.request.seed)
+        write("guidance", prepared.guidance)
+        write("deviation", prepared.deviation)
+        if prepared.adapter is not None:
+            write(ADAPTER, prepared.adapter)

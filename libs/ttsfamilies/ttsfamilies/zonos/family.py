@@ -28,9 +28,8 @@ from ttsfamilies.base.sampling.min_p import OUT, unlikely
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
-from ttsfamilies.zonos.net import ZonosNet, load_net
+from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import (
@@ -41,11 +40,11 @@ from ttsfamilies.zonos.request import (
     Layout,
     ZonosDrawing,
     ZonosPrepared,
+    ZonosStream,
     speaker_of,
     values_of,
 )
 from ttsfamilies.zonos.request import PHONES as WAY
-from ttsfamilies.zonos.stream import ZonosStream
 
 # A recording of 30 s, a passage and its speech.
 _POSITIONS: Final = 6144

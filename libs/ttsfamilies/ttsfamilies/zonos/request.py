@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.errors import BadRequest, TextTooLong
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Pause, Piece, Text
-from ttsfamilies.base.lm.drawing import PenalisedDrawing
+from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
+from ttsfamilies.base.lm.staggered import counts
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.piper.phones import Sentence, Sentences
-from ttsfamilies.zonos.config import CODEBOOKS, EMOTIONS, MASK
+from ttsfamilies.zonos.config import CODEBOOKS, EMOTIONS, END, IDS, MASK
+from ttsfamilies.zonos.net import COLUMN
 from ttsfamilies.zonos.phones import ESPEAK, LANGUAGE_IDS, OWN, code_of, ids_of
 
 STAGGER: Final = Stagger.even(CODEBOOKS)
@@ -197,3 +202,51 @@ def speaker_of(reference: Arrays | None, preset: Array | None) -> Sequence[float
     if reference is not None:
         return [float(one) for one in reference["speaker"].reshape(-1)]
     return None if preset is None else [float(one) for one in preset]
+
+
+def ends(rows: Array) -> Array:
+    """Of rows [rows, CODEBOOKS] which is the last of its first codebook, [rows, 1] bool: an end
+    that is drawn first of all is a code like others, as the model was trained.
+    """
+    found: Array = rows[:, :1] == END
+    found[:1] = False
+    return found
+
+
+class ZonosStream(LmStream):
+    """See TalkerStream. With guidance it has a second lane, which is told of the phones alone."""
+
+    frame = MappingProxyType({"codes": Field((CODEBOOKS,), "i2", IDS)})
+
+    def __init__(self, prepared: ZonosPrepared) -> None:
+        super().__init__()
+        self._prepared = prepared
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self._prepared.asked.guidance == 1.0 else 2
+
+    def positions(self, lane: int) -> Arrays:
+        prompt: ZonosPrompt = self.passage
+        before, rows = prompt.ids.shape[1], self.spoken["codes"]
+        none = np.zeros((before, CODEBOOKS), np.int64)
+        codes = np.concatenate([none, prompt.columns, rows])
+        ids = np.full(len(codes), COLUMN)
+        ids[:before] = prompt.ids[lane]
+        return {"id": ids, "codes": codes}
+
+    def _last(self, count: int) -> Array:
+        """Columns before the next row; the first of a passage stands twice there."""
+        first = self.passage.columns
+        return np.concatenate([first[:1], first, self.spoken["codes"]])[-count:]
+
+    def begin(self, write: SlotWriter) -> None:
+        before, last = self._last(2)
+        write("before", before)
+        write("last", last)
+        for name, number in counts(ends(self.spoken["codes"]), STAGGER).items():
+            write(name, number)
+        write("limit", self.passage.limit)
+        write("opening", self.passage.opening.reshape(-1))
+        write("told", self._prepared.told.reshape(-1))
+        tell(write, self._prepared.request.seed, self._prepared.asked)

@@ -13,11 +13,10 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
-from ttsfamilies.zonos.conditions import Conditions, condition_sources
 from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
 from ttsfamilies.zonos.dac.synthetic import write_codec
-from ttsfamilies.zonos.net import ZonosNet, sources
-from ttsfamilies.zonos.speaker import SpeakerNet
+from ttsfamilies.zonos.net import Conditions, ZonosNet, condition_sources, sources
+from ttsfamilies.zonos.recordings import SpeakerNet
 
 _LEARNED: Final = {"uncond_type": "learned"}
 CONDITIONERS: Final[list[dict[str, Any]]] = [

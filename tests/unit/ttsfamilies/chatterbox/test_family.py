@@ -17,10 +17,9 @@ from ttscommon.wire.errors import BadRequest, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
 from ttsfamilies.chatterbox.config import SILENCE
-from ttsfamilies.chatterbox.loudness import levelled, loudness
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, Sentence
-from ttsfamilies.chatterbox.speaker import windows
-from ttsfamilies.chatterbox.text import ends_sentence, evened
+from ttsfamilies.chatterbox.tokenizer import ends_sentence, evened
+from ttsfamilies.chatterbox.voices import levelled, loudness, windows
 
 
 def prepared(kind: str = "english", **asked: Any) -> ChatterboxPrepared:

@@ -18,10 +18,8 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
-from ttsfamilies.csm.config import load_config, load_generation
-from ttsfamilies.csm.family import load
-from ttsfamilies.csm.net import load_encoder, load_net
-from ttsfamilies.csm.request import usual_drawing
+from ttsfamilies.csm.family import load, load_encoder, load_net
+from ttsfamilies.csm.request import load_config, load_generation, usual_drawing
 from ttsfamilies.csm.synthetic import config, write_checkpoint
 
 SOUND = Reference("0" * 16 + "-" + "0" * 64)

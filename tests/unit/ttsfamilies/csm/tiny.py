@@ -10,9 +10,8 @@ import torch
 
 from ttscommon.engine.nn.mimi import MimiEncoder
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.csm.config import CsmGeneration
-from ttsfamilies.csm.family import Csm
-from ttsfamilies.csm.net import CsmNet, load_encoder, load_net
+from ttsfamilies.csm.family import Csm, CsmNet, load_encoder, load_net
+from ttsfamilies.csm.request import CsmGeneration
 from ttsfamilies.csm.synthetic import write_checkpoint
 
 

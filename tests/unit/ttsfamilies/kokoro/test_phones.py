@@ -7,7 +7,7 @@ import pytest
 from tests.unit.ttsfamilies.kokoro.tiny import english
 from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend, Word
-from ttsfamilies.kokoro.phones import spoken, ways_of
+from ttsfamilies.kokoro.request import spoken, ways_of
 from ttsfamilies.kokoro.synthetic import VOCABULARY
 from ttsfamilies.piper.phones import Espeak, Sentence
 

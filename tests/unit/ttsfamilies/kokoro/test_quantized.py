@@ -15,7 +15,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import LOUDNESS_LUFS
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.chatterbox.loudness import loudness
+from ttsfamilies.chatterbox.voices import loudness
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kokoro.quantized import _gates, _module, installed, write_installed
 from ttsfamilies.kokoro.sizes import load_config

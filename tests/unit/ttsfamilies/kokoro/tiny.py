@@ -16,8 +16,7 @@ from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.kokoro.family import Kokoro
 from ttsfamilies.kokoro.net import KokoroProsody, load_net
-from ttsfamilies.kokoro.phones import Read, ways_of
-from ttsfamilies.kokoro.request import KokoroPrepared
+from ttsfamilies.kokoro.request import KokoroPrepared, Read, ways_of
 from ttsfamilies.kokoro.sizes import Voices
 from ttsfamilies.kokoro.synthetic import write_checkpoint
 

@@ -16,7 +16,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.kyutai_tts import request as limits
 from ttsfamilies.kyutai_tts.config import load_config
-from ttsfamilies.kyutai_tts.entries import Entry
+from ttsfamilies.kyutai_tts.counters import Entry
 from ttsfamilies.kyutai_tts.stream import KyutaiStream
 from ttsfamilies.kyutai_tts.synthetic import SMALL, config, write_voice
 from ttsfamilies.kyutai_tts.voices import load_voices

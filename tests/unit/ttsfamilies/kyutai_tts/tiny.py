@@ -10,8 +10,8 @@ import torch
 
 from ttsfamilies.kyutai_tts.family import KyutaiTts
 from ttsfamilies.kyutai_tts.net import KyutaiNet, load_net
+from ttsfamilies.kyutai_tts.request import WordTokenizer
 from ttsfamilies.kyutai_tts.synthetic import SMALL, config, write_checkpoint
-from ttsfamilies.kyutai_tts.tokenizer import WordTokenizer
 from ttsfamilies.kyutai_tts.voices import HeardVoices, load_voices
 
 # Words of one piece; the others are spelt.

@@ -19,9 +19,14 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
-from ttsfamilies.orpheus.net import load_net
-from ttsfamilies.orpheus.request import PASSAGE_TOKENS, OrpheusPrompt
+from ttsfamilies.orpheus.family import load_net
+from ttsfamilies.orpheus.request import (
+    END_SPEECH,
+    FIRST_AUDIO,
+    PASSAGE_TOKENS,
+    OrpheusPrompt,
+    load_config,
+)
 from ttsfamilies.orpheus.synthetic import write_checkpoint
 
 

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.orpheus.family import Orpheus
-from ttsfamilies.orpheus.net import OrpheusNet, load_net
+from ttsfamilies.orpheus.family import Orpheus, OrpheusNet, load_net
 from ttsfamilies.orpheus.synthetic import write_checkpoint
 
 

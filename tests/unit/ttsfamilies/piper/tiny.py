@@ -12,8 +12,7 @@ from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.net import Vits
 from ttsfamilies.piper.phones import characters
 from ttsfamilies.piper.synthetic import write_voice
-from ttsfamilies.piper.voice import PiperConfig, PiperVoice
-from ttsfamilies.piper.weights import load_net
+from ttsfamilies.piper.voice import PiperConfig, PiperVoice, load_net
 
 
 @cache

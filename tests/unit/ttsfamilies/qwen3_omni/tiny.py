@@ -11,9 +11,8 @@ import torch
 
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
-from ttsfamilies.qwen3_omni.net import OmniNet
+from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
-from ttsfamilies.qwen3_omni.weights import ThinkerTable, load_talker
 from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 
 MOST_FRAMES = 60

@@ -13,9 +13,7 @@ from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.talker.signs import Seen, Watch
 from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.symbols import PAUSE, Phone
-from ttsfamilies.tacotron2.letters import spelt_out
-from ttsfamilies.tacotron2.request import MOST_IDS
-from ttsfamilies.tacotron2.stream import TacotronStream
+from ttsfamilies.tacotron2.request import MOST_IDS, TacotronStream, spelt_out
 
 
 def request(text: str = "One.", voice: str = "slt", **changes: object) -> SpeechRequest:

@@ -11,9 +11,9 @@ import torch
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
 from ttsfamilies.voxcpm2.net import VoxcpmNet
+from ttsfamilies.voxcpm2.request import CharacterTokenizer
 from ttsfamilies.voxcpm2.sizes import load_config
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
-from ttsfamilies.voxcpm2.tokenizer import CharacterTokenizer
 
 
 @cache

@@ -23,8 +23,7 @@ from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
-from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt
-from ttsfamilies.zonos.stream import ends
+from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt, ends
 from ttsfamilies.zonos.synthetic import TINY, write_checkpoint
 
 _SOUND = "0" * 16 + "-" + "0" * 64

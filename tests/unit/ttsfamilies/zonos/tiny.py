@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.base.talker.options import LEXICON
-from ttsfamilies.zonos.conditions import Conditions
 from ttsfamilies.zonos.family import Zonos
-from ttsfamilies.zonos.net import ZonosNet, load_net
+from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import write_checkpoint
 

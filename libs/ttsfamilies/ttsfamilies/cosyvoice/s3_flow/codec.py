@@ -24,7 +24,6 @@ from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.asked import Asking, together
 from ttsfamilies.cosyvoice.s3_flow.carrying import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.given import NONE, faded, follows, of_one, samples
-from ttsfamilies.cosyvoice.s3_flow.noise import Draws, fixed, fresh
 from ttsfamilies.cosyvoice.s3_flow.passage import FlowPrompt
 from ttsfamilies.cosyvoice.s3_flow.recorded import carrying_of
 from ttsfamilies.cosyvoice.s3_flow.sizes import (
@@ -35,7 +34,7 @@ from ttsfamilies.cosyvoice.s3_flow.sizes import (
     TOKEN_SAMPLES,
 )
 from ttsfamilies.cosyvoice.s3_flow.sound import Drawn, Sound
-from ttsfamilies.cosyvoice.s3_flow.source import Phase
+from ttsfamilies.cosyvoice.s3_flow.source import Draws, Phase, fixed, fresh
 from ttsfamilies.cosyvoice.s3_flow.spec import spec_of
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3News, S3Stream, Stretches
 from ttsfamilies.cosyvoice.s3_flow.voices import FlowPrompts

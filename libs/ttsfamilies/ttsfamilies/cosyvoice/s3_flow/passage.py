@@ -16,10 +16,10 @@ from torch import Tensor
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.cosyvoice.s3_flow.encoder import Ahead, Encoded
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Solving
-from ttsfamilies.cosyvoice.s3_flow.noise import Draws
 from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.sound import MelWindow
+from ttsfamilies.cosyvoice.s3_flow.source import Draws
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, rows
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.cosyvoice.s3_flow.carrying import Carrying
-from ttsfamilies.cosyvoice.s3_flow.noise import Draws, begin
 from ttsfamilies.cosyvoice.s3_flow.passage import (
     Begun,
     FlowPrompt,
@@ -24,7 +23,7 @@ from ttsfamilies.cosyvoice.s3_flow.passage import (
 )
 from ttsfamilies.cosyvoice.s3_flow.sizes import LOOKAHEAD, MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.sound import Sound
-from ttsfamilies.cosyvoice.s3_flow.source import Phase
+from ttsfamilies.cosyvoice.s3_flow.source import Draws, Phase, begin
 from ttsfamilies.cosyvoice.s3_flow.spec import PASSAGE
 from ttsfamilies.cosyvoice.s3_flow.windows import (
     MOST_FRAMES,

@@ -9,8 +9,7 @@ from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.csm.mimi import kyutai
-from ttsfamilies.csm.mimi.config import context_frames
-from ttsfamilies.csm.mimi.net import MimiDecoder, load_decoder
+from ttsfamilies.csm.mimi.net import MimiDecoder, context_frames, load_decoder
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> CausalCodec:

@@ -8,18 +8,54 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
-from ttsfamilies.csm.mimi.config import load_sizes
+
+
+@dataclass(frozen=True)
+class _Talker:
+    """config.json of a talker that holds its codec."""
+
+    codec_config: MimiSizes
+
+
+def load_sizes(folder: Path) -> tuple[MimiSizes, str]:
+    """The sizes, and what the names of its tensors begin with; raises CheckpointError."""
+    path = folder / "config.json"
+    alone = read_json(path, dict[str, Any]).get("model_type") == "mimi"
+    sizes = read_json(path, MimiSizes) if alone else read_json(path, _Talker).codec_config
+    for wrong in sizes.problems():
+        raise CheckpointError(f"{path}: {wrong}")
+    return sizes, "" if alone else "codec_model."
+
+
+def context_frames(c: MimiSizes) -> int:
+    """So many frames back the decoder looks: beyond, a stream's past changes no sample.
+
+    Each layer looks one window back; the first convolution six steps, each transposed one a step,
+    their residual blocks two steps a dilation, the last convolution two samples; the first
+    transposed convolution one frame.
+    """
+    rate = c.frame_samples // c.last_stride
+    reach = (c.num_hidden_layers * (c.sliding_window - 1) + c.kernel_size - 1) * rate
+    dilations = sum(c.dilation_growth_rate**depth for depth in range(c.num_residual_layers))
+    for ratio in c.upsampling_ratios:
+        reach += rate
+        rate //= ratio
+        reach += (c.residual_kernel_size - 1) * dilations * rate
+    return -(-(reach + c.last_kernel_size - 1) // c.frame_samples) + 1
+
 
 # What of a whole Mimi only its encoder needs.
 UNUSED = ("encoder", "downsample.", "quantizer.")

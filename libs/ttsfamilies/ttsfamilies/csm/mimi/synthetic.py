@@ -17,8 +17,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals
-from ttsfamilies.csm.mimi.config import load_sizes
-from ttsfamilies.csm.mimi.net import MimiDecoder, sources
+from ttsfamilies.csm.mimi.net import MimiDecoder, load_sizes, sources
 
 _FILE: Final = "model.safetensors"
 TINY: Final[dict[str, Any]] = {

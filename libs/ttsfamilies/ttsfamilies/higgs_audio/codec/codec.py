@@ -5,15 +5,81 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.receptive_field import surrounding_samples
+from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.staggered import Staggered
 from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
-from ttsfamilies.higgs_audio.codec.net import HiggsDecoder, load_decoder
+from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts, tensors_of
+
+_PARTS = ("weight", "bias")
+
+
+class HiggsLevel(nn.Module):
+    """A codebook of narrow entries, and their way to what is quantised."""
+
+    def __init__(self, c: HiggsCodecSizes) -> None:
+        super().__init__()
+        self.codebook = nn.Embedding(c.codebook_size, c.codebook_dim)
+        self.out = nn.Linear(c.codebook_dim, c.latent)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """[frames] int64 -> [frames, latent]."""
+        found: Tensor = self.out(self.codebook(codes))
+        return found
+
+
+class HiggsDecoder(nn.Module):
+    """Frames of one stream to its samples."""
+
+    def __init__(self, c: HiggsCodecSizes) -> None:
+        super().__init__()
+        acoustic, self.sizes = c.acoustic_model_config, c
+        self.levels = nn.ModuleList(HiggsLevel(c) for _ in range(c.codebooks))
+        self.narrow = nn.Linear(c.latent, acoustic.hidden_size)
+        self.decoder = WaveDecoder(
+            acoustic.hidden_size,
+            acoustic.decoder_hidden_size,
+            acoustic.upsampling_ratios,
+            bounded=False,
+        )
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [frames, codebooks] int64 -> [frames * frame_samples]; silence surrounds them."""
+        columns = zip(self.levels, codes.T, strict=True)
+        latent = torch.stack([level(column) for level, column in columns]).sum(0)
+        samples: Tensor = self.decoder(self.narrow(latent).T[None])
+        return samples
+
+
+def sources(net: HiggsDecoder, theirs: str = "") -> dict[str, Source]:
+    """Every parameter's published tensors, whose names begin with `theirs`."""
+    rates = net.sizes.acoustic_model_config.upsampling_ratios
+    found = decoder_sources(rates, "decoder.", f"{theirs}acoustic_decoder.")
+    found |= {f"narrow.{part}": same(f"{theirs}fc2.{part}") for part in _PARTS}
+    for i in range(net.sizes.codebooks):
+        level = f"{theirs}quantizer.quantizers.{i}."
+        found[f"levels.{i}.codebook.weight"] = same(f"{level}codebook.embed")
+        for part in _PARTS:
+            found[f"levels.{i}.out.{part}"] = same(f"{level}project_out.{part}")
+    return found
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:
+    """The decoder in a codec's folder, in float32; raises CheckpointError."""
+    sizes, theirs = load_sizes(folder)
+    with torch.device("meta"):
+        net = HiggsDecoder(sizes)
+    stated, shards = sources(net, theirs), tensors_of(folder)
+    others = parts(theirs)
+    return filled(net, stated, shards, others=others, device=device)
+
 
 # A codebook that has not begun, and one that is over.
 _SPECIALS: Final = 2

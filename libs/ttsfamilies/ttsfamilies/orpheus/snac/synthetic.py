@@ -11,8 +11,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save
-from ttsfamilies.orpheus.snac.config import load_config
-from ttsfamilies.orpheus.snac.net import SnacDecoder
+from ttsfamilies.orpheus.snac.codec import SnacDecoder, load_config
 
 TINY: Final[dict[str, Any]] = {
     "sampling_rate": 24_000,

@@ -13,16 +13,62 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ttscommon.engine.nn.weights import Shards, Source, filled, same
 from ttscommon.wire.fields import Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
 from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.csm.mimi.config import context_frames
-from ttsfamilies.pocket_tts.codec.net import LatentDecoder, load_decoder
+from ttsfamilies.csm.mimi.net import VectorDecoder, context_frames, layers
+from ttsfamilies.pocket_tts.blocks import FLOW_LM, MIMI, stack_sources, window_config
+from ttsfamilies.pocket_tts.sizes import LatentMimi, load_config
+
+
+class LatentDecoder(VectorDecoder):
+    """Latents as the talker is fed them, normalised, to sound."""
+
+    def __init__(self, c: LatentMimi) -> None:
+        sizes = c.decoder_sizes
+        super().__init__(sizes, window_config(sizes))
+        self.values = c.quantizer.dimension
+        self.project = nn.Conv1d(self.values, sizes.hidden_size, 1, bias=False)
+        self.std = nn.Parameter(torch.empty(self.values))
+        self.mean = nn.Parameter(torch.empty(self.values))
+
+    def vectors(self, frames: Tensor) -> Tensor:
+        found: Tensor = self.project((frames * self.std + self.mean).transpose(1, 2))
+        return found
+
+
+def sources(net: LatentDecoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = {
+        "project.weight": same(f"{MIMI}quantizer.output_proj.weight"),
+        "std": same(f"{FLOW_LM}emb_std"),
+        "mean": same(f"{FLOW_LM}emb_mean"),
+        "stretch.weight": same(f"{MIMI}upsample.convtr.convtr.weight"),
+    }
+    stack = f"{MIMI}decoder_transformer.transformer."
+    found |= stack_sources(net.transformer.config, "transformer.", stack)
+    for ours, layer in layers(net.sizes):
+        kind = "convtr" if ours.endswith(".up") else "conv"
+        for part in ("weight", "bias"):
+            found[f"{ours}.{part}"] = same(f"{MIMI}decoder.model.{layer}.{kind}.{part}")
+    return found
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> LatentDecoder:
+    """The decoder in a folder, in float32; raises CheckpointError."""
+    with torch.device("meta"):
+        net = LatentDecoder(load_config(folder).mimi)
+    stated, shards = sources(net), Shards.of(folder)
+    unused = tuple(f"{MIMI}{part}" for part in ("encoder", "downsample."))
+    others = (FLOW_LM, *unused)
+    return filled(net, stated, shards, others=others, device=device)
+
 
 _FADES_A_SECOND: Final = 200
 _PASSAGE: Final = "passage"

@@ -2,20 +2,196 @@
 
 The reference never makes the last `lag_samples` of a request's frames; here they are silence, so
 that a request has as many samples as its frames fill.
+
+Qwen3-TTS's decoder with another front, and with large transposed convolutions that wait: each gives
+a step's outputs only when it knows the next one, so that the first input of a stream gives none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+from typing import Final
 
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
+from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec, CausalStream
+from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.qwen3_omni.codec.config import SAMPLE_RATE
-from ttsfamilies.qwen3_omni.codec.net import LaggingDecoder, load_decoder
+from ttsfamilies.base.codec.receptive_field import causal_frames
+from ttsfamilies.qwen3_tts.codec.net import SnakeBeta
+from ttsfamilies.qwen3_tts.codec.weights import wave_sources
+
+SAMPLE_RATE: Final = 24_000
+
+
+@dataclass(frozen=True)
+class WaveformSizes:
+    """code2wav_config."""
+
+    codebook_size: int
+    num_quantizers: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    sliding_window: int
+    rms_norm_eps: float
+    decoder_dim: int
+    upsample_rates: tuple[int, ...]
+    upsampling_ratios: tuple[int, ...]
+    attention_bias: bool = False
+    head_dim: int | None = None
+    rope_theta: float | None = None
+
+    @property
+    def theta(self) -> float:
+        return float(self.rope_theta or 0.0)
+
+    @property
+    def head_size(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def frame_samples(self) -> int:
+        return prod(self.upsample_rates) * prod(self.upsampling_ratios)
+
+    @property
+    def lag_samples(self) -> int:
+        """Each large transposed convolution waits for one input more, and gives nothing for it."""
+        lag = 0
+        for rate in self.upsample_rates:
+            lag = (lag + 1) * rate
+        return lag
+
+    @property
+    def context_frames(self) -> int:
+        """See DecoderSizes: so many frames back the decoder looks."""
+        tails = causal_frames(self.upsampling_ratios, self.upsample_rates)
+        return self.num_hidden_layers * (self.sliding_window - 1) + 1 + tails
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """config.json, as far as the codec goes."""
+
+    model_type: str
+    code2wav_config: WaveformSizes
+    enable_audio_output: bool = True
+
+
+def load_config(folder: Path) -> WaveformSizes:
+    """Read and check a checkpoint's config.json; raises CheckpointError."""
+    path = folder / "config.json"
+    config = read_json(path, CheckpointConfig)
+    c = config.code2wav_config
+    found = [*size_problems(c), *head_problems(c.num_attention_heads, c.num_key_value_heads, 2)]
+    if not config.enable_audio_output:
+        found.append("enable_audio_output is false: this checkpoint has no codec")
+    if c.theta <= 0:
+        found.append("rope_theta is missing")
+    if c.head_size % 2:
+        found.append(f"heads of {c.head_size} channels cannot be rotated")
+    if c.decoder_dim % (1 << len(c.upsample_rates)):
+        found.append(f"decoder_dim {c.decoder_dim} cannot be halved at every rate")
+    for wrong in found:
+        raise CheckpointError(f"{path}: code2wav_config: {wrong}")
+    return c
+
+
+OTHERS = ("thinker.", "talker.")
+
+
+def transformer_config(c: WaveformSizes) -> DecoderConfig:
+    """No norms on queries and keys, scaled residuals."""
+    return DecoderConfig(
+        dim=c.hidden_size,
+        layers=c.num_hidden_layers,
+        heads=c.num_attention_heads,
+        kv_heads=c.num_key_value_heads,
+        head_dim=c.head_size,
+        hidden=c.intermediate_size,
+        eps=c.rms_norm_eps,
+        rope=RopeConfig(theta=c.theta),
+        qkv_bias=c.attention_bias,
+        out_bias=c.attention_bias,
+        layer_scale=True,
+    )
+
+
+class LaggingDecoder(CausalWave):
+    """Codes to sound, `lag_samples` late."""
+
+    def __init__(self, config: WaveformSizes) -> None:
+        c = config
+        rates = c.upsampling_ratios, c.upsample_rates
+        super().__init__(c.hidden_size, c.decoder_dim, *rates, SnakeBeta)
+        self.config = config
+        self.codes = nn.Embedding(c.codebook_size * c.num_quantizers, c.hidden_size)
+        self.transformer = Decoder(transformer_config(c))
+
+    def new_state(self, batch: int = 1) -> CausalState:
+        """Streams of which nothing was decoded yet."""
+        c, like = self.transformer.config, self.codes.weight
+        return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
+
+    def step(
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; the first `lag_samples` of a blank stream's samples are none."""
+        del begin
+        tails = Tails(state.tails, lengths)
+        window = SlidingWindow(state, lengths, frames.shape[1])
+        tables = torch.arange(frames.shape[2], device=frames.device) * self.config.codebook_size
+        x = self.codes(frames + tables).mean(-2)
+        positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
+        x = self.transformer(x, positions, window.attend).transpose(1, 2)
+        x = self._raised(self.widened(x, tails), state.position == 0, tails)
+        samples = self.sounded(x, tails).clamp(-1, 1)
+        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
+
+    def _raised(self, x: Tensor, fresh: Tensor, tails: Tails) -> Tensor:
+        """Through the large blocks. Steps that a blank stream does not have are kept at zero, which
+        is what a convolution sees before its first input. fresh: [batch] bool.
+        """
+        missing = 0
+        for block in self.ups:
+            assert isinstance(block, UpsampleBlock)
+            missing = (missing + 1) * block.up.rate
+            x = tails.through(block.up, block.snake(x))
+            there = torch.arange(x.shape[2], device=x.device) >= missing * fresh[:, None]
+            x = torch.where(there[:, None], x, 0)
+            for unit in block.units:
+                x = torch.where(there[:, None], unit(x, tails), 0)
+        return x
+
+
+def sources(c: WaveformSizes) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = {"codes.weight": same("code2wav.code_embedding.weight")}
+    found |= decoder_sources(transformer_config(c), "transformer.", "code2wav.pre_transformer.")
+    return found | wave_sources(len(c.upsampling_ratios), len(c.upsample_rates), "code2wav.")
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> LaggingDecoder:
+    """The codec of a checkpoint folder, in float32; raises CheckpointError."""
+    config = load_config(folder)
+    with torch.device("meta"):
+        net = LaggingDecoder(config)
+    stated, shards = sources(config), Shards.of(folder)
+    return filled(net, stated, shards, others=OTHERS, device=device)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> OmniCodec:

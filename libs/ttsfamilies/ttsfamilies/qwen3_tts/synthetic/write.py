@@ -13,13 +13,12 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.qwen3_tts.cloning import EncoderConfig, SpeakerEncoder
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 from ttsfamilies.qwen3_tts.codec.weights import sources as decoder_sources
-from ttsfamilies.qwen3_tts.codec_encoder import EncoderConfig
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.speaker import SpeakerEncoder
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     GENERATION,
     PREPROCESSOR,

@@ -23,6 +23,7 @@ from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import StatefulCodec
+from ttsfamilies.vesper.codec.layers import SAMPLE_RATE
 from ttsfamilies.vesper.codec.net import (
     CODEBOOKS,
     FRAME_SAMPLES,
@@ -31,7 +32,6 @@ from ttsfamilies.vesper.codec.net import (
     VesperCodecConfig,
     VesperDecoder,
 )
-from ttsfamilies.vesper.codec.sizes import SAMPLE_RATE
 
 # Matrix products of fewer rows take other kernels, which round otherwise. A frame is four rows.
 _LEAST_FRAMES: Final = 2

@@ -1,11 +1,27 @@
 """The layers of the vesper decoder: causal, with a carried past, answering a few steps late."""
 
+from __future__ import annotations
+
+from typing import Final
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import use_numba
 from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
+
+SAMPLE_RATE: Final = 24_000
+HOP: Final = 300
+FFT: Final = 1200
+BINS: Final = FFT // 2 + 1
+PARTS: Final = 4
+WINDOWS: Final = FFT // HOP
+"""Windows that a sample lies in."""
+VOICED_HZ: Final = 40.0
+HIGHEST_HARMONIC_HZ: Final = 11_000.0
+CYCLE: Final = 1 << 32
+LOUDEST: Final = 7.0
 
 
 class LateConvNeXt(nn.Module):

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.convnext import kept
-from ttsfamilies.vesper.codec.layers import LateConvNeXt, through
-from ttsfamilies.vesper.codec.sizes import BINS, FFT, HOP, PARTS, WINDOWS
+from ttsfamilies.vesper.codec.layers import BINS, FFT, HOP, PARTS, WINDOWS, LateConvNeXt, through
 from ttsfamilies.vesper.codec.sound import PulseSynthesis
 
 CODEBOOKS: Final = 4

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import use_numba
-from ttsfamilies.vesper.codec.sizes import (
+from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
     FFT,

@@ -19,7 +19,7 @@ from ttscommon.engine.kernels.compiled import (
     part_as_written,
 )
 from ttscommon.engine.kernels.convnext_numba import Floats, Ints, numbers
-from ttsfamilies.vesper.codec.sizes import (
+from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
     HIGHEST_HARMONIC_HZ,

@@ -2,14 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
+from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
+from ttscommon.engine.nn.weights import Source, filled, same
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
+from ttsfamilies.base.codec.causal import CausalState, Tails, convolved_state
 from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.voxcpm2.codec.net import VaeDecoder, load_decoder
+from ttsfamilies.voxcpm2.blocks import (
+    HEARS,
+    SOUNDS,
+    CausalUnit,
+    causal_units,
+    folded,
+    unit_parts,
+    vae_shards,
+)
+from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
+
+# Of the boundaries between output rates: an integer tensor, which config.json says as well.
+_BOUNDARIES: Final = f"{SOUNDS}sr_bin_boundaries"
+
+
+class Widening(nn.Module):
+    """A scale and a bias for the output's rate, a transposed convolution, residual units."""
+
+    def __init__(self, channels: int, rate: int, rates: int) -> None:
+        """rates: that the model tells apart, of which the last is the highest."""
+        super().__init__()
+        self.scale, self.bias = nn.Embedding(rates, channels), nn.Embedding(rates, channels)
+        self.before = Snake(channels)
+        self.up = CausalUpsample1d(channels, channels // 2, 2 * rate, rate)
+        self.units = causal_units(channels // 2)
+
+    def forward(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, channels, steps] -> [batch, channels / 2, steps * rate]."""
+        x = x * self.scale.weight[-1][:, None] + self.bias.weight[-1][:, None]
+        x = tails.through(self.up, self.before(x))
+        for unit in self.units:
+            x = unit(x, tails.through)
+        return x
+
+
+class VaeDecoder(nn.Module):
+    """Patches of a batch of streams to samples."""
+
+    def __init__(self, c: VoxcpmConfig) -> None:
+        super().__init__()
+        self.config, vae = c, c.audio_vae_config
+        self.first = CausalConv1d(c.feat_dim, c.feat_dim, KERNEL, groups=c.feat_dim)
+        self.widen = nn.Conv1d(c.feat_dim, vae.decoder_dim, 1)
+        rates, dim = len(vae.sr_bin_boundaries) + 1, vae.decoder_dim
+        self.blocks = nn.ModuleList(
+            Widening(dim >> i, rate, rates) for i, rate in enumerate(vae.decoder_rates)
+        )
+        last = dim >> len(vae.decoder_rates)
+        self.before, self.last = Snake(last), CausalConv1d(last, 1, KERNEL)
+
+    def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
+        """Those that carry a tail, in the order in which sound passes them."""
+        yield self.first
+        for block in self.blocks:
+            assert isinstance(block, Widening)
+            yield block.up
+            yield from (unit.wide for unit in block.units if isinstance(unit, CausalUnit))
+        yield self.last
+
+    def new_state(self, batch: int = 1) -> CausalState:
+        """Streams of which nothing was decoded yet."""
+        return convolved_state(self.convolutions(), batch, self.last.weight)
+
+    def step(
+        self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
+    ) -> tuple[Tensor, CausalState]:
+        """See CausalNet; frames: patches [batch, frames, latents, values]."""
+        del begin
+        tails = Tails(state.tails, lengths * self.config.patch_size)
+        x = frames.to(self.last.weight.dtype).flatten(1, 2).transpose(1, 2)
+        x = self.widen(tails.through(self.first, x))
+        for block in self.blocks:
+            x = block(x, tails)
+        samples = tails.through(self.last, self.before(x))[:, 0].tanh()
+        position = state.position + lengths
+        return samples, CausalState(position, state.keys, state.values, tails.done())
+
+
+def sources(net: VaeDecoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    model, count = f"{SOUNDS}model.", len(net.blocks)
+    found = folded("first", f"{model}0") | folded("widen", f"{model}1")
+    for i in range(count):
+        ours, theirs, place = f"blocks.{i}.", f"{model}{i + 2}.block.", f"sr_cond_model.{i + 2}."
+        for part in ("scale", "bias"):
+            found[f"{ours}{part}.weight"] = same(f"{SOUNDS}{place}{part}_embed.weight")
+        found[f"{ours}before.alpha"] = same(f"{theirs}0.alpha")
+        found |= folded(f"{ours}up", f"{theirs}1")
+        for unit in range(len(DILATIONS)):
+            found |= unit_parts(f"{ours}units.{unit}.", f"{theirs}{unit + 2}.")
+    found["before.alpha"] = same(f"{model}{count + 2}.alpha")
+    return found | folded("last", f"{model}{count + 3}")
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> VaeDecoder:
+    """The decoder in a checkpoint's folder, in float32; raises CheckpointError."""
+    with torch.device("meta"):
+        net = VaeDecoder(load_config(folder))
+    stated, shards = sources(net), vae_shards(folder)
+    others = (HEARS, _BOUNDARIES)
+    return filled(net, stated, shards, others=others, device=device)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> VoxcpmCodec:

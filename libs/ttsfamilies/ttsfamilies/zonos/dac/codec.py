@@ -5,15 +5,57 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.nn.dac import level_sources
+from ttscommon.engine.nn.weights import Shards, Source, filled
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.receptive_field import surrounding_samples
+from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.staggered import Staggered
 from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
-from ttsfamilies.zonos.dac.net import DacDecoder, load_decoder
+
+_ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
+
+
+class DacDecoder(nn.Module):
+    """Frames of one stream to its samples."""
+
+    def __init__(self, c: DacSizes) -> None:
+        super().__init__()
+        self.sizes = c
+        self.levels = nn.ModuleList(
+            Level(c.codebook_size, c.codebook_dim, c.latent) for _ in range(c.n_codebooks)
+        )
+        self.decoder = WaveDecoder(c.latent, c.decoder_hidden_size, c.upsampling_ratios)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [frames, codebooks] int64 -> [frames * frame_samples]; silence surrounds them."""
+        columns = zip(self.levels, codes.T[:, None], strict=True)
+        latent: Tensor = torch.stack([level(column) for level, column in columns]).sum(0)
+        samples: Tensor = self.decoder(latent)
+        return samples
+
+
+def sources(net: DacDecoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    found = decoder_sources(net.sizes.upsampling_ratios, "decoder.", "decoder.")
+    for i in range(net.sizes.n_codebooks):
+        found |= level_sources(f"levels.{i}.", i, ("out_proj",))
+    return found
+
+
+def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
+    """The decoder in a codec's folder, in float32; raises CheckpointError."""
+    with torch.device("meta"):
+        net = DacDecoder(load_sizes(folder))
+    stated, shards = sources(net), Shards.of(folder)
+    return filled(net, stated, shards, others=_ENCODES, device=device)
+
 
 # Behind the codes of a codebook stand an end and a mask, as Zonos draws them.
 _OTHERS: Final = 2

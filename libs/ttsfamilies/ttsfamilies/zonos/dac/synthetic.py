@@ -15,7 +15,7 @@ from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save
-from ttsfamilies.zonos.dac.net import DacDecoder, sources
+from ttsfamilies.zonos.dac.codec import DacDecoder, sources
 
 TINY: Final[dict[str, Any]] = {
     "model_type": "dac",

@@ -6,7 +6,7 @@ import itertools
 
 from tests.unit.ttsfamilies.kokoro.tiny import english
 from ttsfamilies.base.text.breaths import Breaths, Spoken
-from ttsfamilies.kokoro.phones import spoken
+from ttsfamilies.kokoro.request import spoken
 
 LONG = (
     "When the rain had stopped, we went out into the garden, where the apples lay in the wet grass"

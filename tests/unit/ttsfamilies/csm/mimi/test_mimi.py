@@ -12,8 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.unit.ttsfamilies.csm.mimi.tiny import net
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttsfamilies.codecs import load
-from ttsfamilies.csm.mimi.config import context_frames, load_sizes
-from ttsfamilies.csm.mimi.net import load_decoder
+from ttsfamilies.csm.mimi.net import context_frames, load_decoder, load_sizes
 from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder
 from ttsfamilies.known import FAMILIES
 

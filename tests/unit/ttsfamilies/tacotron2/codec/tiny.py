@@ -8,8 +8,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.tacotron2.codec.codec import Overlap, OverlappingCodec, TacotronCodec
-from ttsfamilies.tacotron2.codec.net import MelVocoder, load_vocoder
+from ttsfamilies.tacotron2.codec.codec import (
+    MelVocoder,
+    Overlap,
+    OverlappingCodec,
+    TacotronCodec,
+    load_vocoder,
+)
 from ttsfamilies.tacotron2.sizes import HifiganConfig
 from ttsfamilies.tacotron2.synthetic import write_checkpoint
 

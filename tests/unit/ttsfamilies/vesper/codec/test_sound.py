@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
-from ttsfamilies.vesper.codec.sizes import BINS, FFT, HOP, PARTS, WINDOWS
+from ttsfamilies.vesper.codec.layers import BINS, FFT, HOP, PARTS, WINDOWS
 from ttsfamilies.vesper.codec.sound import PulseSynthesis, filtered
 
 ROWS, HOPS = 3, 4
