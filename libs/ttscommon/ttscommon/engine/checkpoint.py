@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -53,6 +53,15 @@ def read_json(path: Path, form: type[T]) -> T:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not as expected: {error}") from error
+
+
+def checked_config(folder: Path, form: type[T], problems: Callable[[T], Iterable[str]]) -> T:
+    """A folder's config.json; raises CheckpointError, also for the first of its problems."""
+    path = folder / CONFIG
+    config = read_json(path, form)
+    for wrong in problems(config):
+        raise CheckpointError(f"{path}: {wrong}")
+    return config
 
 
 def renamed(config: Any) -> Any:
@@ -208,7 +217,8 @@ def missing(error: ImportError) -> CheckpointError:
 
 
 def dump_json(path: Path, content: object) -> None:
-    """Write JSON as checkpoints have it."""
+    """Write JSON as checkpoints have it, in a folder that is made where it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -220,6 +230,7 @@ __all__ = [
     "VAE",
     "VOICES",
     "CheckpointError",
+    "checked_config",
     "codec_digest",
     "dump_json",
     "find_checkpoint",

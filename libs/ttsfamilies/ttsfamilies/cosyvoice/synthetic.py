@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.registry import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic.families import Family
@@ -64,8 +64,7 @@ def write_checkpoint(
     write_tokenizer(folder / BACKBONE, vocabulary())
     write_tokens(folder / f"speech_tokenizer_v{version}.onnx", version=version, seed=seed)
     write_speaker(folder / "campplus.onnx", seed=seed)
-    with torch.device("meta"):
-        net = CosyNet(load_sizes(folder), rows)
+    net = unfilled(CosyNet, load_sizes(folder), rows)
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     end = TOKENS if version == 2 else TOKENS + 1
     head = tensors["llm_decoder.weight"]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -133,8 +133,7 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> CsmNet:
 def load_encoder(checkpoint: Path, device: str) -> MimiEncoder:
     """What turns recordings into codes; raises CheckpointError."""
     sizes, shards = load_config(checkpoint).codec_config, Shards.of(checkpoint)
-    with torch.device("meta"):
-        net = MimiEncoder(sizes, sizes.num_quantizers, sizes.sliding_window)
+    net = unfilled(MimiEncoder, sizes, sizes.num_quantizers, sizes.sliding_window)
     unused = (f"{CODEC}{part}" for part in ("decoder", "upsample.", "quantizer."))
     others = (*unused, *(name for name in shards.shapes if not name.startswith(CODEC)))
     return filled(net, encoder_sources(net, CODEC), shards, others=others, device=device)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.wire.fields import Array, Field
@@ -63,11 +63,7 @@ class CsmGeneration:
 
 def load_config(folder: Path) -> CsmConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, CsmConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, CsmConfig, _problems)
 
 
 def load_generation(folder: Path) -> CsmGeneration:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
 from ttsfamilies.csm.family import CODEC, CsmNet, sources
@@ -103,14 +102,12 @@ def write_checkpoint(
     """Write all but the codec's decoder. ending: how loudly codebook 0 asks for the end, which
     the others then follow; 0 leaves them alone.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config(codebooks, heads))
     dump_json(folder / "generation_config.json", {"do_sample": True, "depth_decoder_top_k": 50})
     write_tokenizer(folder)
     c = load_config(folder)
-    with torch.device("meta"):
-        net = CsmNet(c)
-        encoder = MimiEncoder(c.codec_config, codebooks, None)
+    net = unfilled(CsmNet, c)
+    encoder = unfilled(MimiEncoder, c.codec_config, codebooks, None)
     shapes = published_shapes(net, sources(net))
     shapes |= published_shapes(encoder, encoder_sources(encoder, CODEC))
     shapes |= codebook_flags(CODEC, codebooks)

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.fish_s2.codec.codec import FishDecoder
@@ -105,11 +104,9 @@ def write_checkpoint(
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a talker without its codec. ending: how loudly it asks for the end."""
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config(codebooks, heads))
     _write_tokenizer(folder)
-    with torch.device("meta"):
-        net = FishNet(load_config(folder))
+    net = unfilled(FishNet, load_config(folder))
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending
     tensors[f"{FAST}output.weight"] *= _DIM**0.5
@@ -129,8 +126,7 @@ def add_codec(folder: Path, *, seed: int = 0) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "config.json").exists():
         dump_json(folder / "config.json", config(10))
-    with torch.device("meta"):
-        net = FishDecoder(load_sizes(folder))
+    net = unfilled(FishDecoder, load_sizes(folder))
     shapes = published_shapes(net, decoder_sources(net))
     tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}
     save_file(tensors, folder / f"{CODEC}.safetensors", {"format": "pt"})

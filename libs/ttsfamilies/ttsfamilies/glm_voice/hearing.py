@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import dense_attention
-from ttscommon.engine.nn.weights import Shards, Source, digest, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, digest, filled, same, unfilled
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.s3.resampling import windowed_sinc
@@ -102,8 +102,7 @@ class SpokenTurns:
     def load(cls, checkpoint: Path, device: str) -> SpokenTurns:
         """From the folder within a checkpoint; raises CheckpointError."""
         config = load_hearing_config(checkpoint)
-        with torch.device("meta"):
-            net = WhisperVQ(config)
+        net = unfilled(WhisperVQ, config)
         shards = Shards.of(checkpoint / TOKENIZER)
         prefix = "" if "conv1.weight" in shards.shapes else "model.encoder."
         filled(net, sources(net, prefix), shards, others=_others(config, prefix), device=device)

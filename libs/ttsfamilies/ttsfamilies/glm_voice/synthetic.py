@@ -8,10 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -121,11 +119,9 @@ def write_checkpoint(
     """Write the language model and what hears. ending: how loudly the head asks for the end; wordy:
     for ids of text, of which there are few.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config(heads))
     write_tokenizer(folder)
-    with torch.device("meta"):
-        net = GlmNet(load_config(folder))
+    net = unfilled(GlmNet, load_config(folder))
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     head, known = tensors["transformer.output_layer.weight"], specials()
     head[: known["<|audio_0|>"]] *= wordy
@@ -139,8 +135,7 @@ def write_hearing(folder: Path, *, seed: int = 0) -> None:
     """The folder of what hears."""
     (folder / TOKENIZER).mkdir(exist_ok=True)
     dump_json(folder / TOKENIZER / "config.json", HEARING)
-    with torch.device("meta"):
-        net = WhisperVQ(load_hearing_config(folder))
+    net = unfilled(WhisperVQ, load_hearing_config(folder))
     tensors = dict(drawn(published_shapes(net, hearing_sources(net)), seed))
     tensors["codebook.weight"] *= 2.0
     save(folder / TOKENIZER, tensors.items())
@@ -161,8 +156,7 @@ def hift_sizes() -> HiftSizes:
 def write_codec(folder: Path, *, seed: int = 0) -> None:
     """The decoder's folder, converted."""
     folder.mkdir(parents=True, exist_ok=True)
-    with torch.device("meta"):
-        nets = GlmFlow(flow_sizes()), Hift(hift_sizes())
+    nets = unfilled(GlmFlow, flow_sizes()), unfilled(Hift, hift_sizes())
     tensors = {name: one for net in nets for name, one in published_tensors(net, "", seed)}
     save(folder, tensors.items())
 

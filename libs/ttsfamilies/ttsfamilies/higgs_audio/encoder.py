@@ -15,7 +15,7 @@ from torch.nn.functional import elu, gelu, pad
 
 from ttscommon.engine.nn.dac import wave_encoder, wave_sources
 from ttscommon.engine.nn.decoder import dense_attention
-from ttscommon.engine.nn.weights import Source, filled, same
+from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttsfamilies.higgs_audio.sizes import (
     HiggsCodecSizes,
     HubertSizes,
@@ -238,7 +238,6 @@ def encoder_sources(net: HiggsEncoder, theirs: str = "") -> dict[str, Source]:
 def load_encoder(folder: Path, device: str = "cpu") -> HiggsEncoder:
     """The encoder in a codec's folder; raises CheckpointError."""
     sizes, theirs = load_sizes(folder)
-    with torch.device("meta"):
-        net = HiggsEncoder(sizes)
+    net = unfilled(HiggsEncoder, sizes)
     stated, shards = encoder_sources(net, theirs), tensors_of(folder)
     return filled(net, stated, shards, others=parts(theirs), device=device)

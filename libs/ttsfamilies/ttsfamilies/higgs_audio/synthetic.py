@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.higgs_audio.codec.codec import HiggsDecoder
@@ -116,15 +115,13 @@ def write_checkpoint(
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a whole talker. ending: how loudly codebook 0 asks for the end. strays: the others."""
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config(kind, codebooks, heads))
     if kind == SECOND:
         settings = {"ras_win_len": 7, "ras_win_max_num_repeat": 2, "pad_token_id": 128_001}
         dump_json(folder / "generation_config.json", settings | {"eos_token_id": 128_009})
     _write_tokenizer(folder, kind)
     c = load_config(folder)
-    with torch.device("meta"):
-        net = HiggsNet(c)
+    net = unfilled(HiggsNet, c)
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     _quiet(tensors[_HEADS[kind]], c, ending, strays)
     save(folder, tensors.items(), shard_bytes)
@@ -184,8 +181,7 @@ def write_codec(folder: Path, *, seed: int = 0, codebooks: int = 8) -> None:
     bandwidths = [0.25, 0.25 * codebooks]
     dump_json(folder / "config.json", TINY | {"target_bandwidths": bandwidths})
     sizes, _ = load_sizes(folder)
-    with torch.device("meta"):
-        decoder, encoder = HiggsDecoder(sizes), HiggsEncoder(sizes)
+    decoder, encoder = unfilled(HiggsDecoder, sizes), unfilled(HiggsEncoder, sizes)
     shapes = published_shapes(decoder, decoder_sources(decoder))
     shapes |= published_shapes(encoder, encoder_sources(encoder))
     tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}

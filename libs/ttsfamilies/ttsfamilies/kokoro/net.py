@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import AdainResBlk1d, published
-from ttscommon.engine.nn.weights import Shards, Source, filled
+from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttsfamilies.kokoro.sizes import AlbertSizes, KokoroConfig, load_config
 
 _EPS: Final = 1e-12
@@ -214,7 +214,6 @@ def sources(net: KokoroProsody, inner: str = "module.") -> dict[str, Source]:
 
 def load_net(folder: Path, device: str = "cpu") -> KokoroProsody:
     """The networks in a checkpoint's folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = KokoroProsody(load_config(folder))
+    net = unfilled(KokoroProsody, load_config(folder))
     others = (*_VOCODERS, *(f"bert.module.{name}" for name in _UNUSED))
     return filled(net, sources(net), Shards.of(folder), others=others, device=device)

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from ttscommon.engine.checkpoint import VOICES, CheckpointError, read_json
+from ttscommon.engine.checkpoint import VOICES, CheckpointError, checked_config
 from ttscommon.engine.checkpoint_values import size_problems
 from ttscommon.wire import blends
 from ttscommon.wire.fields import Array, Field
@@ -98,11 +98,7 @@ class KokoroConfig:
 
 def load_config(folder: Path) -> KokoroConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, KokoroConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, KokoroConfig, _problems)
 
 
 def _problems(c: KokoroConfig) -> list[str]:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import VOICES, dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import save, spread_out
 from ttsfamilies.kokoro import net as prosody
@@ -115,7 +115,6 @@ def write_checkpoint(
     folder: Path, *, size: str = "tiny", seed: int = 0, pickles: bool = False
 ) -> None:
     """A whole checkpoint with NAMES as its voices; with `pickles`, as it is published."""
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", SIZES[size])
     config = load_config(folder)
     tensors, packs = dict(_tensors(config, seed)), dict(_voices(config, seed))
@@ -140,8 +139,7 @@ def _write_pickles(folder: Path, tensors: dict[str, Tensor], packs: dict[str, Te
 
 def shapes(config: KokoroConfig) -> dict[str, tuple[int, ...]]:
     """Names and shapes of a checkpoint's tensors."""
-    with torch.device("meta"):
-        talker, vocoder = prosody.KokoroProsody(config), sound.KokoroSound(config)
+    talker, vocoder = unfilled(prosody.KokoroProsody, config), unfilled(sound.KokoroSound, config)
     pooler, dim = "bert.module.pooler.", config.plbert.hidden_size
     return {
         **published_shapes(talker, prosody.sources(talker)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.stagger import Stagger
 
@@ -174,11 +174,7 @@ def _gated(wide: int, dim: int) -> int:
 
 def load_config(folder: Path) -> KyutaiConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, KyutaiConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, KyutaiConfig, _problems)
 
 
 def _problems(c: KyutaiConfig) -> list[str]:

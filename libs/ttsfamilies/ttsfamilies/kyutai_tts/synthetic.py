@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.csm.mimi import kyutai
@@ -187,8 +187,7 @@ def write_checkpoint(
     dump_json(folder / "config.json", dict(told or config()))
     c = load_config(folder)
     (folder / TOKENIZER).write_bytes(tokenizer(words))
-    with torch.device("meta"):
-        net = KyutaiNet(c)
+    net = unfilled(KyutaiNet, c)
     shapes = published_shapes(net, sources(net))
     shapes["depformer_text_emb.low_rank.weight"] = (
         c.depformer_dim,
@@ -230,8 +229,7 @@ def _write_codec(folder: Path, c: KyutaiConfig, seed: int) -> None:
     books = {"dimension": 16, "n_q": c.n_q, "bins": c.card}
     outer = {"input_dimension": 32, "output_dimension": 32}
     dump_json(folder / "mimi.json", {**_MIMI, "quantizer": {**books, **outer}})
-    with torch.device("meta"):
-        net = MimiDecoder(kyutai.load_sizes(folder), interleaved=True)
+    net = unfilled(MimiDecoder, kyutai.load_sizes(folder), interleaved=True)
     shapes = published_shapes(net, kyutai.sources(net))
     save_file(
         {name: codec_drawn(name, shapes[name], seed) for name in sorted(shapes)}, folder / CODEC

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -56,11 +56,7 @@ class LlamaConfig(LlamaSizes):
 
 def load_config(folder: Path) -> LlamaConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, LlamaConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, LlamaConfig, _problems)
 
 
 def _problems(c: LlamaConfig) -> list[str]:

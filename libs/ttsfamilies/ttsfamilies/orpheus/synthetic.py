@@ -8,10 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.orpheus.family import OrpheusNet, sources
@@ -67,11 +65,9 @@ def write_checkpoint(
 
     heads: in place of TINY's, such as PUBLISHED_HEADS.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", TINY | dict(heads))
     write_tokenizer(folder)
-    with torch.device("meta"):
-        net = OrpheusNet(load_config(folder))
+    net = unfilled(OrpheusNet, load_config(folder))
     shapes = published_shapes(net, sources(net))
     louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
     save(folder, drawn(shapes, seed, louder), shard_bytes)

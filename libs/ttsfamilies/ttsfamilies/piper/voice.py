@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import read_json, voice_file
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import filled, same
+from ttscommon.engine.nn.weights import filled, same, unfilled
 from ttscommon.engine.onnx import Graph, Node, read_graph
 from ttscommon.engine.onnx_weights import OnnxWeights, check_all_used, put
 from ttscommon.wire.replicas import Voice
@@ -188,8 +187,7 @@ _GENERATOR = ("dec.",)
 def load_net(voice: PiperVoice, device: str) -> Vits:
     """Raises CheckpointError, which names what is missing, surplus or of a wrong shape."""
     try:
-        with torch.device("meta"):
-            net = _shaped(voice)
+        net = unfilled(_shaped, voice)
     except (KeyError, ValueError, IndexError, RuntimeError, ZeroDivisionError) as error:
         raise CheckpointError(
             f"{voice.where('')} is no VITS network that is known here: {error}"

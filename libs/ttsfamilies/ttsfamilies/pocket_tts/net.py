@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, halve
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.pocket_tts.blocks import (
     FLOW_LM,
     MIMI,
@@ -199,8 +199,7 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
     On a CPU a step takes as long as its weights are big: those that are published in two bytes
     stay in two.
     """
-    with torch.device("meta"):
-        net = PocketNet(load_config(checkpoint))
+    net = unfilled(PocketNet, load_config(checkpoint))
     stated, shards = sources(net), Shards.of(checkpoint)
     others = (MIMI, f"{FLOW_LM}emb_std", f"{FLOW_LM}emb_mean")
     filled(net, stated, shards, others=others, device=device)
@@ -212,8 +211,7 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
 
 def load_encoder(checkpoint: Path, device: str) -> PocketEncoder:
     """What turns recordings into latents; raises CheckpointError."""
-    with torch.device("meta"):
-        net = PocketEncoder(load_config(checkpoint).mimi)
+    net = unfilled(PocketEncoder, load_config(checkpoint).mimi)
     unused = (f"{MIMI}{part}" for part in ("decoder", "upsample.", "quantizer."))
     others, shards = (FLOW_LM, *unused), Shards.of(checkpoint)
     return filled(net, encoder_sources(net), shards, others=others, device=device)

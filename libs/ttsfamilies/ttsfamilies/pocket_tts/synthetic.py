@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
 from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
@@ -118,8 +118,11 @@ def write_checkpoint(
     dump_json(folder / "config.json", dict(config or tiny()))
     c = load_config(folder)
     _write_tokenizer(folder, c.flow_lm.lookup_table.n_bins, words)
-    with torch.device("meta"):
-        net, decoder, encoder = PocketNet(c), LatentDecoder(c.mimi), PocketEncoder(c.mimi)
+    net, decoder, encoder = (
+        unfilled(PocketNet, c),
+        unfilled(LatentDecoder, c.mimi),
+        unfilled(PocketEncoder, c.mimi),
+    )
     shapes = published_shapes(net, sources(net))
     shapes |= published_shapes(decoder, decoder_sources(decoder))
     shapes |= published_shapes(encoder, encoder_sources(encoder))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import size_problems
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,
@@ -160,11 +160,11 @@ _CODEC_IDS: Final = (
 
 def load_config(folder: Path) -> OmniConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, OmniConfig)
-    for wrong in (*_problems(config), *config_problems(config.as_talker())):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(
+        folder,
+        OmniConfig,
+        lambda config: (*_problems(config), *config_problems(config.as_talker())),
+    )
 
 
 def _problems(config: OmniConfig) -> Iterator[str]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.qwen3_omni.codec import codec
@@ -154,9 +152,8 @@ def write_checkpoint(
     dump_json(folder / "config.json", content)
     write_tokenizer(folder, vocab)
     known = load_config(folder)
-    with torch.device("meta"):
-        net = OmniNet(known)
-        decoder = codec.LaggingDecoder(load_codec_config(folder))
+    net = unfilled(OmniNet, known)
+    decoder = unfilled(codec.LaggingDecoder, load_codec_config(folder))
     shapes = published_shapes(net, sources(net, known))
     shapes |= published_shapes(decoder, codec.sources(decoder.config))
     shapes[TABLE] = (len(vocab) + len(SPECIAL_TOKENS), WIDTH)

@@ -9,7 +9,7 @@ from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.mimi import encoder_sources
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.qwen3_tts.cloning import (
     FOLDER,
     CodecEncoder,
@@ -115,8 +115,7 @@ def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEnco
 def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> SpeakerEncoder:
     """The speaker encoder; raises CheckpointError."""
     sizes = config.speaker_encoder_config
-    with torch.device("meta"):
-        net = SpeakerEncoder(sizes)
+    net = unfilled(SpeakerEncoder, sizes)
     shards = Shards.of(checkpoint)
     where = check_device(device)
     filled(net, speaker_sources(net), shards, others=("talker.",), device=where)
@@ -127,8 +126,7 @@ def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> Speaker
 def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
     """The codec's encoder; raises CheckpointError."""
     config = load_encoder_config(checkpoint)
-    with torch.device("meta"):
-        net = CodecEncoder(config)
+    net = unfilled(CodecEncoder, config)
     shards = Shards.of(checkpoint / FOLDER)
     others = unused_by_encoder(config)
     where = check_device(device)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, checked_config
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
@@ -101,11 +101,7 @@ class ChatIds:
 
 def load_config(folder: Path) -> StepConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, StepConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, StepConfig, _problems)
 
 
 def _problems(config: StepConfig) -> Iterator[str]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
@@ -87,8 +85,7 @@ def write_checkpoint(
     write_tokenizer(folder, vocabulary(), SPECIALS)
     write_tokens(voice / "speech_tokenizer_v2_25hz.onnx", version=2, seed=seed)
     write_speaker(voice / "campplus.onnx", seed=seed)
-    with torch.device("meta"):
-        net = StepNet(load_config(folder))
+    net = unfilled(StepNet, load_config(folder))
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     head = tensors["lm_head.weight"]
     head *= 3.0  # draws that mostly lie within the nucleus

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.tacotron2.codec.codec import MelVocoder, sources
@@ -104,8 +104,7 @@ def write_checkpoint(
 
 def shapes_of(config: HifiganConfig, sizes: TacotronSizes) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all tensors of a folder."""
-    with torch.device("meta"):
-        talker, vocoder = TacotronNet(sizes), MelVocoder(config, sizes)
+    talker, vocoder = unfilled(TacotronNet, sizes), unfilled(MelVocoder, config, sizes)
     shapes = published_shapes(talker, talker_sources(talker))
     weights = [name for name in vocoder.generator.state_dict() if name.endswith(".weight")]
     apart = {f"{name}_g" for name in weights}

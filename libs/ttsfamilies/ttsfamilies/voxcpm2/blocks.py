@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.voxcpm2.sizes import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."
@@ -126,8 +125,7 @@ def vae_shards(folder: Path) -> Shards:
 
 def load_encoder(folder: Path, sizes: VaeSizes, device: str) -> VaeEncoder:
     """The half that hears, of a checkpoint's folder; raises CheckpointError."""
-    with torch.device("meta"):
-        net = VaeEncoder(sizes)
+    net = unfilled(VaeEncoder, sizes)
     stated, shards = encoder_sources(net), vae_shards(folder)
     others = (SOUNDS, f"{HEARS}fc_logvar")
     return filled(net, stated, shards, others=others, device=device)

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Final
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 
 ARCHITECTURE: Final = "voxcpm2"
@@ -189,8 +189,4 @@ class VoxcpmConfig:
 
 def load_config(folder: Path) -> VoxcpmConfig:
     """Read and check a folder's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, VoxcpmConfig)
-    for wrong in config.problems():
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, VoxcpmConfig, VoxcpmConfig.problems)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import VAE, dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
@@ -126,8 +126,7 @@ def write_checkpoint(
     dump_json(folder / "config.json", told)
     c = msgspec.convert(told, VoxcpmConfig)
     _write_tokenizer(folder)
-    with torch.device("meta"):
-        net = VoxcpmNet(c)
+    net = unfilled(VoxcpmNet, c)
     save(folder, _stopping(drawn(published_shapes(net, sources(net)), seed), going))
     save_file(dict(_vae(c, seed)), folder / VAE, {"format": "pt"})
 
@@ -142,8 +141,7 @@ def _stopping(tensors: Iterator[tuple[str, Tensor]], going: float) -> Iterator[t
 
 
 def _vae(c: VoxcpmConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
-    with torch.device("meta"):
-        encoder, decoder = VaeEncoder(c.audio_vae_config), VaeDecoder(c)
+    encoder, decoder = unfilled(VaeEncoder, c.audio_vae_config), unfilled(VaeDecoder, c)
     shapes = published_shapes(encoder, encoder_sources(encoder))
     shapes |= published_shapes(decoder, decoder_sources(decoder))
     mean = [name for name in shapes if name.startswith(f"{HEARS}fc_mu")]

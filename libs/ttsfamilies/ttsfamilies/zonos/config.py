@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import head_problems
 
 CODEBOOKS: Final = 9
@@ -102,11 +102,7 @@ class ZonosConfig:
 
 def load_config(folder: Path) -> ZonosConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    config = read_json(path, ZonosConfig)
-    for wrong in _problems(config):
-        raise CheckpointError(f"{path}: {wrong}")
-    return config
+    return checked_config(folder, ZonosConfig, _problems)
 
 
 def _problems(c: ZonosConfig) -> list[str]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import VOICES, CheckpointError
 from ttscommon.engine.nn.dac import DacEncoder, load_encoder
-from ttscommon.engine.nn.weights import Shards, Tensors, digest, filled, same
+from ttscommon.engine.nn.weights import Shards, Tensors, digest, filled, same, unfilled
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
@@ -164,9 +164,8 @@ def load_speaker(folder: Path) -> SpeakerEncoder | None:
         return None
     published, projection = Shards.of(folder / "speaker"), Shards.of(folder / "lda")
     try:
-        with torch.device("meta"):
-            net = _sized(published)
-            lda = nn.Linear(net.bottleneck.out_features, SPEAKER)
+        net = unfilled(_sized, published)
+        lda = unfilled(nn.Linear, net.bottleneck.out_features, SPEAKER)
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{folder / 'speaker'} is no speaker encoder: {error}") from error
     unused = tuple(name for name in published.shapes if name.endswith(_COUNTED))

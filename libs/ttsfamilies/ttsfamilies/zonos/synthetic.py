@@ -7,10 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
@@ -76,13 +74,11 @@ def write_checkpoint(
 
     backbone: in place of TINY's, such as PUBLISHED_HEADS. encoders: with those of recordings.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", TINY | {"backbone": {**TINY["backbone"], **backbone}})
     config = load_config(folder)
     every = config.prefix_conditioner.conditioners
-    with torch.device("meta"):
-        net = ZonosNet(config)
-        told = Conditions(config.prefix_conditioner.rows, config.backbone.d_model)
+    net = unfilled(ZonosNet, config)
+    told = unfilled(Conditions, config.prefix_conditioner.rows, config.backbone.d_model)
     places = [place for place, one in enumerate(every) if one.name != PHONES]
     shapes = published_shapes(net, sources(net))
     shapes |= published_shapes(told, condition_sources(told, places))
@@ -94,8 +90,7 @@ def write_checkpoint(
 
 def write_speaker(folder: Path, seed: int) -> None:
     """The speaker encoder and its projection, narrow and shallow."""
-    with torch.device("meta"):
-        net = SpeakerNet(_PLANES, _BLOCKS, _INNER, _OUTER)
+    net = unfilled(SpeakerNet, _PLANES, _BLOCKS, _INNER, _OUTER)
     shapes = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
     found = dict(drawn(shapes, seed))
     for name in found:

@@ -8,10 +8,10 @@ names and shapes a checkpoint of given sizes has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -83,6 +83,7 @@ def _halved(x: Tensor, rows: int, size: int) -> Tensor:
 
 Sources = Mapping[str, Source]
 Net = TypeVar("Net", bound=nn.Module)
+P = ParamSpec("P")
 Where = str | torch.device
 
 
@@ -183,6 +184,12 @@ def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[
     with torch.no_grad():
         for key, parameter in state.items():
             parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
+
+
+def unfilled(kind: Callable[P, Net], *args: P.args, **kwargs: P.kwargs) -> Net:
+    """A network without memory, made of these arguments."""
+    with torch.device("meta"):
+        return kind(*args, **kwargs)
 
 
 def filled(

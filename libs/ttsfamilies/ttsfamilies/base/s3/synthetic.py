@@ -12,6 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.nn.weights import unfilled
 from ttsfamilies.base.s3.speaker import FixedNorm, SpeakerSizes, SpeakerVector
 from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
 from ttsfamilies.base.synthetic.onnx_file import Array, constant, model, node
@@ -33,15 +34,13 @@ _NUMBERED: Final = {
 
 def token_tensors(sizes: TokenSizes, seed: int) -> dict[str, Tensor]:
     """Of a tokenizer, by the names of its modules."""
-    with torch.device("meta"):
-        net = SpeechTokens(sizes)
+    net = unfilled(SpeechTokens, sizes)
     return _drawn(net, seed)
 
 
 def speaker_tensors(sizes: SpeakerSizes, seed: int) -> dict[str, Tensor]:
     """Of a speaker network, likewise."""
-    with torch.device("meta"):
-        net = SpeakerVector(sizes)
+    net = unfilled(SpeakerVector, sizes)
     return _drawn(net, seed)
 
 
@@ -150,8 +149,7 @@ def write_speaker(
     returns the tensors from before that.
     """
     tensors = speaker_tensors(sizes, seed)
-    with torch.device("meta"):
-        net = SpeakerVector(sizes)
+    net = unfilled(SpeakerVector, sizes)
     stored: dict[str, Array] = {}
     path.write_bytes(model(list(_speaker_nodes(net, tensors, stored)), stored))
     return tensors

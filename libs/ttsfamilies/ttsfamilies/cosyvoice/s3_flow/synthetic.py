@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
+from ttscommon.engine.nn.weights import unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import spread_out
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
@@ -63,8 +64,7 @@ def write_codec(folder: Path, kind: str, *, seed: int = 0) -> None:
     """Files as they are published, or, for CosyVoice's, converted: see `antiphon convert`."""
     folder.mkdir(parents=True, exist_ok=True)
     own = kind.startswith("chatterbox")
-    with torch.device("meta"):
-        flow, hift = FlowNet(flow_sizes(kind)), Hift(hift_sizes(kind))
+    flow, hift = unfilled(FlowNet, flow_sizes(kind)), unfilled(Hift, hift_sizes(kind))
     parts = [("flow.", flow), ("mel2wav.", hift)] if own else [("", flow), ("", hift)]
     tensors: dict[str, Tensor] = {}
     for prefix, net in parts:

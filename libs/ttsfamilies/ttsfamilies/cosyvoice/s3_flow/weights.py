@@ -11,7 +11,7 @@ from torch import nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
 from ttscommon.engine.nn.adain import published
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.cosyvoice.facts import FLOW, HIFT
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -47,9 +47,8 @@ def load_networks(folder: Path, device: str = "cpu", chunk: int | None = None) -
     flow, hift = ("flow.", "mel2wav.") if own else ("", _prefix(shards))
     usual = 0 if own else CHUNK
     try:
-        with torch.device("meta"):
-            net = FlowNet(flow_sizes(shards.shapes, flow), usual if chunk is None else chunk)
-            sound = Hift(hift_sizes(plain(shards.shapes), hift))
+        net = unfilled(FlowNet, flow_sizes(shards.shapes, flow), usual if chunk is None else chunk)
+        sound = unfilled(Hift, hift_sizes(plain(shards.shapes), hift))
     except KeyError as error:
         where = shards.where("").parent
         raise CheckpointError(

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
 from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file, read_json
 from ttscommon.engine.mimi import MimiSizes
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, layers
 from ttsfamilies.pocket_tts.blocks import stack_sources
 from ttsfamilies.pocket_tts.sizes import Latent, LatentMimi, Seanet, Window
@@ -76,8 +74,7 @@ def load_sizes(folder: Path) -> MimiSizes:
 
 def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
     """The decoder in a folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = MimiDecoder(load_sizes(folder), interleaved=True)
+    net = unfilled(MimiDecoder, load_sizes(folder), interleaved=True)
     path = folder / named_file(folder / "config.json", CODEC_FILE)
     if not path.exists():
         raise CheckpointError(f"{path} is missing: download the checkpoint again")

@@ -19,7 +19,7 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
 
 
@@ -198,8 +198,7 @@ def layers(c: MimiSizes) -> Iterator[tuple[str, str]]:
 def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
     """The decoder in a folder, in float32; raises CheckpointError."""
     sizes, theirs = load_sizes(folder)
-    with torch.device("meta"):
-        net = MimiDecoder(sizes)
+    net = unfilled(MimiDecoder, sizes)
     shards = Shards.of(folder)
     unused = tuple(f"{theirs}{part}" for part in UNUSED)
     others = (*unused, *(name for name in shards.shapes if not name.startswith(theirs)))

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_sizes, sources
@@ -51,8 +51,7 @@ _SPREADS: Final = (
 def add_decoder(folder: Path, *, seed: int = 0) -> None:
     """Write the decoder's tensors beside those that are there."""
     sizes, theirs = load_sizes(folder)
-    with torch.device("meta"):
-        net = MimiDecoder(sizes)
+    net = unfilled(MimiDecoder, sizes)
     path = folder / _FILE
     tensors = load_file(path) if path.exists() else {}
     for name, shape in published_shapes(net, sources(net, theirs)).items():

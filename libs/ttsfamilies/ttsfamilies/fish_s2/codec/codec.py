@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.snake import Snake
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
@@ -154,8 +154,7 @@ def _up_sources(ours: str, theirs: str) -> dict[str, Source]:
 def load_decoder(folder: Path, device: str = "cpu") -> FishDecoder:
     """The decoder in a checkpoint's folder, in float32; raises CheckpointError."""
     shards = Shards(tensor_files(folder, CODEC))
-    with torch.device("meta"):
-        net = FishDecoder(load_sizes(folder))
+    net = unfilled(FishDecoder, load_sizes(folder))
     stated = sources(net)
     encodes = (name for name in shards.shapes if ".in_proj." in name or name.endswith(_TABLES))
     others = (*_ENCODES, *encodes)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, filled
+from ttscommon.engine.nn.weights import Shards, filled, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Samples, StateUse, Work
@@ -49,8 +49,10 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> GlmVoiceCodec:
     """A decoder's folder, as `antiphon convert` makes it; raises CheckpointError."""
     shards = Shards.of(folder)
     try:
-        with torch.device("meta"):
-            flow, hift = GlmFlow(flow_sizes(shards.shapes)), Hift(hift_sizes(plain(shards.shapes)))
+        flow, hift = (
+            unfilled(GlmFlow, flow_sizes(shards.shapes)),
+            unfilled(Hift, hift_sizes(plain(shards.shapes))),
+        )
     except (KeyError, AssertionError) as error:
         raise CheckpointError(f"{folder} holds no flow of GLM-4-Voice: {error}") from error
     parts: list[tuple[nn.Module, tuple[str, ...]]] = [(flow, FLOW), (hift, HIFT)]

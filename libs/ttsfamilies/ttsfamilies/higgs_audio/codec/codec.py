@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Source, filled, same
+from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -74,8 +74,7 @@ def sources(net: HiggsDecoder, theirs: str = "") -> dict[str, Source]:
 def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
     sizes, theirs = load_sizes(folder)
-    with torch.device("meta"):
-        net = HiggsDecoder(sizes)
+    net = unfilled(HiggsDecoder, sizes)
     stated, shards = sources(net, theirs), tensors_of(folder)
     others = parts(theirs)
     return filled(net, stated, shards, others=others, device=device)

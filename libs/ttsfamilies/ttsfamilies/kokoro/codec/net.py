@@ -22,7 +22,7 @@ from ttscommon.engine.nn.adain import (
     NormedConvTranspose1d,
     published,
 )
-from ttscommon.engine.nn.weights import Shards, Source, filled
+from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttsfamilies.kokoro.codec.source import HARMONICS, Spectrum, Voicing
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 
@@ -277,6 +277,5 @@ def sources(net: KokoroSound, inner: str = "module.") -> dict[str, Source]:
 
 def load_net(folder: Path, device: str = "cpu") -> KokoroSound:
     """The networks in a checkpoint's folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = KokoroSound(load_config(folder))
+    net = unfilled(KokoroSound, load_config(folder))
     return filled(net, sources(net), Shards.of(folder), others=_TALKERS, device=device)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.nn.snake import Snake, units, wide
-from ttscommon.engine.nn.weights import Shards
+from ttscommon.engine.nn.weights import Shards, unfilled
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.noise import Noise, keyed
@@ -156,8 +156,7 @@ _PAIRS: Final = (
 
 def load_decoder(folder: Path, device: str = "cpu") -> SnacDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = SnacDecoder(load_config(folder))
+    net = unfilled(SnacDecoder, load_config(folder))
     shards = Shards.of(folder)
     state = {name: _folded(name, tensor.shape, shards) for name, tensor in net.state_dict().items()}
     net.load_state_dict(state, assign=True)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.weights import unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.orpheus.snac.codec import SnacDecoder, load_config
@@ -32,10 +33,8 @@ _LENGTH: Final = 0.7
 
 def write_codec(folder: Path, *, seed: int = 0) -> None:
     """Write config.json and model.safetensors with the decoder's tensors."""
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", TINY)
-    with torch.device("meta"):
-        net = SnacDecoder(load_config(folder))
+    net = unfilled(SnacDecoder, load_config(folder))
     tensors: dict[str, Tensor] = {}
     for name, tensor in net.state_dict().items():
         tensors |= _published(name, tuple(tensor.shape), seed)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import filled, same
+from ttscommon.engine.nn.weights import filled, same, unfilled
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
@@ -38,8 +38,7 @@ def load_generator(voice: PiperVoice, device: str) -> tuple[Generator, Tensor | 
     Raises CheckpointError.
     """
     try:
-        with torch.device("meta"):
-            whole = nn.ModuleDict({"dec": Generator(sizes_of(voice))})
+        whole = unfilled(nn.ModuleDict, {"dec": Generator(sizes_of(voice))})
     except (KeyError, ValueError, IndexError, RuntimeError, ZeroDivisionError) as error:
         raise CheckpointError(
             f"{voice.where('')} has no generator that is known here: {error}"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
@@ -62,8 +62,7 @@ def sources(net: LatentDecoder) -> dict[str, Source]:
 
 def load_decoder(folder: Path, device: str = "cpu") -> LatentDecoder:
     """The decoder in a folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = LatentDecoder(load_config(folder).mimi)
+    net = unfilled(LatentDecoder, load_config(folder).mimi)
     stated, shards = sources(net), Shards.of(folder)
     unused = tuple(f"{MIMI}{part}" for part in ("encoder", "downsample."))
     others = (FLOW_LM, *unused)

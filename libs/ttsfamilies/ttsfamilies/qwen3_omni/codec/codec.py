@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
@@ -188,8 +188,7 @@ def sources(c: WaveformSizes) -> dict[str, Source]:
 def load_decoder(folder: Path, device: str = "cpu") -> LaggingDecoder:
     """The codec of a checkpoint folder, in float32; raises CheckpointError."""
     config = load_config(folder)
-    with torch.device("meta"):
-        net = LaggingDecoder(config)
+    net = unfilled(LaggingDecoder, config)
     stated, shards = sources(config), Shards.of(folder)
     return filled(net, stated, shards, others=OTHERS, device=device)
 

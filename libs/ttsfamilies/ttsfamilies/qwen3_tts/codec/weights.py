@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.qwen3_tts.codec.config import load_config
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 
@@ -16,8 +14,7 @@ UNUSED = ("encoder.", "decoder.quantizer.rvq_first.input_proj", "decoder.quantiz
 def load_decoder(folder: Path, device: str = "cpu") -> CodecDecoder:
     """The decoder in a codec's own folder, in float32; raises CheckpointError."""
     config = load_config(folder)
-    with torch.device("meta"):
-        net = CodecDecoder(config.decoder_config)
+    net = unfilled(CodecDecoder, config.decoder_config)
     stated, shards = sources(net), Shards.of(folder)
     filled(net, stated, shards, others=UNUSED, device=device)
     net.quantizer.freeze()

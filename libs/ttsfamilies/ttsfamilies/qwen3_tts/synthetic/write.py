@@ -11,7 +11,7 @@ import torch
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
 from ttsfamilies.qwen3_tts.cloning import EncoderConfig, SpeakerEncoder
 from ttsfamilies.qwen3_tts.codec.config import CodecConfig
@@ -83,8 +83,10 @@ def write_checkpoint(
 def model_shapes(config: Mapping[str, Any]) -> Shapes:
     """model.safetensors: talker, code predictor, and the speaker encoder of Base models."""
     told = msgspec.convert(config, TalkerConfig)
-    with torch.device("meta"):
-        talker, speaker = TalkerNet(told), SpeakerEncoder(told.speaker_encoder_config)
+    talker, speaker = (
+        unfilled(TalkerNet, told),
+        unfilled(SpeakerEncoder, told.speaker_encoder_config),
+    )
     found = published_shapes(talker, talker_sources(talker))
     if told.tts_model_type == "base":
         found |= published_shapes(speaker, speaker_sources(speaker))
@@ -95,8 +97,10 @@ def codec_shapes(config: Mapping[str, Any]) -> Shapes:
     """speech_tokenizer/model.safetensors: the codec's encoder and decoder."""
     c = msgspec.convert(config, EncoderConfig).encoder_config
     sizes = msgspec.convert(config, CodecConfig).decoder_config
-    with torch.device("meta"):
-        encoder, decoder = MimiEncoder(c, c.num_quantizers, None), CodecDecoder(sizes)
+    encoder, decoder = (
+        unfilled(MimiEncoder, c, c.num_quantizers, None),
+        unfilled(CodecDecoder, sizes),
+    )
     found = published_shapes(encoder, encoder_sources(encoder, "encoder."))
     found |= published_shapes(decoder, decoder_sources(decoder))
     # What only training had a use for.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import Source, filled, same
+from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
@@ -112,8 +112,7 @@ def sources(net: MelVocoder, names: Container[str]) -> dict[str, Source]:
 def load_vocoder(folder: Path, device: str = "cpu") -> tuple[MelVocoder, HifiganConfig]:
     """Of a folder, in float32; raises CheckpointError."""
     config, sizes, shards = sizes_of(folder)
-    with torch.device("meta"):
-        net = MelVocoder(config, sizes)
+    net = unfilled(MelVocoder, config, sizes)
     others = (*_TALKED, *counted(shards.shapes))
     filled(net, sources(net, shards.shapes), shards, others=others, device=device)
     flat(net)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Source, filled, same
+from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
@@ -114,8 +113,7 @@ def sources(net: VaeDecoder) -> dict[str, Source]:
 
 def load_decoder(folder: Path, device: str = "cpu") -> VaeDecoder:
     """The decoder in a checkpoint's folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = VaeDecoder(load_config(folder))
+    net = unfilled(VaeDecoder, load_config(folder))
     stated, shards = sources(net), vae_shards(folder)
     others = (HEARS, _BOUNDARIES)
     return filled(net, stated, shards, others=others, device=device)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.dac import DacSizes, load_sizes
 from ttscommon.engine.nn.dac import level_sources
-from ttscommon.engine.nn.weights import Shards, Source, filled
+from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -51,8 +51,7 @@ def sources(net: DacDecoder) -> dict[str, Source]:
 
 def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
-    with torch.device("meta"):
-        net = DacDecoder(load_sizes(folder))
+    net = unfilled(DacDecoder, load_sizes(folder))
     stated, shards = sources(net), Shards.of(folder)
     return filled(net, stated, shards, others=_ENCODES, device=device)
 

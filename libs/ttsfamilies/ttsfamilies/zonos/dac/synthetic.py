@@ -12,7 +12,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.dac import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.zonos.dac.codec import DacDecoder, sources
@@ -34,10 +34,11 @@ TINY: Final[dict[str, Any]] = {
 
 def write_codec(folder: Path, *, seed: int = 0) -> None:
     """Write config.json and model.safetensors, encoder and decoder."""
-    folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", TINY)
-    with torch.device("meta"):
-        encoder, decoder = DacEncoder(load_sizes(folder)), DacDecoder(load_sizes(folder))
+    encoder, decoder = (
+        unfilled(DacEncoder, load_sizes(folder)),
+        unfilled(DacDecoder, load_sizes(folder)),
+    )
     shapes = published_shapes(encoder, encoder_sources(encoder))
     shapes |= published_shapes(decoder, sources(decoder))
     tensors = {name: drawn_sound(name, shape, seed) for name, shape in shapes.items()}
