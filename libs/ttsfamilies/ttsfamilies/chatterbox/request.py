@@ -6,21 +6,19 @@ A sentence's tokens wait until it has all of them, because its frames say how ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from ttscommon.wire.errors import BadRequest, MalformedMessage, NothingToSay, TextTooLong
+from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Boundary, Piece
-from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.drawing import PenalisedDrawing
-from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.lm.texts import PassagesText, limited
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.prefixes import keys, of_lanes
@@ -38,7 +36,6 @@ HEARD: Final = "t3_token"
 SPEAKER_ROW: Final = "t3_speaker"
 # Of a prompt with all of its speech: 40 s, as long as the package speaks, and a long sentence.
 MOST_POSITIONS: Final = 2048
-_ENDLESS: Final = 1 << 40
 _MOST_TOKENS: Final = 1000
 # An id of a text lasts a quarter of a second at the most; a sentence that goes on is babble.
 _TOKENS_AN_ID, _TOKENS_BEYOND = 6, 100
@@ -111,8 +108,10 @@ class Sentence:
     frames: int
 
 
-class ChatterboxPrepared(Prepared):
-    """A request whose text is read sentence by sentence: the model needs all of one at once."""
+class ChatterboxPrepared(PassagesText):
+    """See PassagesText. A passage is a sentence."""
+
+    bounded = True
 
     def __init__(
         self,
@@ -130,33 +129,14 @@ class ChatterboxPrepared(Prepared):
         self.request, self.conditions, self.drawing, self.sizes = request, conditions, drawing, c
         self.lanes = 2 if drawing.weight and not c.gpt else 1
         self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.lanes)
-        self.most_frames = request.sampling.max_new_tokens or _ENDLESS
+        self.most_frames = request.sampling.max_new_tokens or ENDLESS
         self._most = most or MOST_POSITIONS
-        self._sentences = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
-        self._spoken = False
+        self.passages = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Sentence]:
-        """A prompt for each sentence that is certain; raises TextTooLong, NothingToSay."""
-        for piece in pieces:
-            yield from self._read(plain_text(piece), ends=isinstance(piece, Boundary))
-        yield from self._read("", ends=final)
-        if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-
-    def _read(self, text: str, *, ends: bool) -> Iterator[Sentence]:
-        for sentence in self._sentences.feed(text, final=ends):
-            if any(c.isalnum() for c in sentence):
-                self._spoken = True
-                yield self._prompt(sentence)
-
-    def _prompt(self, sentence: str) -> Sentence:
-        ids = tuple(self._read_ids(sentence))
+    def prompt(self, text: str) -> Sentence:
+        ids = tuple(self._read_ids(text))
         length = len(self.conditions.kind) + len(ids) + self.sizes.begins
-        if len(ids) > (most := self._positions // _TEXT_SHARE):
-            raise TextTooLong(
-                f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
-                param="input",
-            )
+        limited(len(ids), self._positions // _TEXT_SHARE, "a sentence takes")
         usual = min(_MOST_TOKENS, _TOKENS_BEYOND + _TOKENS_AN_ID * len(ids))
         asked = self.request.sampling.max_new_tokens or usual
         most = min(asked, self._most, self._positions - length)

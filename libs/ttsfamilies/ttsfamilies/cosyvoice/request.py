@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
-from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.drawing import Drawing
 from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
+from ttsfamilies.base.lm.texts import IdsPrompt, limited, nothing_to_say, plain_text, speakable
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.checks import recorded
+from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.passages import Passages
 from ttsfamilies.cosyvoice.config import END_OF_PROMPT, TOKENS, Opening
 
@@ -22,27 +24,10 @@ PASSAGE_TOKENS: Final = 80
 # Tokens of speech for each of text, at the least and at the most.
 LEAST_RATIO, MOST_RATIO = 2, 20
 _PROMPT_SHARE: Final = 2
-_ENDLESS: Final = 1 << 40
 
 
 # The reference's settings where a request says nothing.
 _USUAL: Final = Drawing(temperature=1.0, top_k=25, top_p=0.8)
-
-
-class CosyPassage(NamedTuple):
-    """A passage's positions. least, frames: tokens that follow, at the least and at the most.
-
-    common: leading positions that do not depend on the text.
-    """
-
-    ids: tuple[int, ...]
-    least: int
-    frames: int
-    common: int
-
-    @property
-    def length(self) -> int:
-        return len(self.ids)
 
 
 class MoreText(NamedTuple):
@@ -68,12 +53,7 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
     With a transcript the recording is gone on from; without, or under an instruction, the language
     model is not told of it, and the voice is the codec's. Raises BadRequest without a recording.
     """
-    if reference is None:
-        raise BadRequest(
-            "this model speaks with the voice of a recording: send ref_audio, or name a voice made"
-            " of one",
-            param="ref_audio",
-        )
+    reference = recorded(reference)
     start, tokens = (v.start,), v.tokenizer.ids
     if request.instructions:
         said = f"{v.system} {request.instructions}" if v.system else request.instructions
@@ -121,7 +101,7 @@ class CosyPrepared(Prepared):
         self.drawing = _USUAL.wished(request.sampling)
         self._tokenizer, self._positions = vocabulary.tokenizer, positions
         asked = request.sampling.max_new_tokens
-        self.most_frames = min(asked or _ENDLESS, most or _ENDLESS)
+        self.most_frames = min(asked or ENDLESS, most or ENDLESS)
         self._passages = Passages(lambda text: len(self._tokenizer.ids(text)), PASSAGE_TOKENS)
         self._growing, self._given = GrowingIds(self._tokenizer), 0
         self._spoken = self._begun = False
@@ -129,18 +109,16 @@ class CosyPrepared(Prepared):
         alone = bool(vocabulary.system) and not (opening.text or request.instructions)
         self._counted = len(opening.header) - 1 if alone else 0
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[CosyPassage | MoreText]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[IdsPrompt | MoreText]:
         """Raises TextTooLong, NothingToSay."""
         text = "".join(map(plain_text, pieces))
-        self._spoken = self._spoken or any(c.isalnum() for c in text)
+        self._spoken = self._spoken or speakable(text)
         if self.streamed:
             yield from self._tokens(text, pieces, final=final)
         else:
-            for passage in self._passages.feed(text, final=final):
-                if any(c.isalnum() for c in passage):
-                    yield self._passage(passage)
+            yield from map(self._passage, filter(speakable, self._passages.feed(text, final=final)))
         if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+            raise nothing_to_say()
 
     def _tokens(self, text: str, pieces: Sequence[Piece], *, final: bool) -> Iterator[MoreText]:
         paused = final and bool(pieces) and isinstance(pieces[-1], Pause)
@@ -153,15 +131,10 @@ class CosyPrepared(Prepared):
             self._given += len(ids)
             yield MoreText(ids)
 
-    def _passage(self, text: str) -> CosyPassage:
+    def _passage(self, text: str) -> IdsPrompt:
         said, before = self._tokenizer.ids(text), self.opening
         ids = (*before.whole, *said, before.task, *before.speech)
-        if len(ids) > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"a sentence and the recording take {len(ids)} positions, the model has {most} for"
-                " them: split it",
-                param="input",
-            )
+        limited(len(ids), self._positions // _PROMPT_SHARE, "a sentence and the recording take")
         count = len(said) + self._counted
         most = min(MOST_RATIO * count, self._positions - len(ids))
-        return CosyPassage(ids, min(LEAST_RATIO * count, most), most, len(before.whole))
+        return IdsPrompt(ids, most, len(before.whole), least=min(LEAST_RATIO * count, most))

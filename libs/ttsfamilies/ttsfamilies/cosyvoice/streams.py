@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field
+from ttsfamilies.base.lm.texts import IdsPrompt
 from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
@@ -56,13 +57,13 @@ class PassagesStream(LmStream):
         self._prepared, self._speech = prepared, speech
 
     def prefix(self) -> Sequence[bytes]:
-        ids = np.array(self.passage.ids, np.int64)
-        return keys((ids,), self.passage.common)
+        prompt: IdsPrompt = self.passage
+        return prompt.keys()
 
     def positions(self, lane: int) -> Arrays:
         del lane
         said = self.spoken["token"].astype(np.int64) + self._speech
-        return {"id": np.concatenate([np.array(self.passage.ids, np.int64), said])}
+        return {"id": np.concatenate([self.passage.array, said])}
 
     def begin(self, write: SlotWriter) -> None:
         said = self.spoken["token"].tolist()

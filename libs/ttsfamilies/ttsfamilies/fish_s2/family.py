@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
@@ -30,6 +29,7 @@ from ttsfamilies.base.runners.computation import (
 )
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
@@ -100,9 +100,7 @@ class FishS2(CodesModel):
         """A speaker's recordings; of none the voice follows from the seed."""
         if name in ("", _NONE):
             return ()
-        if name not in self._voices:
-            known = ", ".join((_NONE, *self._voices))
-            raise UnknownVoice(f"no voice {name!r}; there are {known}", param="voice")
+        known_voice(name, (_NONE, *self._voices))
         return self._voices[name]
 
     def open(self, prepared: Prepared) -> FishStream:

@@ -7,25 +7,22 @@ assistant's, which later batches go on from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import numpy as np
 
-from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.drawing import Drawing, tell
+from ttsfamilies.base.lm.texts import WholeText, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, Turn
-from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.lm.turns import FRAME, Turn, TurnsPrompt
 from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
-from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 
@@ -76,30 +73,8 @@ class FishDrawing(Drawing):
         return cls(0.8, 30, 0.8, int(told["ras_win_len"])).wished(request.sampling)
 
 
-class Batch(NamedTuple):
-    """A user's turn, and what stands before the speech that answers it, the system's turn too.
-
-    text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead. frames:
-    how many may follow. shared: so many of the positions are the voice.
-    """
-
-    text: Array
-    codes: Array
-    frames: int
-    shared: int = 0
-
-    @property
-    def length(self) -> int:
-        """Positions."""
-        return len(self.text)
-
-    def keys(self) -> Sequence[bytes]:
-        """See TalkerStream.prefix."""
-        return keys((self.text, self.codes), self.shared)
-
-
-class FishPrepared(Prepared):
-    """A request whose text is read when it is complete: the model needs all of a batch at once."""
+class FishPrepared(WholeText):
+    """See WholeText. A prompt is a batch; `turns` of it is the voice."""
 
     def __init__(
         self,
@@ -116,17 +91,10 @@ class FishPrepared(Prepared):
         self._voice, self._tokenizer = voice, tokenizer
         self.positions, self._most = positions, most or MOST_FRAMES
         self._bytes = int(completed(PARAMETERS, request.extra_params)["chunk_length"])
-        self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Batch]:
-        """The batches, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [plain_text(piece) for piece in pieces]
-        if final:
-            yield from self._batches("".join(self._text).strip())
-
-    def _batches(self, text: str) -> list[Batch]:
-        if not any(c.isalnum() for c in _LEGAL.sub("", text)):
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+    def prompts(self, text: str) -> list[TurnsPrompt]:
+        if not speakable(_LEGAL.sub("", text)):
+            raise nothing_to_say()
         system = self._system()
         texts = [self._spoken(part) for part in batches(text, self._bytes)]
         self._check(len(system[0]), sum(map(len, texts)))
@@ -149,7 +117,9 @@ class FishPrepared(Prepared):
                 param="input",
             )
 
-    def _batch(self, before: tuple[Array, Array], text: Sequence[int], *, begins: bool) -> Batch:
+    def _batch(
+        self, before: tuple[Array, Array], text: Sequence[int], *, begins: bool
+    ) -> TurnsPrompt:
         own = self._said(
             (
                 *([] if begins else [self._control(_END), *self._ids("\n")]),
@@ -164,7 +134,7 @@ class FishPrepared(Prepared):
         ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
         usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * len(text))
         most = self.request.sampling.max_new_tokens or usual
-        return Batch(ids, codes, min(most, self.positions - len(ids)), len(before[0]))
+        return TurnsPrompt(ids, codes, min(most, self.positions - len(ids)), len(before[0]))
 
     def _system(self) -> tuple[Array, Array]:
         """Each part of it is split into tokens by itself."""
@@ -249,7 +219,7 @@ class FishStream(LmStream):
         return found
 
     def prefix(self) -> Sequence[bytes]:
-        first: Batch = self._passages[0]
+        first: TurnsPrompt = self._passages[0]
         return first.keys()
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, same
-from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -23,6 +22,7 @@ from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.base.runners.computation import Rows, SlotTensors
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -112,7 +112,7 @@ class GlmStream(AnswerStream):
 
     def positions(self, lane: int) -> Arrays:
         del lane
-        return {"id": np.concatenate([self.passage.ids, self.answered])}
+        return {"id": np.concatenate([self.passage.array, self.answered])}
 
     def drawn(self) -> Arrays:
         return {"id": np.full(1, DRAWN, np.int64)}
@@ -154,10 +154,7 @@ class GlmVoice(AnsweringModel):
         turns: Sequence[Arrays | None] = (),
     ) -> GlmPrepared:
         del reference
-        if request.voice not in (known := [voice.id for voice in self.spec.voices]):
-            raise UnknownVoice(
-                f"no voice {request.voice!r}; there is {', '.join(known)}", param="voice"
-            )
+        known_voice(request.voice, (voice.id for voice in self.spec.voices))
         return GlmPrepared(request, turns, self._dialogue, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> GlmStream:

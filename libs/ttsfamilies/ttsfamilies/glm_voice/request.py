@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.wire.errors import NothingToSay, TextTooLong
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.errors import NothingToSay
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.answers import AnswerIds
-from ttsfamilies.base.lm.asked import chosen, plain_text
 from ttsfamilies.base.lm.drawing import Drawing
+from ttsfamilies.base.lm.texts import IdsPrompt, WholeText, chosen, limited, speakable
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.base.lm.turns import Turn
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.prefixes import keys
 
 TOKENIZER: Final = "glm-4-voice-tokenizer"
 """Folder within the checkpoint of what hears, named as it is published."""
@@ -131,22 +126,6 @@ _USUAL: Final = Drawing(temperature=0.2, top_k=50, top_p=0.8)
 _USUAL_TOKENS: Final = 2000
 
 
-class Dialogue(NamedTuple):
-    """ids: of all positions [positions] int64. frames: ids that may follow."""
-
-    ids: Array
-    frames: int
-
-    @property
-    def length(self) -> int:
-        """Positions."""
-        return len(self.ids)
-
-    def keys(self) -> Sequence[bytes]:
-        """All of it: the next turn of a conversation begins with it."""
-        return keys((self.ids,), len(self.ids))
-
-
 class DialogueIds:
     """A tokenizer, and what stands for speakers and for sound. answers: of what follows."""
 
@@ -189,7 +168,7 @@ class DialogueIds:
         return [self.answers.first + int(code) for code in turn.codes[:, 0]]
 
 
-class GlmPrepared(Prepared):
+class GlmPrepared(WholeText):
     """A request whose text is the user's turn, or stands beside one that was said."""
 
     def __init__(
@@ -207,29 +186,19 @@ class GlmPrepared(Prepared):
             for turn, sound in zip(request.turns, sounds, strict=True)
         ]
         self._ids, self._positions = ids, positions
-        self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Dialogue]:
-        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [plain_text(piece) for piece in pieces]
-        if final:
-            yield self._dialogue("".join(self._text).strip())
-
-    def _dialogue(self, text: str) -> Dialogue:
-        ids = self._ids.of(self._asked(text), self.request.instructions)
-        if len(ids) > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"what was said takes {len(ids)} positions, the model has {most} for it: leave out"
-                " the oldest turns",
-                param="turns",
-            )
-        return Dialogue(np.array(ids, np.int64), min(self._most, self._positions - len(ids)))
+    def prompts(self, text: str) -> tuple[IdsPrompt]:
+        """The next turn of a conversation begins with all of it."""
+        ids = tuple(self._ids.of(self._asked(text), self.request.instructions))
+        share = self._positions // _PROMPT_SHARE
+        limited(len(ids), share, "what was said takes", "leave out the oldest turns", "turns")
+        return (IdsPrompt(ids, min(self._most, self._positions - len(ids)), len(ids)),)
 
     def _asked(self, text: str) -> list[Turn]:
         """The turns, the last of which is the user's."""
         *before, last = self._turns or [Turn(1, "", None)]
         heard = last.speaker == USER and last.codes is not None
-        if not heard and not any(c.isalnum() for c in text):
+        if not heard and not speakable(text):
             raise NothingToSay("nothing was said to the model, and nothing written", param="input")
         if heard:
             return [*before, last._replace(text=f"{last.text} {text}".strip())]

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
@@ -23,6 +22,7 @@ from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
@@ -81,10 +81,7 @@ class Kokoro(SegmentComputation, TalkerModel):
         turns: Sequence[Arrays | None] = (),
     ) -> KokoroPrepared:
         del reference, turns
-        if not SPEEDS[0] <= request.speed <= SPEEDS[1]:
-            raise BadRequest(f"speed is {SPEEDS[0]} to {SPEEDS[1]} with this model", param="speed")
-        if request.reference is not None:
-            raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        not_cloning(request)
         pack = self.style(request.voice)
         read = self._ways[self._voices.language(request.voice)]
         pace = self._voices.pace(request.voice)

@@ -14,7 +14,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -30,6 +29,7 @@ from ttsfamilies.base.runners.computation import (
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, PAD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Moved, Span, moved, text_id
@@ -94,9 +94,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
     ) -> KyutaiPrepared:
         del reference, turns
         names = self._voices.names
-        if request.voice not in names:
-            known = ", ".join(names[:9])
-            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        known_voice(request.voice, names)
         drawing = KyutaiDrawing.of(request, self._net.config)
         return KyutaiPrepared(request, drawing, names.index(request.voice), self._tokenizer)
 

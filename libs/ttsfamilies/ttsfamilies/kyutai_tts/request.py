@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.asked import chosen
+from ttsfamilies.base.lm.texts import chosen, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import load_processor
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.kyutai_tts.config import KyutaiConfig
@@ -117,13 +117,13 @@ class KyutaiPrepared(Prepared):
         if final:
             yield from self._known(self._script.finish())
             if not self._spoken:
-                raise NothingToSay("the text holds nothing that can be spoken", param="input")
+                raise nothing_to_say()
 
     def _known(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         for entry in entries:
             self._count(entry)
             self._held.append(entry)
-            self._spoken = self._spoken or any(c.isalnum() for c in entry.text)
+            self._spoken = self._spoken or speakable(entry.text)
             if self._spoken:
                 yield from self._held
                 self._held = []

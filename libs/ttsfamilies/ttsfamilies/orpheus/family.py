@@ -27,6 +27,7 @@ from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.orpheus.request import (
@@ -43,7 +44,6 @@ from ttsfamilies.orpheus.request import (
     OrpheusDrawing,
     OrpheusPrepared,
     OrpheusStream,
-    check,
     load_config,
 )
 
@@ -134,7 +134,8 @@ class Orpheus(TalkerModel):
         turns: Sequence[Arrays | None] = (),
     ) -> OrpheusPrepared:
         del reference, turns
-        check(request, self._voices)
+        known_voice(request.voice, self._voices)
+        not_cloning(request)
         return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
 
     def open(self, prepared: Prepared) -> OrpheusStream:

@@ -6,26 +6,22 @@ them again, with the same noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import numpy as np
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
 from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.texts import IdsPrompt, PassagesText, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.lmstream import DRAWN, LmStream
+from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, LmStream
 from ttsfamilies.base.talker.signs import letters, longest_s
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.passages import Passages
@@ -71,7 +67,6 @@ VOICES: Final = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 _TEXT_SHARE: Final = 4
 # About 40 s of speech; the model was trained on sequences of 97 s, and most of it on far fewer.
 PASSAGE_TOKENS: Final = 160
-_ENDLESS: Final = 1 << 40
 PARAMETERS: Final = (
     Parameter(
         "min_p", "number", 0.0, "Ids less likely than this share of the likeliest are out.", 0, 1
@@ -92,18 +87,6 @@ class OrpheusDrawing(PenalisedDrawing):
         return cls(0.6, 0, 0.8, 1.3, float(extra["min_p"])).wished(request.sampling)
 
 
-class OrpheusPrompt(NamedTuple):
-    """A passage's positions, how many frames may follow, and how long its text lasts at most."""
-
-    ids: tuple[int, ...]
-    frames: int
-    longest_s: float
-
-    @property
-    def length(self) -> int:
-        return len(self.ids)
-
-
 def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ...]:
     """The turn of a human who says `voice: text`, and the model's as far as its speech begins."""
     said = tokenizer.ids(f"{voice}: {text}" if voice else text)
@@ -111,8 +94,8 @@ def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ..
     return (*begin, *said, *end)
 
 
-class OrpheusPrepared(Prepared):
-    """A request whose text is read passage by passage: the model needs all of one at once."""
+class OrpheusPrepared(PassagesText):
+    """See PassagesText."""
 
     def __init__(
         self, request: SpeechRequest, tokenizer: TextTokenizer, positions: int, most_tokens: int
@@ -122,40 +105,14 @@ class OrpheusPrepared(Prepared):
         self._tokenizer, self._positions = tokenizer, positions
         asked = request.sampling.max_new_tokens
         self._most = min(most_tokens, asked or most_tokens)
-        self.most_frames = max(1, asked // SLOTS) if asked else _ENDLESS
-        self._passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
-        self._spoken = False
+        self.most_frames = max(1, asked // SLOTS) if asked else ENDLESS
+        self.passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[OrpheusPrompt]:
-        """A prompt for each passage that is certain; raises TextTooLong, NothingToSay."""
-        for text in self._passages.feed("".join(map(plain_text, pieces)), final=final):
-            if any(c.isalnum() for c in text):
-                self._spoken = True
-                yield self._prompt(text)
-        if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-
-    def _prompt(self, text: str) -> OrpheusPrompt:
+    def prompt(self, text: str) -> IdsPrompt:
         ids = prompt_ids(self._tokenizer, self.request.voice, text)
-        if len(ids) > (most := self._positions // _TEXT_SHARE):
-            raise TextTooLong(
-                f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
-                param="input",
-            )
-        return OrpheusPrompt(ids, self._frames(len(ids)), longest_s(letters(text)))
-
-    def _frames(self, before: int) -> int:
-        return max(1, min(self._most, self._positions - before) // SLOTS)
-
-
-def check(request: SpeechRequest, voices: Sequence[str]) -> None:
-    """Raises BadRequest for what the model cannot speak."""
-    if request.voice not in voices:
-        raise UnknownVoice(
-            f"no voice {request.voice!r}; there are {', '.join(voices)}", param="voice"
-        )
-    if request.reference is not None:
-        raise BadRequest("this model cannot clone a voice", param="ref_audio")
+        limited(len(ids), self._positions // _TEXT_SHARE, "a sentence takes")
+        frames = max(1, min(self._most, self._positions - len(ids)) // SLOTS)
+        return IdsPrompt(ids, frames, longest_s=longest_s(letters(text)))
 
 
 # Ids that may be drawn, from the end of speech to the last audio id.
@@ -180,8 +137,7 @@ class OrpheusStream(LmStream):
 
     def positions(self, lane: int) -> Arrays:
         del lane
-        told = np.array(self.passage.ids, np.int64)
-        return {"id": np.concatenate([told, ids_of(self.spoken["codes"])])}
+        return {"id": np.concatenate([self.passage.array, ids_of(self.spoken["codes"])])}
 
     def drawn(self) -> Arrays:
         return {"id": np.full(1, DRAWN, np.int64)}

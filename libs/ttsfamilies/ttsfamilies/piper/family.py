@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.hub import CheckpointError
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
@@ -25,6 +25,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
@@ -120,15 +121,9 @@ class Piper(SegmentComputation, TalkerModel):
         reference: Arrays | None = None,
         turns: Sequence[Arrays | None] = (),
     ) -> PiperPrepared:
-        del turns
-        if reference is not None or request.reference is not None:
-            raise BadRequest("this model cannot clone a voice", param="ref_audio")
-        if request.voice not in self._speakers:
-            known = ", ".join(self._speakers)
-            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
-        slowest, fastest = self.spec.speeds
-        if not slowest <= request.speed <= fastest:
-            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
+        del reference, turns
+        not_cloning(request)
+        known_voice(request.voice, self._speakers)
         return PiperPrepared(request, self._speakers[request.voice], self._config, self._ways)
 
     def phones(self, text: str, language: str) -> PhonesFound:

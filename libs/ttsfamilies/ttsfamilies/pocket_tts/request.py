@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Boundary, Piece
-from ttsfamilies.base.lm.asked import chosen, plain_text
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
+from ttsfamilies.base.talker.lmstream import ENDLESS, LmStream
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.pocket_tts.sizes import PocketConfig
@@ -26,7 +23,6 @@ from ttsfamilies.pocket_tts.tokenizer import Chunks, Tokenizer, prompt
 # What a position holds: a text id, a latent, a recording's latent, what stands before a voice, or
 # a position of a published voice, whose keys and values are known.
 TEXT, LATENT, HEARD, BEGIN, KEPT = range(5)
-_ENDLESS: Final = 1 << 40
 # The package's estimate of the longest speech.
 _TOKENS_A_SECOND, _SECONDS_BEYOND = 3.0, 2.0
 _PROMPT_SHARE: Final = 2
@@ -88,8 +84,10 @@ class Prompt:
     longest_s: float
 
 
-class PocketPrepared(Prepared):
-    """A request whose text is read chunk by chunk: the model needs all of one at once."""
+class PocketPrepared(PassagesText):
+    """See PassagesText. A passage is a chunk, as the package cuts them."""
+
+    bounded = True
 
     def __init__(
         self,
@@ -105,34 +103,14 @@ class PocketPrepared(Prepared):
         self.drawing = PocketDrawing.of(request, config)
         self._config, self._tokenizer = config, tokenizer
         self._positions, self._most = positions, most or positions
-        self.most_frames = request.sampling.max_new_tokens or _ENDLESS
-        self._chunks = Chunks(config, tokenizer)
-        self._spoken = False
+        self.most_frames = request.sampling.max_new_tokens or ENDLESS
+        self.passages = Chunks(config, tokenizer)
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
-        """A prompt for each chunk that is certain; raises TextTooLong, NothingToSay."""
-        for piece in pieces:
-            yield from self._read(plain_text(piece), ends=isinstance(piece, Boundary))
-        yield from self._read("", ends=final)
-        if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-
-    def _read(self, text: str, *, ends: bool) -> Iterator[Prompt]:
-        for chunk in self._chunks.feed(text, final=ends):
-            if any(c.isalnum() for c in chunk):
-                self._spoken = True
-                yield self._prompt(chunk)
-
-    def _prompt(self, chunk: str) -> Prompt:
-        text, after = prompt(self._config, chunk)
-        ids = self._tokenizer.tokens(text).ids
+    def prompt(self, text: str) -> Prompt:
+        said, after = prompt(self._config, text)
+        ids = self._tokenizer.tokens(said).ids
         length = len(self.voice.kind) + len(ids) + 1
-        if length > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"voice and a sentence take {length} positions, the model has {most} for them:"
-                " split it",
-                param="input",
-            )
+        limited(length, self._positions // _PROMPT_SHARE, "voice and a sentence take")
         seconds = len(ids) / _TOKENS_A_SECOND + _SECONDS_BEYOND
         frames = math.ceil(seconds * self._config.mimi.frame_rate)
         most = min(frames, self._most, self._positions - length)

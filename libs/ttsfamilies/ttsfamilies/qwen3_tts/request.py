@@ -8,14 +8,15 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 from ttscommon.wire.replicas import MANY
-from ttsfamilies.base.lm.asked import chosen, plain_text
 from ttsfamilies.base.lm.drawing import LayeredDrawing, PenalisedDrawing
+from ttsfamilies.base.lm.texts import chosen, nothing_to_say, plain_text, speakable
 from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.checks import known_voice, recorded
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import NAMES
 from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
@@ -94,9 +95,9 @@ class Qwen3Prepared(Prepared):
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Tokens]:
         """Tokens as soon as no later text can change them; raises TextTooLong, NothingToSay."""
         text = "".join(plain_text(piece) for piece in pieces)
-        self._spoken = self._spoken or any(c.isalnum() for c in text)
+        self._spoken = self._spoken or speakable(text)
         if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+            raise nothing_to_say()
         # Text before a pause is read as if it had been sent alone, which is without outer space.
         paused = bool(pieces) and isinstance(pieces[-1], Pause)
         self._text.feed(text, final=final, trimmed=final and paused)
@@ -148,12 +149,8 @@ class Reader:
         """Check `request`; `reference` is what was derived of its recording."""
         self._refuse(request)
         cloned = self._config.tts_model_type == "base"
-        if cloned and reference is None:
-            raise BadRequest(
-                "this model speaks with the voice of a recording: send ref_audio, or name a voice"
-                " made of one",
-                param="ref_audio",
-            )
+        if cloned:
+            reference = recorded(reference)
         asked = PromptRequest(
             role=(),
             text=(),
@@ -201,9 +198,7 @@ class Reader:
     def _speaker(self, voice: str) -> str | None:
         if self._config.tts_model_type != "custom_voice":
             return None
-        if voice.lower() not in self._config.talker_config.spk_id:
-            known = ", ".join(self._config.talker_config.spk_id)
-            raise UnknownVoice(f"no voice {voice!r}; there are {known}", param="voice")
+        known_voice(voice.lower(), self._config.talker_config.spk_id)
         return voice.lower()
 
     def _instruction(self, text: str) -> tuple[int, ...]:

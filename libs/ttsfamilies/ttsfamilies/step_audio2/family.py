@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, digest, filled, same
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
-from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
@@ -28,6 +27,7 @@ from ttsfamilies.base.s3.tokens import RATE_HZ
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import recorded
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepConfig, StepSizes, load_config
 from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS, StepHearing
@@ -121,15 +121,9 @@ class StepAudio2(AnsweringModel):
         reference: Arrays | None = None,
         turns: Sequence[Arrays | None] = (),
     ) -> StepPrepared:
-        if reference is None:
-            raise BadRequest(
-                "this model speaks with the voice of a recording: send ref_audio, or name a voice"
-                " made of one",
-                param="ref_audio",
-            )
         said = turns_of(request, turns or [None] * len(request.turns), SEGMENT_ROWS)
         width = self._net.config.text_config.hidden_size
-        tokens, tokenizer = len(reference["token"]), self._tokenizer
+        tokens, tokenizer = len(recorded(reference)["token"]), self._tokenizer
         return StepPrepared(request, said, tokens, tokenizer, self._control, width, self.positions)
 
     def open(self, prepared: Prepared) -> StepStream:

@@ -5,20 +5,18 @@ What a human said may be sound, whose rows stand between two marks, or text, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
-from ttsfamilies.base.lm.asked import plain_text
 from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.lm.texts import WholeText, limited, speakable
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -63,7 +61,7 @@ class StepPrompt(NamedTuple):
         return keys((self.ids,), self.common)
 
 
-class StepPrepared(Prepared):
+class StepPrepared(WholeText):
     """A request whose voice and sounds were heard. tokens: of the voice's recording."""
 
     def __init__(
@@ -82,15 +80,8 @@ class StepPrepared(Prepared):
         self._width, self._positions = width, positions
         asked = request.sampling.max_new_tokens or MOST_TOKENS
         self.most_frames = min(asked, MOST_TOKENS - tokens)
-        self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[StepPrompt]:
-        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [plain_text(piece) for piece in pieces]
-        if final:
-            yield self._prompt("".join(self._text).strip())
-
-    def _prompt(self, text: str) -> StepPrompt:
+    def prompts(self, text: str) -> tuple[StepPrompt]:
         turns = _answered(self._turns, text)
         system = self.request.instructions.strip() or _SYSTEM
         before = self._role("system", system)
@@ -98,15 +89,12 @@ class StepPrepared(Prepared):
         for turn in turns:
             ids += self._turn(turn)
         ids += [*self._opened("assistant\n"), self.control.speak]
-        if len(ids) > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"what was said takes {len(ids)} positions, the model has {most} for it",
-                param="turns",
-            )
+        share = self._positions // _PROMPT_SHARE
+        limited(len(ids), share, "what was said takes", "leave out the oldest turns", "turns")
         rows = [rows for turn in turns for rows in turn.rows]
         heard = np.concatenate([np.zeros((0, self._width), np.float32), *rows])
         most = min(self.most_frames, self._positions - len(ids))
-        return StepPrompt(np.array(ids, np.int64), heard, most, len(before))
+        return (StepPrompt(np.array(ids, np.int64), heard, most, len(before)),)
 
     def _turn(self, turn: ChatTurn) -> list[int]:
         if not turn.rows:
@@ -125,7 +113,7 @@ class StepPrepared(Prepared):
 
 def _answered(turns: Sequence[ChatTurn], text: str) -> Sequence[ChatTurn]:
     """The turns and the request's own text: with the sound that was said last, or behind it."""
-    if not any(c.isalnum() for c in text):
+    if not speakable(text):
         if not (turns and turns[-1].human):
             raise NothingToSay("there is nothing to answer", param="input")
         return turns

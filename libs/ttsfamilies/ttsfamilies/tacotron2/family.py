@@ -15,7 +15,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -23,6 +22,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
@@ -83,12 +83,9 @@ class Tacotron2(TalkerModel):
         reference: Arrays | None = None,
         turns: Sequence[Arrays | None] = (),
     ) -> TacotronPrepared:
-        del turns
-        if reference is not None or request.reference is not None:
-            raise BadRequest("this model cannot clone a voice", param="ref_audio")
-        (voice,) = self.spec.voices
-        if request.voice not in ("", voice.id):
-            raise UnknownVoice(f"no voice {request.voice!r}; there is {voice.id}", param="voice")
+        del reference, turns
+        not_cloning(request)
+        known_voice(request.voice or self.spec.voices[0].id, (self.spec.voices[0].id,))
         return TacotronPrepared(request, self._sentences, self._most)
 
     def open(self, prepared: Prepared) -> TacotronStream:

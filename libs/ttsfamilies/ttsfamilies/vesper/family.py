@@ -23,7 +23,7 @@ from torch import Tensor
 from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
@@ -33,6 +33,7 @@ from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import Signs, Stall
@@ -147,14 +148,8 @@ class Vesper(TalkerModel):
         turns: Sequence[Arrays | None] = (),
     ) -> VesperPrepared:
         del reference, turns  # voices are part of the model
-        pace = self._paces.get(request.voice)
-        if pace is None:
-            known = ", ".join(self._paces)
-            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
-        slowest, fastest = self.spec.speeds
-        if not slowest <= request.speed <= fastest:
-            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
-        pace *= request.speed
+        known_voice(request.voice, self._paces)
+        pace = self._paces[request.voice] * request.speed
         phones = self._reading_of(request.language)
         return VesperPrepared(request, pace, phones, self._tell, self.spec.frame_rate_hz)
 

@@ -5,7 +5,7 @@ The log says of each patch whether its passage ends with it, which no patch tell
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -15,15 +15,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ttscommon.wire.adapters import ADAPTER
-from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.asked import chosen, plain_text
+from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
+from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.signs import letters, longest_s
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -67,7 +64,6 @@ PASSAGE_TOKENS: Final = 160
 # The reference's estimate of the longest speech, in patches.
 _A_TOKEN, _BEYOND, _MOST = 6, 10, 2000
 _PROMPT_SHARE: Final = 2
-_ENDLESS: Final = 1 << 40
 _GUIDANCE: Final = "cfg_value"
 PARAMETERS: Final = (
     Parameter(
@@ -125,8 +121,8 @@ def clone_of(request: SpeechRequest, reference: Arrays | None) -> Clone | None:
     return Clone(reference["reference"], "")
 
 
-class VoxcpmPrepared(Prepared):
-    """A request whose text is read passage by passage: the model needs all of one at once."""
+class VoxcpmPrepared(PassagesText):
+    """See PassagesText."""
 
     def __init__(
         self,
@@ -144,30 +140,17 @@ class VoxcpmPrepared(Prepared):
         self.adapter: int | None = None
         self.guidance = float(completed(PARAMETERS, request.extra_params)[_GUIDANCE])
         self.deviation = chosen(request.sampling.temperature, 1.0)
-        self.most_frames = request.sampling.max_new_tokens or _ENDLESS
+        self.most_frames = request.sampling.max_new_tokens or ENDLESS
         self._shape, self._positions, self._most = patch, positions, most or _MOST
-        self._passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
-        self._spoken = False
+        self.passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[VoxcpmPassage]:
-        """Passages that are certain; raises TextTooLong, NothingToSay."""
-        for text in self._passages.feed("".join(map(plain_text, pieces)), final=final):
-            if any(c.isalnum() for c in text):
-                self._spoken = True
-                yield self._passage(text)
-        if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-
-    def _passage(self, text: str) -> VoxcpmPassage:
+    def prompt(self, text: str) -> VoxcpmPassage:
+        """Its positions depend on what was said before; see `laid_out`."""
         tokens = len(self._tokenizer.ids(self._designed(text)))
         frames = min(_A_TOKEN * tokens + _BEYOND, _MOST, self._most)
         passage = VoxcpmPassage(text, frames, longest_s(letters(text)))
-        if (length := self.laid_out(passage).length) > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"voice and a sentence take {length} positions, the model has {most} for them:"
-                " split it",
-                param="input",
-            )
+        most = self._positions // _PROMPT_SHARE
+        limited(self.laid_out(passage).length, most, "voice and a sentence take")
         return passage
 
     def _designed(self, text: str) -> str:

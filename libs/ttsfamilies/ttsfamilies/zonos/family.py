@@ -13,7 +13,6 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
@@ -26,6 +25,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.min_p import OUT, unlikely
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
@@ -118,9 +118,8 @@ class Zonos(TalkerModel):
 
     def _speaker(self, request: SpeechRequest, reference: Arrays | None) -> Sequence[float] | None:
         known = request.voice in self._voices
-        if reference is None and not known and request.voice != _DEFAULT:
-            there = ", ".join((_DEFAULT, *self._voices))
-            raise UnknownVoice(f"no voice {request.voice!r}; there are {there}", param="voice")
+        if reference is None:
+            known_voice(request.voice, (_DEFAULT, *self._voices))
         return speaker_of(reference, self._voices[request.voice] if known else None)
 
     def open(self, prepared: Prepared) -> ZonosStream:

@@ -78,8 +78,6 @@ def values_of(
     shares = [float(settings[name]) for name in EMOTIONS]
     if not (total := sum(shares)):
         raise BadRequest("one emotion at the least has a share", param="extra_params")
-    if not SPEEDS[0] <= request.speed <= SPEEDS[1]:
-        raise BadRequest(f"speed is {SPEEDS[0]} to {SPEEDS[1]} with this model", param="speed")
     found: dict[str, Sequence[float]] = {
         "emotion": [share / total for share in shares],
         "fmax": (float(settings["fmax"]),),

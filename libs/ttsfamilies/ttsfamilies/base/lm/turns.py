@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.asked import plain_text
+from ttsfamilies.base.lm.texts import WholeText, limited, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.prefixes import keys
 
@@ -74,8 +72,8 @@ def turns_of(
     return [Turn(request.speaker, request.reference.text, reference["codes"]), *found]
 
 
-class TurnsPrepared(Prepared):
-    """A request whose text is read when it is complete: the model needs all of it at once."""
+class TurnsPrepared(WholeText):
+    """See WholeText."""
 
     def __init__(
         self,
@@ -89,32 +87,18 @@ class TurnsPrepared(Prepared):
         self.request = request
         self._turns, self._tokenizer = turns, tokenizer
         self._codebooks, self._positions = codebooks, positions
-        self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[TurnsPrompt]:
-        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [plain_text(piece) for piece in pieces]
-        if final:
-            yield self._prompt("".join(self._text).strip())
-
-    def _prompt(self, text: str) -> TurnsPrompt:
-        if not any(c.isalnum() for c in text):
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+    def prompts(self, text: str) -> tuple[TurnsPrompt]:
+        if not speakable(text):
+            raise nothing_to_say()
         tokens = len(self._tokenizer.ids(text))
-        if tokens > (most := self._positions // _TEXT_SHARE):
-            raise TextTooLong(
-                f"the text has {tokens} tokens, the model can speak {most} at once: split it",
-                param="input",
-            )
+        limited(tokens, self._positions // _TEXT_SHARE, "the text takes")
         before, own = self.laid_out(text)
         ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
-        if len(ids) > (most := self._positions // _PROMPT_SHARE):
-            raise TextTooLong(
-                f"text and turns take {len(ids)} positions, the model has {most} for them",
-                param="turns",
-            )
+        share = self._positions // _PROMPT_SHARE
+        limited(len(ids), share, "text and turns take", "leave out the oldest", "turns")
         most = min(self.most_frames(tokens), self._positions - len(ids))
-        return TurnsPrompt(ids, codes.astype(np.int64), most, len(before[0]))
+        return (TurnsPrompt(ids, codes.astype(np.int64), most, len(before[0])),)
 
     @abstractmethod
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
