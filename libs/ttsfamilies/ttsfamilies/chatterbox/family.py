@@ -21,7 +21,7 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
@@ -216,10 +216,7 @@ class Chatterbox(TalkerModel):
     def _draw(
         self, hidden: Tensor, last: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
     ) -> Out:
-        """Draw each row's next token, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Draw each row's next token, and move the rows' state on."""
         old = {name: state[name].index_select(0, rows.slots) for name in (*_COUNTS, *_SETTINGS)}
         seen = state["seen"].index_select(0, rows.slots)
         logits = self._guided(hidden, last, rows, old["weight"])
@@ -236,10 +233,9 @@ class Chatterbox(TalkerModel):
             "over": old["over"] + ended,
             "seen": seen.scatter(1, drawn[:, None], 1).where(told[:, None], seen),
         }
-        real = slice(rows.real)
-        write_moved(state, rows.slots, rows.real, moved)
-        frames = {"token": drawn[real, None].to(torch.int16)}
-        return Out(frames, told.long()[real], ended[real], (samples & ~finite)[real])
+        said = told, ended, samples & ~finite
+        frames = {"token": drawn.to(torch.int16)}
+        return finished(state, rows.slots, rows.real, moved, frames, said)
 
     def _guided(self, hidden: Tensor, last: Tensor, rows: Rows, weight: Tensor) -> Tensor:
         """Logits [rows, IDS]. A row without a second lane loses nothing to its only one."""

@@ -21,7 +21,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
@@ -216,10 +216,7 @@ class CosyVoice(TalkerModel):
         return self._draw(hidden, rows, state, samples)
 
     def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each row's next token, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Draw each row's next token, and move the rows' state on."""
         names = (*_MOVING, *_TOLD, "recent")
         old = {name: state[name].index_select(0, rows.slots) for name in names}
         drawn, finite = self._drawn(hidden, old)
@@ -234,10 +231,9 @@ class CosyVoice(TalkerModel):
             "over": old["over"] + over,
             "recent": _moved(old["recent"], drawn, active),
         }
-        real = slice(rows.real)
-        write_moved(state, rows.slots, rows.real, moved)
-        frames = {"token": token[real, None].to(torch.int16)}
-        return Out(frames, gained.long()[real], over[real], (samples & ~finite)[real])
+        said = gained, over, samples & ~finite
+        frames = {"token": token.to(torch.int16)}
+        return finished(state, rows.slots, rows.real, moved, frames, said)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Ids [rows], and whether each row's logits are finite."""

@@ -27,7 +27,7 @@ from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks
 from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import CodesModel, write_moved
+from ttsfamilies.base.lm.stepped import CodesModel, finished
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Out, SlotTensors
@@ -198,10 +198,7 @@ class Csm(CodesModel):
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
-        """Make each row's frame, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Make each row's frame, and move the rows' state on."""
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         codes, finite = self._net.frames(hidden["hidden"], self._picks(old))
         active = hidden["samples"] & (old["over"] == 0)
@@ -212,10 +209,8 @@ class Csm(CodesModel):
             "frame": old["frame"] + gained,
             "over": old["over"] + ended,
         }
-        write_moved(state, slots, real, moved)
-        bad = (hidden["samples"] & ~finite)[:real]
-        frames = {"codes": codes[:real, None].to(torch.int16)}
-        return Out(frames, gained.long()[:real], ended[:real], bad)
+        said = gained, ended, hidden["samples"] & ~finite
+        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
 
     def _picks(self, old: Mapping[str, Tensor]) -> Picks:
         talker, depth = (

@@ -20,7 +20,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.stepped import CodesModel, write_moved
+from ttsfamilies.base.lm.stepped import CodesModel, finished
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import Turn
 from ttsfamilies.base.runners.computation import (
@@ -110,10 +110,7 @@ class FishS2(CodesModel):
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
-        """Make each row's frame, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Make each row's frame, and move the rows' state on."""
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         first, residuals, finite = self._drawn(hidden["hidden"], old)
         active = hidden["samples"] & (old["over"] == 0)
@@ -127,10 +124,8 @@ class FishS2(CodesModel):
             "frame": old["frame"] + gained,
             "over": old["over"] + ended,
         }
-        write_moved(state, slots, real, moved)
-        bad = (hidden["samples"] & ~finite)[:real]
-        frames = {"codes": codes[:real, None].to(torch.int16)}
-        return Out(frames, gained.long()[:real], ended[:real], bad)
+        said = gained, ended, hidden["samples"] & ~finite
+        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """[rows, dim] -> choices of the first codebook [rows], where the one behind all codes is

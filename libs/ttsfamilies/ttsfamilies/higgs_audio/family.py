@@ -22,6 +22,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending, unbegun
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
@@ -138,10 +139,7 @@ class HiggsAudio(TalkerModel):
         return self._draw(hidden, rows, state, torch.ones_like(rows.slots, dtype=torch.bool))
 
     def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each stream's next row of codes, and move its state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Draw each stream's next row of codes, and move its state on."""
         c = self._net.config
         old = {
             name: state[name].index_select(0, rows.slots) for name in (*_KEPT, "seed", *_SETTINGS)
@@ -160,13 +158,13 @@ class HiggsAudio(TalkerModel):
             "left": told.left,
             "over": old["over"] + ended,
         }
-        real = slice(rows.real)
-        for name, value in moved.items():
-            on = active.view(-1, *[1] * (value.dim() - 1))
-            kept = torch.where(on, value, old[name])
-            state[name].index_copy_(0, rows.slots[real], kept[real])
-        frames = {"codes": row[real, None].to(torch.int16)}
-        return Out(frames, active.long()[real], ended[real], (samples & ~finite)[real])
+        on = active[:, None]
+        kept = {
+            name: torch.where(on if value.dim() > 1 else active, value, old[name])
+            for name, value in moved.items()
+        }
+        said = active, ended, samples & ~finite
+        return finished(state, rows.slots, rows.real, kept, {"codes": row.to(torch.int16)}, said)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Logits [rows, codebooks, ids] -> ids [rows, codebooks], finite [rows] bool.

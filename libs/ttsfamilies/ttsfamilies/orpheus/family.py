@@ -21,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -161,10 +161,7 @@ class Orpheus(TalkerModel):
         return self._draw(hidden, rows, state, torch.ones_like(ids, dtype=torch.bool))
 
     def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each row's next id, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Draw each row's next id, and move the rows' state on."""
         old = {name: state[name].index_select(0, rows.slots) for name in (*_MOVING, *_SETTINGS)}
         slot = old["step"] % SLOTS
         columns = self._columns(slot)
@@ -175,18 +172,17 @@ class Orpheus(TalkerModel):
         told = active & ~ended
         codes = torch.where(self._slots == slot[:, None], chosen[:, None], old["codes"])
         ids = columns.gather(1, chosen[:, None])[:, 0] + END_SPEECH
-        real = slice(rows.real)
         moved = {
             "step": old["step"] + told,
             "drawn": torch.where(told, ids, old["drawn"]),
             "over": old["over"] + ended,
             "codes": torch.where(told[:, None], codes, old["codes"]),
         }
-        write_moved(state, rows.slots, rows.real, moved)
+        real = slice(rows.real)
         self._remember(state["seen"], rows.slots[real], ids[real] - END_SPEECH, told[real])
-        gained = told & (slot == SLOTS - 1)
-        frames = {"codes": codes[real, None].to(torch.int16)}
-        return Out(frames, gained.long()[real], ended[real], (samples & ~finite)[real])
+        said = told & (slot == SLOTS - 1), ended, samples & ~finite
+        frames = {"codes": codes.to(torch.int16)}
+        return finished(state, rows.slots, rows.real, moved, frames, said)
 
     def _columns(self, slot: Tensor) -> Tensor:
         """[rows] -> [rows, CODES + 1]: where the slot's codes and then the end are in CHOICES."""

@@ -22,7 +22,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
@@ -153,10 +153,7 @@ class PocketTts(TalkerModel):
         return self._frames(rows, state, hidden, samples)
 
     def _frames(self, rows: Rows, state: SlotTensors, hidden: Tensor, samples: Tensor) -> Out:
-        """Make each row's frame, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Make each row's frame, and move the rows' state on."""
         old = {name: state[name].index_select(0, rows.slots) for name in _MOVING}
         noise = self.noise(old["seed"], old["frame"]).normal(0, old["latent"].shape[1])
         latent = self._net.head(hidden, noise * old["deviation"][:, None])
@@ -173,11 +170,9 @@ class PocketTts(TalkerModel):
             "said": old["said"] + gained,
             "over": old["over"] + ended,
         }
-        real = slice(rows.real)
-        write_moved(state, rows.slots, rows.real, moved)
-        frames = {"latent": latent[real, None], "left": left[real, None].to(torch.int16)}
-        bad = (samples & ~latent.isfinite().all(-1))[real]
-        return Out(frames, gained.long()[real], ended[real], bad)
+        frames = {"latent": latent, "left": left.to(torch.int16)}
+        said = gained, ended, samples & ~latent.isfinite().all(-1)
+        return finished(state, rows.slots, rows.real, moved, frames, said)
 
 
 def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> ModelSpec:

@@ -24,7 +24,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,
@@ -173,10 +173,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
-        """Make each row's patch, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Make each row's patch, and move the rows' state on."""
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
             patch = self._patches(old, hidden)
@@ -189,11 +186,9 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
             "said": old["said"] + active,
             "over": old["over"] + ended,
         }
-        kept = slice(real)
-        write_moved(state, slots, real, moved)
-        frames = {"patch": patch[kept, None], "last": ended[kept, None].to(torch.uint8)}
-        bad = (hidden["samples"] & ~patch.isfinite().flatten(1).all(1))[kept]
-        return Out(frames, active.long()[kept], ended[kept], bad)
+        frames = {"patch": patch, "last": ended.to(torch.uint8)}
+        said = active, ended, hidden["samples"] & ~patch.isfinite().flatten(1).all(1)
+        return finished(state, slots, real, moved, frames, said)
 
     def _patches(self, old: Mapping[str, Tensor], hidden: Mapping[str, Tensor]) -> Tensor:
         """[rows, latents, values], of the type of the state."""

@@ -19,7 +19,7 @@ from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Settings, draw_ids
@@ -144,10 +144,7 @@ class Zonos(TalkerModel):
     def _row(
         self, told: Tensor, untold: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
     ) -> Out:
-        """Draw each stream's next row of codes, and move its state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
+        """Draw each stream's next row of codes, and move its state on."""
         slots = rows.slots
         old = {name: state[name].index_select(0, slots) for name in (*_MOVING, *_SETTINGS)}
         logits, plain = self._net.logits(told), self._net.logits(untold)
@@ -168,12 +165,8 @@ class Zonos(TalkerModel):
             "since": torch.where(gained, after.since, old["since"]),
             "left": torch.where(gained, after.left, old["left"]),
         }
-        kept = slice(rows.real)
-        write_moved(state, slots, rows.real, moved)
-        bad = (samples & ~logits.isfinite().flatten(1).all(-1))[kept]
-        return Out(
-            {"codes": codes[kept, None].to(torch.int16)}, gained.long()[kept], ended[kept], bad
-        )
+        said = gained, ended, samples & ~logits.isfinite().flatten(1).all(-1)
+        return finished(state, slots, rows.real, moved, {"codes": codes.to(torch.int16)}, said)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """[rows, CODEBOOKS, ids] -> [rows, CODEBOOKS] int64, each from noise of its own."""

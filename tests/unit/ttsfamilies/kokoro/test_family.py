@@ -19,6 +19,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.checks import check
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.kokoro.family import load
 from ttsfamilies.kokoro.sizes import Voices, load_config, voice_of
@@ -113,7 +114,7 @@ def test_what_cannot_be_spoken_is_refused() -> None:
             tiny().prepare(request(voice=voice))
     for speed in (0.4, 2.1):
         with pytest.raises(BadRequest, match="speed"):
-            tiny().prepare(request(speed=speed))
+            check(tiny().spec, request(speed=speed))
     with pytest.raises(BadRequest, match="clone"):
         tiny().prepare(request(reference=Reference("0" * 16 + "-" + "0" * 64)))
 

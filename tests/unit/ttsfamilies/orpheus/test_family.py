@@ -18,13 +18,13 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.lm.texts import IdsPrompt
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.orpheus.family import load_net
 from ttsfamilies.orpheus.request import (
     END_SPEECH,
     FIRST_AUDIO,
     PASSAGE_TOKENS,
-    OrpheusPrompt,
     load_config,
 )
 from ttsfamilies.orpheus.synthetic import write_checkpoint
@@ -76,7 +76,7 @@ def test_a_long_text_is_spoken_in_passages_of_whole_sentences_however_it_came() 
     assert len(whole) > 2
     assert all(len(prompt.ids) <= PASSAGE_TOKENS + 8 for prompt in whole)
     prepared = tiny().prepare(request())
-    pieces: list[OrpheusPrompt] = []
+    pieces: list[IdsPrompt] = []
     for at in range(0, len(text), 37):
         pieces += prepared.read([Text(text[at : at + 37])], final=False)
     assert 0 < len(pieces) < len(whole)
@@ -100,7 +100,7 @@ def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
         assert rest["codes"].tolist() == whole["codes"][at:].tolist()
 
 
-def _times(sentence: str, prompt: OrpheusPrompt) -> int:
+def _times(sentence: str, prompt: IdsPrompt) -> int:
     """How many of a sentence make a prompt."""
     for count in range(1, 20):
         (one, *_) = tiny().prepare(request()).read([Text(sentence * count)], final=True)

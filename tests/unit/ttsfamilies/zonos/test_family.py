@@ -19,6 +19,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.checks import check
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
@@ -69,7 +70,7 @@ def test_what_cannot_be_spoken_is_refused() -> None:
     with pytest.raises(UnknownVoice, match="default, slt"):
         tiny().prepare(request(voice="nobody"))
     with pytest.raises(BadRequest, match="speed is"):
-        tiny().prepare(request(speed=3.0))
+        check(tiny().spec, request(speed=3.0))
     with pytest.raises(BadRequest, match="emotion"):
         tiny().prepare(request(extra_params=dict.fromkeys(EMOTIONS, 0.0)))
     with pytest.raises(NothingToSay):

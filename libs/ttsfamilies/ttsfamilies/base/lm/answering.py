@@ -12,7 +12,7 @@ from torch import Tensor
 from ttscommon.wire.fields import Field
 from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
-from ttsfamilies.base.lm.stepped import write_moved
+from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
@@ -96,11 +96,10 @@ class AnsweringModel(TalkerModel):
             "filled": filled.masked_fill(gained, 0),
             BETWEEN: between.masked_fill(gained[:, None], NO_ID),
         }
-        write_moved(state, rows.slots, rows.real, moved)
-        real = slice(rows.real)
         frames = {
-            TOKEN: code.masked_fill(~sound, 0)[real, None].to(torch.int16),
-            BETWEEN: between[real, None].to(torch.int32),
-            SILENT: silent[real, None].to(torch.uint8),
+            TOKEN: code.masked_fill(~sound, 0).to(torch.int16),
+            BETWEEN: between.to(torch.int32),
+            SILENT: silent.to(torch.uint8),
         }
-        return Out(frames, gained.long()[real], ended[real], (samples & ~finite)[real])
+        said = gained, ended, samples & ~finite
+        return finished(state, rows.slots, rows.real, moved, frames, said)

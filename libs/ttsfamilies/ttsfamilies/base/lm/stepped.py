@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ttsfamilies.base.runners.computation import (
     Attend,
+    Out,
     Prompts,
     Rows,
     SlotTensors,
@@ -58,8 +59,23 @@ class CodesModel(TalkerModel, TwoPartComputation):
         return {"hidden": hidden, "samples": samples}
 
 
-def write_moved(state: SlotTensors, slots: Tensor, real: int, moved: Mapping[str, Tensor]) -> None:
-    """Put the rows' new values into the state, and leave the padding's out."""
+def finished(
+    state: SlotTensors,
+    slots: Tensor,
+    real: int,
+    moved: Mapping[str, Tensor],
+    frames: Mapping[str, Tensor],
+    said: tuple[Tensor, Tensor, Tensor],
+) -> Out:
+    """A step that was computed for all rows: the state is moved on, and the frames are given.
+
+    Products take the padding along, for the sake of exactness; state and frames leave it out.
+    moved: new values of the state by name. frames: [rows, ...] by name. said: of each row whether
+    it gained its frame, ended its sequence, and is not finite, [rows] bool each.
+    """
     kept = slice(real)
     for name, value in moved.items():
         state[name].index_copy_(0, slots[kept], value[kept])
+    gained, ended, bad = said
+    given = {name: frame[kept, None] for name, frame in frames.items()}
+    return Out(given, gained.long()[kept], ended[kept], bad[kept])
