@@ -16,10 +16,9 @@ import numpy as np
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from tests.parity.subject import C, Subject
-from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
 from ttscommon.wire.pieces import Piece, Text
 from ttscommon.wire.rows import FloatRows
 from ttsfamilies.base.talker.base import Prepared

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from tests.parity.material import Floats, gumbel
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece, Text
 from ttsfamilies.base.codec.base import Codec

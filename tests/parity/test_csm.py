@@ -31,7 +31,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_prompt_is_the_references(loaded: Loaded[Case], case: Case) -> None:
-    prepared = loaded.model.prepare(FAMILY.request(case), *loaded.derived(case))
+    prepared = loaded.model.prepare(FAMILY.request(case), loaded.derived(case))
     (prompt,) = prepared.read([Text(case.text)], final=True)
     theirs = np.array(goldens()[case.name]["prompt"])
     sound = (theirs == AUDIO) | (theirs == AUDIO_END)

@@ -73,7 +73,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_prompt_is_the_references(loaded: Loaded[Case], case: Case) -> None:
-    prepared = loaded.model.prepare(FAMILY.request(case), *loaded.derived(case))
+    prepared = loaded.model.prepare(FAMILY.request(case), loaded.derived(case))
     (prompt,) = prepared.read([Text(case.text)], final=True)
     theirs = np.array(goldens()[case.name]["prompt"])
     sound = np.isin(theirs, SOUNDS)
@@ -104,7 +104,7 @@ def test_the_third_versions_network_says_what_qwen3_does_by_its_rules(tmp_path: 
     model = loaded_with_codec(tmp_path, THIRD)
     case, wanted = THIRD_CASE, goldens()[THIRD_CASE.name]
     request = msgspec.structs.replace(FAMILY.request(case), extra_params={})
-    prepared = model.prepare(request, *FAMILY.derived(model, case))
+    prepared = model.prepare(request, FAMILY.derived(model, case))
     (prompt,) = prepared.read([Text(case.text)], final=True)
     assert prompt.text.tolist() == wanted["prompt"]
     engine = Engine(model, slots=1, blocks=64, metrics=Metrics())

@@ -94,6 +94,6 @@ def test_the_model_ends_its_own_speech_and_so_many_frames_follow(ours: dict[str,
 @every_case
 def test_a_prompt_is_the_references(loaded: Mapping[str, Loaded[Case]], case: Case) -> None:
     of = loaded[case.checkpoint]
-    prepared = of.model.prepare(FAMILY.request(case), *of.derived(case))
+    prepared = of.model.prepare(FAMILY.request(case), of.derived(case))
     made = prepared.read([Text(case.text)], final=True)
     assert [list(unit.tokens) for unit in made] == told()["tokens"][case.name]

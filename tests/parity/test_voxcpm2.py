@@ -28,7 +28,7 @@ from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn import dense_attention
 from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.adapters import AdapterRef
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources
@@ -90,7 +90,7 @@ def said(model: Voxcpm2, case: Case, adapter: AdapterRef | None = None) -> Array
     """All patches of a case, in float64, without an engine."""
     request = msgspec.structs.replace(FAMILY.request(case), adapter=adapter)
     heard = {"prompt": arrays()[f"{case.name}/heard"]} if case.seconds else None
-    prepared = model.prepare(request, heard and {**heard, "reference": heard["prompt"]})
+    prepared = model.prepare(request, Derived(heard and {**heard, "reference": heard["prompt"]}))
     stream = model.open(prepared)
     stream.feed(list(prepared.read([Text(case.text)], final=True)), final=True)
     types = {"f4": torch.float64, "i8": torch.int64}

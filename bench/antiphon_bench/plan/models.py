@@ -17,7 +17,7 @@ from antiphon_bench.plan.costs import Curves
 from antiphon_bench.plan.shapes import Cache
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Array, Arrays, Field, rows
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
@@ -242,13 +242,7 @@ class PlannedModel(Family):
         }
         self._curve, self._sleep, self._think, self._cache = curve, sleep, think, cache
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> PlannedRequest:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PlannedRequest:
         return PlannedRequest(request)
 
     def open(self, prepared: Prepared) -> PlannedStream:

@@ -26,7 +26,7 @@ from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, rows
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
@@ -203,13 +203,8 @@ class TimedFamily(Family):
         self._family = family
         self._clock = clock
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Prepared:
-        return self._family.prepare(request, reference, turns)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
+        return self._family.prepare(request, derived)
 
     def open(self, prepared: Prepared) -> TalkerStream:
         return self._family.open(prepared)

@@ -9,10 +9,9 @@ from functools import partial
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
-from ttscommon.wire.fields import Array, Arrays, concatenate
+from ttscommon.wire.fields import Array, Arrays, Derived, concatenate
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.pieces import unmarked
 from ttsfamilies.base.talker.checks import check
@@ -77,7 +76,7 @@ def _open(
     request = spoken.request
     try:
         check(engine.spec, request)
-        prepared = engine.family.prepare(request, *derived)
+        prepared = engine.family.prepare(request, derived)
         pieces = unmarked(request.text, request.marks, request.spans)
         units = list(prepared.read(pieces, final=True))
     except AntiphonError as error:

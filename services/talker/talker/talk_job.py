@@ -16,7 +16,7 @@ from talker.engine.stream import ChunkReady, Event
 from talker.reading_turns import ReadingTurns
 from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.cluster.references import Derived, References
+from ttscommon.cluster.references import References
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Failed, Finished
@@ -25,7 +25,7 @@ from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, Runaway
-from ttscommon.wire.fields import Arrays, concatenate
+from ttscommon.wire.fields import Arrays, Derived, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
 from ttsfamilies.base.talker.base import Prepared
@@ -170,7 +170,7 @@ class TalkJob:
         """The request as the model sees it, the units of its text, and the first of them."""
         request = self._request
         check(self._engine.spec, request)
-        prepared = self._engine.family.prepare(request, *self._derived)
+        prepared = self._engine.family.prepare(request, self._derived)
         units = prepared.read(
             unmarked(request.text, request.marks, request.spans), final=request.text_final
         )

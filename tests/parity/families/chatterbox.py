@@ -14,8 +14,7 @@ from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case,
 from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel

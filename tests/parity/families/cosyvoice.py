@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.speaker import SpeakerSizes

@@ -13,8 +13,7 @@ import numpy as np
 from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.csm.family import Csm, load

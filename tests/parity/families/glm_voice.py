@@ -14,8 +14,7 @@ import numpy as np
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel

@@ -13,8 +13,7 @@ import numpy as np
 from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, TEXT, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel

@@ -18,8 +18,7 @@ from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
 from tests.parity.subject import Subject
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel

@@ -14,9 +14,8 @@ from tests.parity.cases import Case as Call
 from tests.parity.material import CODEBOOKS, GOLDENS, frames
 from tests.parity.offline import embedding
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.qwen3_tts.family import Qwen3Tts, load

@@ -20,8 +20,7 @@ from tests.parity.step_audio2_cases import (
     sound,
 )
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN

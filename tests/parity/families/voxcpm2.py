@@ -33,9 +33,8 @@ from tests.parity.voxcpm_cases import (
     noise,
     recording,
 )
-from ttscommon.cluster.references import Derived
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise

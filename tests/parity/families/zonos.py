@@ -13,8 +13,7 @@ from tests.parity.csm_cases import wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, recording
-from ttscommon.cluster.references import Derived
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.zonos.config import IDS

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +25,7 @@ from ttscommon.engine.stage_job import StageJob
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import Overloaded, UnknownAdapter
-from ttscommon.wire.fields import Array
+from ttscommon.wire.fields import NOTHING, Array, Derived
 from ttscommon.wire.messages import (
     Cancel,
     CodecChunk,
@@ -264,12 +264,8 @@ async def test_a_long_text_is_read_while_its_beginning_is_spoken(
                 read.append(5)
                 yield 5
 
-    def prepare(
-        request: SpeechRequest,
-        reference: Mapping[str, Array] | None = None,
-        turns: Sequence[Mapping[str, Array] | None] = (),
-    ) -> Slow:
-        return Slow(original(request, reference).request)
+    def prepare(request: SpeechRequest, derived: Derived = NOTHING) -> Slow:
+        return Slow(original(request, derived).request)
 
     engine.family.prepare = prepare  # type: ignore[method-assign]
     work = asyncio.create_task(Talker(bus, engine).handle(job(text="x" * 100)))
@@ -350,7 +346,9 @@ async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connec
         engine.stop()
     frames, _, end = await hear(bus)
     assert end.outcome == "ok"
-    told = model.prepare(request.request, None, (model.derive(b"a recording"),)).request.seed
+    told = model.prepare(
+        request.request, Derived(None, (model.derive(b"a recording"),))
+    ).request.seed
     assert told != SEED
     assert frames[:5] == [fake_frame(told, frame).tolist() for frame in range(5)]
     derived = replace(turn.sound, derived=f"{key}.{model.revision}")  # type: ignore[type-var]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.wire.errors import NothingToSay
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
@@ -119,13 +119,7 @@ class Guided(TalkerModel):
             lanes=2,
         )
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> GuidedPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GuidedPrepared:
         return GuidedPrepared(request)
 
     def open(self, prepared: Prepared) -> GuidedStream:

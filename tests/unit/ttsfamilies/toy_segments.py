@@ -15,7 +15,7 @@ from torch import Tensor
 from tests.unit.ttsfamilies.tiny_vesper import Letters
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.errors import UnknownVoice
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 from ttscommon.wire.replicas import Voice
@@ -113,12 +113,7 @@ class Toy(SegmentComputation, TalkerModel):
         super().compute_on(device)
         self.apart = device is None
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> ToyPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> ToyPrepared:
         if request.voice != "slt":
             raise UnknownVoice("no such voice", param="voice")
         return ToyPrepared(request)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, SpeechRequest, Tensor, Turn
 
 # Of one value: a broker takes messages of a megabyte.
@@ -27,16 +27,6 @@ _SAID: Final = ".said"
 Encode: TypeAlias = Callable[[bytes], Awaitable[Arrays]]
 
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, Tensor])
-
-
-class Derived(NamedTuple):
-    """What a request's recordings came to: of its reference, and of each of its turns.
-
-    None where there is no recording.
-    """
-
-    reference: Arrays | None = None
-    turns: tuple[Arrays | None, ...] = ()
 
 
 def recording_key(tenant: str, data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,20 @@ from ttscommon.wire.errors import MalformedMessage
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
+
+
+class Derived(NamedTuple):
+    """What a request's recordings came to: of its reference, and of each of its turns.
+
+    None where there is no recording.
+    """
+
+    reference: Arrays | None = None
+    turns: Sequence[Arrays | None] = ()
+
+
+NOTHING: Final = Derived()
+"""Of a request without recordings."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.wire.errors import BadRequest, UnknownVoice
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.stepped import finished
@@ -104,16 +104,10 @@ class Chatterbox(TalkerModel):
         never[BEGIN] = True
         self._never = never
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> ChatterboxPrepared:
-        del turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> ChatterboxPrepared:
         c = self._net.config
         drawing, language = ChatterboxDrawing.of(request, c), self._language(request)
-        conditions = self._conditions(self._voice(request, reference), drawing)
+        conditions = self._conditions(self._voice(request, derived.reference), drawing)
         ids = partial(self._ids, language=language)
         return ChatterboxPrepared(request, c, conditions, drawing, ids, self._positions, self._most)
 

@@ -6,7 +6,7 @@ that, one of the two rows that version 2 keeps apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
@@ -168,16 +168,10 @@ class CosyVoice(TalkerModel):
             tokenizer, net.sizes.vocab_size, net.start, net.task, net.rows.system
         )
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> CosyPrepared:
-        del turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> CosyPrepared:
         return CosyPrepared(
             request,
-            opening(request, reference, self._vocabulary),
+            opening(request, derived.reference, self._vocabulary),
             self._vocabulary,
             streamed=self._streamed(request),
             positions=self.positions,

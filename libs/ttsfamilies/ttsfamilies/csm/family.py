@@ -8,7 +8,7 @@ A position's input is a text token, or the sum of a frame's codes. One table emb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.sound.recordings import read_recording
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks
 from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
@@ -171,14 +171,9 @@ class Csm(CodesModel):
         self._most = most_frames or self.positions
         self.recordings = NetworkRecordings(encoder, self._codes)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> CsmPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> CsmPrepared:
         drawing = self._usual.wished(request.sampling)
-        before, c = turns_of(request, reference, turns), self._net.config
+        before, c = turns_of(request, derived.reference, derived.turns), self._net.config
         return CsmPrepared(
             *(request, drawing, before, self._tokenizer, c.num_codebooks),
             *(self.positions, self._most),

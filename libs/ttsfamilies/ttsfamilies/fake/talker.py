@@ -21,7 +21,7 @@ import numpy as np
 from ttscommon.cluster.curves import seconds_at
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.errors import NothingToSay, UnknownVoice
-from ttscommon.wire.fields import Array, Arrays, Field, rows
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows
 from ttscommon.wire.messages import SaidText, SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
@@ -442,15 +442,9 @@ class FakeModel(Family):
         """A recording of any kind is a number."""
         return {"sound": np.array([zlib.crc32(recording)], "u4").astype("i4")}
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> FakePrepared:
-        del reference
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> FakePrepared:
         if self.manner.turns:
-            request = self._told(request, turns)
+            request = self._told(request, derived.turns)
         if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
             raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
         return FakePrepared(request)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.drawing import fields_of
@@ -84,13 +84,7 @@ class FishS2(CodesModel):
         self._most = most_frames
         self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> FishPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> FishPrepared:
         return FishPrepared(
             *(request, self._voice(request.voice), self._tokenizer, self._net.config),
             *(self.positions, self._most),

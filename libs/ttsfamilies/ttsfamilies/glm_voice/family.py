@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, same
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
@@ -147,15 +147,9 @@ class GlmVoice(AnsweringModel):
         self.ids = ids.answers
         self._net, self._dialogue, self.recordings = net, ids, hearing
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> GlmPrepared:
-        del reference
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GlmPrepared:
         known_voice(request.voice, (voice.id for voice in self.spec.voices))
-        return GlmPrepared(request, turns, self._dialogue, self.spec.max_positions)
+        return GlmPrepared(request, derived.turns, self._dialogue, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> GlmStream:
         assert isinstance(prepared, GlmPrepared)

@@ -6,7 +6,7 @@ one, is models.shared.staggered's. Ids that are no codes are logged and fed back
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.sound.recordings import read_recording
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
@@ -100,16 +100,9 @@ class HiggsAudio(TalkerModel):
         self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
         self._never = _never(c).to(device)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> HiggsPrepared:
-        drawing, before = (
-            HiggsDrawing.of(request, self._defaults),
-            turns_of(request, reference, turns),
-        )
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> HiggsPrepared:
+        drawing = HiggsDrawing.of(request, self._defaults)
+        before = turns_of(request, derived.reference, derived.turns)
         return HiggsPrepared(
             *(request, drawing, before, self._tokenizer, self._net.config),
             *(self.positions, self._most),

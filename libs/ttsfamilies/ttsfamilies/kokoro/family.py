@@ -6,7 +6,7 @@ computed by the vocoder, from the same symbols (docs/decisions/model-families.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
@@ -74,13 +74,7 @@ class Kokoro(SegmentComputation, TalkerModel):
         self._passes = -(-net.config.plbert.num_hidden_layers // _LAYERS)
         self.spec = spec_of(name, net, voices, self._passes, ways)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> KokoroPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> KokoroPrepared:
         not_cloning(request)
         pack = self.style(request.voice)
         read = self._ways[self._voices.language(request.voice)]

@@ -14,7 +14,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.depth import Picks
@@ -86,13 +86,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         ages, books = zip(*coming_places(c), strict=True)
         self._ages, self._books = torch.tensor((ages, books), device=where)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> KyutaiPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> KyutaiPrepared:
         names = self._voices.names
         known_voice(request.voice, names)
         drawing = KyutaiDrawing.of(request, self._net.config)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.drawing import fields_of
@@ -127,13 +127,7 @@ class Orpheus(TalkerModel):
         self._slots = torch.arange(SLOTS, device=device)
         self._never = torch.zeros(CODES + 1, dtype=torch.bool, device=device)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> OrpheusPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> OrpheusPrepared:
         known_voice(request.voice, self._voices)
         not_cloning(request)
         return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)

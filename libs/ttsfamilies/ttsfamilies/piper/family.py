@@ -17,7 +17,7 @@ from torch import Tensor
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
@@ -115,13 +115,7 @@ class Piper(SegmentComputation, TalkerModel):
         super().compute_on(device)
         self.apart = device is None
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> PiperPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PiperPrepared:
         not_cloning(request)
         known_voice(request.voice, self._speakers)
         return PiperPrepared(request, self._speakers[request.voice], self._config, self._ways)

@@ -18,7 +18,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.errors import UnknownVoice
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
@@ -95,14 +95,8 @@ class PocketTts(TalkerModel):
             self.recordings = NetworkRecordings(encoder, partial(self._latents, encoder))
         self._first = net.first.cpu().numpy()
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> PocketPrepared:
-        del turns
-        voice = self._voice(request, reference)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PocketPrepared:
+        voice = self._voice(request, derived.reference)
         return PocketPrepared(
             *(request, self._net.config, voice, self._tokenizer, self.positions, self._most)
         )

@@ -6,7 +6,7 @@ itself. A step whose row its thinker has not made yet is not planned; see OmniSt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
@@ -68,14 +68,8 @@ class Qwen3Omni(FramedTalker):
         self._opening = table.rows([*config.specials, *role])
         self.fit(self.spec.max_positions)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> OmniPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> OmniPrepared:
         """A text is told as it comes, and in the language that it is in."""
-        del reference, turns
         plain = msgspec.structs.replace(request, language="", whole_text=False)
         told = self._reader.prepare(plain, None)
         told.request = request

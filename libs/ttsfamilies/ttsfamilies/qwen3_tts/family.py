@@ -6,7 +6,7 @@ scratch. Text that is told one token a step lies in the slot, so that a device g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import ADAPTER
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
@@ -86,14 +86,8 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
         self._reader = self._reading(defaults)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Qwen3Prepared:
-        del turns
-        prepared = self._reader.prepare(request, reference)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Qwen3Prepared:
+        prepared = self._reader.prepare(request, derived.reference)
         prepared.adapter = self.row_of(request)
         return prepared
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, digest, filled, same
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
@@ -115,15 +115,10 @@ class StepAudio2(AnsweringModel):
         device = net.embedding.weight.device
         self._never = torch.zeros(sizes.vocab_size, dtype=torch.bool, device=device)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> StepPrepared:
-        said = turns_of(request, turns or [None] * len(request.turns), SEGMENT_ROWS)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> StepPrepared:
+        said = turns_of(request, derived.turns or [None] * len(request.turns), SEGMENT_ROWS)
         width = self._net.config.text_config.hidden_size
-        tokens, tokenizer = len(recorded(reference)["token"]), self._tokenizer
+        tokens, tokenizer = len(recorded(derived.reference)["token"]), self._tokenizer
         return StepPrepared(request, said, tokens, tokenizer, self._control, width, self.positions)
 
     def open(self, prepared: Prepared) -> StepStream:

@@ -8,14 +8,14 @@ first ones did.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
@@ -77,13 +77,7 @@ class Tacotron2(TalkerModel):
         self._carried = tuple(net.blank(MOST_IDS))
         self.spec = spec_of(name, net, config)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> TacotronPrepared:
-        del reference, turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> TacotronPrepared:
         not_cloning(request)
         known_voice(request.voice or self.spec.voices[0].id, (self.spec.voices[0].id,))
         return TacotronPrepared(request, self._sentences, self._most)

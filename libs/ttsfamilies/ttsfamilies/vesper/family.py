@@ -24,7 +24,7 @@ from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -141,13 +141,7 @@ class Vesper(TalkerModel):
         self._silence = torch.tensor(silence, device=net.begin.device)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> VesperPrepared:
-        del reference, turns  # voices are part of the model
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> VesperPrepared:
         known_voice(request.voice, self._paces)
         pace = self._paces[request.voice] * request.speed
         phones = self._reading_of(request.language)

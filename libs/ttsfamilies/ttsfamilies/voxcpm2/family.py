@@ -6,7 +6,7 @@ last is known from what it is made of, before it is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
@@ -123,14 +123,8 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
             "samples": ((), torch.bool),
         }
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> VoxcpmPrepared:
-        del turns
-        c, clone = self._net.config, clone_of(request, reference)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> VoxcpmPrepared:
+        c, clone = self._net.config, clone_of(request, derived.reference)
         found = VoxcpmPrepared(
             *(request, self._tokenizer, clone, (c.patch_size, c.feat_dim)),
             *(self._positions, self._most),

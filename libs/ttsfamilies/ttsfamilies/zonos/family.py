@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
@@ -94,23 +94,17 @@ class Zonos(TalkerModel):
         # No codebook but the first ends a speech.
         self._never = (self._ids == END) & (self._delays > 0)[:, None]
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> ZonosPrepared:
-        del turns
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> ZonosPrepared:
         settings = completed(PARAMETERS, request.extra_params)
-        values = values_of(request, settings, self._speaker(request, reference))
+        values = values_of(request, settings, self._speaker(request, derived.reference))
         rows = self._net.config.prefix_conditioner.rows
         layout = Layout(self._before, tuple(row.name in values for row in rows))
         told, asked = self._conditions.told(values), ZonosDrawing.of(request, settings)
         sentences = self._readings.of(request.language, str(settings[WAY]))
-        heard, words = None, ""
-        if reference is not None and request.reference and not request.reference.x_vector_only:
-            words = request.reference.text if "codes" in reference else ""
-            heard = reference["codes"] if words else None
+        heard, words, known = None, "", derived.reference
+        if known is not None and request.reference and not request.reference.x_vector_only:
+            words = request.reference.text if "codes" in known else ""
+            heard = known["codes"] if words else None
         return ZonosPrepared(
             *(request, asked, told, layout, sentences, self.positions, self._most),
             *(heard, words),

@@ -11,7 +11,7 @@ from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.edge import EdgeEngine, run_edge
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
@@ -103,14 +103,9 @@ class FamilyThere:
         found: Array | None = self._engine.call("style", voice)
         return found
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Prepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
         """See Family."""
-        number = self._engine.call("prepare", request, reference, tuple(turns))
+        number = self._engine.call("prepare", request, derived.reference, tuple(derived.turns))
         return PreparedThere(self._engine, number, request)
 
 

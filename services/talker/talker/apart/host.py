@@ -14,7 +14,7 @@ from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
 from talker.engine.engine import Engine
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.host import EngineHost
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.talker.adapters import Adaptable, Sized
@@ -74,7 +74,7 @@ class TalkerHost(EngineHost[Engine]):
     def _prepare(
         self, request: SpeechRequest, reference: Arrays | None, turns: Sequence[Arrays | None]
     ) -> int:
-        prepared = self._engine.family.prepare(request, reference, turns)
+        prepared = self._engine.family.prepare(request, Derived(reference, turns))
         self._held[number := next(self._numbers)] = _Read(prepared)
         return number
 

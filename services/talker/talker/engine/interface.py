@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from talker.engine.stream import Event
 from ttscommon.engine.stage import StageEngine
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.adapters import Adaptable
@@ -28,12 +28,7 @@ class ReadingFamily(Protocol):
     def hear(self, recording: bytes) -> Arrays: ...
     def phones(self, text: str, language: str) -> PhonesFound | None: ...
     def style(self, voice: str) -> Array | None: ...
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Prepared: ...
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared: ...
 
 
 class SpeechEngine(StageEngine, Protocol):

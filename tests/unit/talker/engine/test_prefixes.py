@@ -18,7 +18,7 @@ from tests.unit.ttsfamilies.csm.tiny import tiny as csm
 from tests.unit.ttsfamilies.qwen3_tts.tiny import CODEBOOKS, _parts
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, same
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Pause, Piece, Text
 from ttsfamilies.base.runners.torch_runner import TorchRunner
@@ -69,7 +69,7 @@ def opened(bench: Bench, number: int, voice: int, name: str = "") -> Heard:
         sampling=Sampling(max_new_tokens=7),
         reference=Reference("0" * 16 + "-" + "0" * 64, SAID + "!" * voice),
     )
-    prepared = bench.engine.family.prepare(request, recording(voice))
+    prepared = bench.engine.family.prepare(request, Derived(recording(voice)))
     heard = bench.heard[key] = Heard()
     units = list(prepared.read(pieces_of(number), final=True))
     bench.engine.open(prepared, None, units, final=True)
@@ -200,7 +200,7 @@ def test_turns_of_a_conversation_are_computed_once() -> None:
     def spoken(bench: Bench, number: int, turns: tuple[Turn, ...]) -> Heard:
         key = f"r{number}"
         request = SpeechRequest(key, "m", "", "", seed=number, turns=turns)
-        prepared = family.prepare(request, turns=[None] * len(turns))
+        prepared = family.prepare(request, Derived(None, [None] * len(turns)))
         heard = bench.heard[key] = Heard()
         units = list(prepared.read([Text(f"And what did {number} say?")], final=True))
         bench.engine.open(prepared, None, units, final=True)

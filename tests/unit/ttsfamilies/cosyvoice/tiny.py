@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +11,7 @@ import msgspec
 import numpy as np
 import torch
 
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import NOTHING, Arrays, Derived
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.cosyvoice.family import CosyVoice, load
@@ -27,15 +26,10 @@ HEARD: Arrays = {"token": np.arange(0, 6000, 300, dtype=np.int16)}
 class Recorded(CosyVoice):
     """One that speaks with the same recording where a request brings none."""
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> CosyPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> CosyPrepared:
         if request.reference is None:
             request = msgspec.structs.replace(request, reference=SOUND)
-        return super().prepare(request, HEARD if reference is None else reference, turns)
+        return super().prepare(request, Derived(HEARD) if derived.reference is None else derived)
 
 
 @cache

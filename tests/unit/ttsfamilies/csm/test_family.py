@@ -15,6 +15,7 @@ from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.unit.ttsfamilies.csm.tiny import parts, tiny
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
+from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
@@ -28,7 +29,7 @@ FRAMES = np.arange(20, dtype=np.int16).reshape(5, 4)[:, :3]
 
 def prompt(text: str = "Hello.", sounds: Any = (), **changes: Any) -> TurnsPrompt:
     request = SpeechRequest("r", "m", "", "", **changes)
-    (found,) = tiny().prepare(request, None, sounds).read([Text(text)], final=True)
+    (found,) = tiny().prepare(request, Derived(None, sounds)).read([Text(text)], final=True)
     return found
 
 
@@ -61,7 +62,7 @@ def test_a_recording_is_the_first_turn_of_the_speaker_who_goes_on() -> None:
     said = Reference("0" * 16 + "-" + "0" * 64, "Hi.")
     later = [Turn(0, "Odd.")]
     request = SpeechRequest("r", "m", "", "", reference=said, speaker=2, turns=tuple(later))
-    (found,) = tiny().prepare(request, sound, [None]).read([Text("Hello.")], final=True)
+    (found,) = tiny().prepare(request, Derived(sound, [None])).read([Text("Hello.")], final=True)
     turns = (Turn(2, "Hi.", SOUND), *later)
     wanted = prompt(speaker=2, turns=turns, sounds=[sound, None])
     np.testing.assert_array_equal(found.text, wanted.text)
@@ -70,7 +71,7 @@ def test_a_recording_is_the_first_turn_of_the_speaker_who_goes_on() -> None:
 
 def test_a_recording_without_its_words_is_refused() -> None:
     with pytest.raises(BadRequest, match="needs ref_text"):
-        tiny().prepare(SpeechRequest("r", "m", "", "", reference=SOUND), {"codes": FRAMES})
+        tiny().prepare(SpeechRequest("r", "m", "", "", reference=SOUND), Derived({"codes": FRAMES}))
 
 
 def test_speech_is_limited_by_its_text_or_by_what_is_asked_for() -> None:

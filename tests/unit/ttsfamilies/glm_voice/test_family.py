@@ -13,7 +13,7 @@ from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.unit.ttsfamilies.glm_voice.tiny import tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.wire.fields import Arrays, cut
+from ttscommon.wire.fields import Arrays, Derived, cut
 from ttscommon.wire.messages import Reference, SaidText, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
@@ -83,7 +83,7 @@ def test_words_without_sound_travel_with_silence() -> None:
 
 
 def prompt(asked: SpeechRequest, *sounds: Arrays | None) -> list[int]:
-    (found,) = tiny().prepare(asked, None, sounds).read([Text(asked.text)], final=True)
+    (found,) = tiny().prepare(asked, Derived(None, sounds)).read([Text(asked.text)], final=True)
     ids: list[int] = found.ids.tolist()
     return ids
 

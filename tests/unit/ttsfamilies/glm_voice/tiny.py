@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import torch
 
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, load_net
@@ -34,16 +33,11 @@ def parts() -> tuple[GlmNet, DialogueIds, SpokenTurns]:
 class Brief(GlmVoice):
     """Answers in 24 ids where a request says nothing of their number."""
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> GlmPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GlmPrepared:
         if request.sampling.max_new_tokens is None:
             brief = Sampling(temperature=0.9, max_new_tokens=24)
             request = msgspec.structs.replace(request, sampling=brief)
-        return super().prepare(request, reference, turns)
+        return super().prepare(request, derived)
 
 
 def tiny() -> Brief:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from tests.unit.ttsfamilies.higgs_audio.tiny import parts, tiny
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.wire.errors import BadRequest, TextTooLong
+from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
@@ -31,7 +32,7 @@ def prompt(
     kind: str = SECOND, text: str = "Hello.", sounds: Any = (), **changes: Any
 ) -> TurnsPrompt:
     request = SpeechRequest("r", "m", "", "", **changes)
-    prepared = tiny(kind=kind).prepare(request, None, sounds)
+    prepared = tiny(kind=kind).prepare(request, Derived(None, sounds))
     (found,) = prepared.read([Text(text)], final=True)
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import torch
 
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.base.text.frontend import EnglishFrontend
@@ -24,15 +23,10 @@ from ttsfamilies.kokoro.synthetic import write_checkpoint
 class Tiny(Kokoro):
     """Knows one of its voices by the name that tests ask for."""
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> KokoroPrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> KokoroPrepared:
         if request.voice == "slt":
             request = msgspec.structs.replace(request, voice="af_sky")
-        return super().prepare(request, reference, turns)
+        return super().prepare(request, derived)
 
 
 @cache

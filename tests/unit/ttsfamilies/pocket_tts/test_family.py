@@ -22,6 +22,7 @@ from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.engine.nn import HalfLinear, halve
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.csm.mimi.net import context_frames
@@ -104,7 +105,7 @@ def test_a_voice_is_published_keys_or_a_recording() -> None:
     assert set(kept.kind) == {KEPT}
     assert kept.id.tolist() == list(range(21))
     latents = tiny().derive(wav(1.5, rate=16_000))
-    heard = tiny().prepare(request(), latents).voice
+    heard = tiny().prepare(request(), Derived(latents)).voice
     assert heard.kind.tolist() == [BEGIN, *[HEARD] * len(latents["latents"])]
     np.testing.assert_array_equal(heard.row[1:], latents["latents"])
     assert len(tiny().revision) == 32

@@ -22,7 +22,7 @@ from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import UnknownAdapter
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.model import TalkerModel
@@ -188,7 +188,7 @@ def test_prompts_that_differ_in_their_adapter_share_nothing() -> None:
     for adapter in (0, 1, None):
         said = request("r", adapter, 0, GREEDY)
         cloned = replace(said, reference=Reference("0" * 16 + "-" + "0" * 64, SAID))
-        prepared = family.prepare(cloned, recording(1))
+        prepared = family.prepare(cloned, Derived(recording(1)))
         stream = family.open(prepared)
         stream.feed(list(prepared.read([Text("Hello.")], final=True)), final=True)
         keys.append(tuple(stream.prefix()))

@@ -16,7 +16,7 @@ from talker.synthesis import synthesise
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.wire.fields import Array, rows
+from ttscommon.wire.fields import Array, Derived, rows
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
@@ -83,8 +83,8 @@ def test_a_clone_needs_a_recording_and_in_context_what_is_said_in_it(clone: Qwen
     with pytest.raises(BadRequest, match="ref_audio"):
         clone.prepare(asked(""))
     with pytest.raises(BadRequest, match="ref_text"):
-        clone.prepare(asked("", reference=Reference("0" * 64)), SPEAKER)
-    clone.prepare(asked("", reference=Reference("0" * 64, "", True)), SPEAKER)
+        clone.prepare(asked("", reference=Reference("0" * 64)), Derived(SPEAKER))
+    clone.prepare(asked("", reference=Reference("0" * 64, "", True)), Derived(SPEAKER))
 
 
 def test_a_text_beyond_what_the_model_can_speak_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.unit.ttsfamilies.step_audio2.tiny import VOICE, tiny
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS, rows_of
@@ -21,7 +21,7 @@ SOUND = Reference("0" * 16 + "-" + "0" * 64)
 def prompt(text: str = "", sounds: tuple[Arrays | None, ...] = (), **told: Any) -> Any:
     """The one prompt of a request."""
     request = SpeechRequest("r", "m", "", text, **told)
-    prepared = tiny(1 << 20).prepare(request, None, sounds)
+    prepared = tiny(1 << 20).prepare(request, Derived(None, sounds))
     (found,) = prepared.read([Text(text)], final=True)
     return found
 
@@ -67,7 +67,7 @@ def test_text_beside_sound_is_the_same_turn_and_alone_it_is_one() -> None:
 def test_voice_and_answer_share_what_the_flow_takes() -> None:
     voice = {"token": np.zeros(2400, np.int16)}
     request = SpeechRequest("r", "m", "", "Odd.", sampling=Sampling(max_new_tokens=4000))
-    assert tiny(1 << 20).prepare(request, voice).most_frames == 100
+    assert tiny(1 << 20).prepare(request, Derived(voice)).most_frames == 100
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import NOTHING, Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.step_audio2.family import StepAudio2, load
@@ -26,13 +25,9 @@ class Voiced(StepAudio2):
 
     most = 0
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> StepPrepared:
-        found = super().prepare(request, VOICE if reference is None else reference, turns)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> StepPrepared:
+        heard = derived._replace(reference=derived.reference or VOICE)
+        found = super().prepare(request, heard)
         found.most_frames = min(found.most_frames, self.most)
         return found
 

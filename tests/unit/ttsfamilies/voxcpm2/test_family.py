@@ -21,7 +21,7 @@ from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.runtime import Finished
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BadRequest, InvalidAdapter, TextTooLong
-from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.codecs import load as load_codec
@@ -41,7 +41,7 @@ SOUND = "0" * 16 + "-" + "0" * 64
 
 def opened(model: Voxcpm2, text: str = "To end.", **asked: Any) -> VoxcpmStream:
     reference = HEARD if asked.get("reference") else None
-    prepared = model.prepare(SpeechRequest("r", "m", "", text, **asked), reference)
+    prepared = model.prepare(SpeechRequest("r", "m", "", text, **asked), Derived(reference))
     stream = model.open(prepared)
     stream.feed(list(prepared.read([Text(text)], final=True)), final=True)
     return stream

@@ -16,7 +16,7 @@ from tests.unit.ttsfamilies.zonos.tiny import readings, tiny
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.checks import check
@@ -144,7 +144,7 @@ def test_a_recording_of_known_words_is_gone_on_from_and_alone_it_is_a_voice() ->
         "codes": np.arange(27, dtype=np.int16).reshape(3, 9),
     }
     asked = request(reference=Reference(_SOUND, "How odd."))
-    (words,) = tiny().prepare(asked, heard).read([Text("Odd.")], final=True)
+    (words,) = tiny().prepare(asked, Derived(heard)).read([Text("Odd.")], final=True)
     (alone,) = (
         tiny().prepare(request(reference=Reference(_SOUND)), heard).read([Text("Odd.")], final=True)
     )

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
@@ -196,17 +196,12 @@ class Family(ABC):
         return None
 
     @abstractmethod
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Prepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
         """Check the request and do what is slow and needs no text; from any thread.
 
-        reference: what `derive` made of the request's recording. turns: the same for each of its
-        turns, None for one of words alone. Raises BadRequest (UnknownVoice, ...) for what it cannot
-        speak; turns and parameters have been held against the specification.
+        derived: what `derive`, or `hear`, made of the request's recordings. Raises BadRequest
+        (UnknownVoice, ...) for what it cannot speak; turns and parameters have been held against
+        the specification.
         """
 
     def fit(self, positions: int) -> None:  # noqa: B027

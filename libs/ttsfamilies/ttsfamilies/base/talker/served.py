@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
@@ -54,13 +54,8 @@ class ServedFamily(Family):
         self.adapters, self.signs = family.adapters, family.signs
         self.hears = family.hears
 
-    def prepare(
-        self,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> Prepared:
-        return ServedPrepared(self._family, request, reference, turns)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
+        return ServedPrepared(self._family, request, derived)
 
     def open(self, prepared: Prepared) -> TalkerStream:
         """Of a part; see Said."""
@@ -104,16 +99,10 @@ class ServedFamily(Family):
 class ServedPrepared(Prepared):
     """A request divided at its pauses; the first part is prepared, and so checked, at once."""
 
-    def __init__(
-        self,
-        family: Family,
-        request: SpeechRequest,
-        reference: Arrays | None = None,
-        turns: Sequence[Arrays | None] = (),
-    ) -> None:
+    def __init__(self, family: Family, request: SpeechRequest, derived: Derived = NOTHING) -> None:
         self.request = request
-        self._family, self._reference, self._turns = family, reference, turns
-        self._part: Prepared = family.prepare(request, reference, turns)
+        self._family, self._derived = family, derived
+        self._part: Prepared = family.prepare(request, derived)
         self._fresh = True  # nothing of the part has been read
         self._held: list[Piece] = []  # of a part that holds nothing to say yet
         self._before: list[Silence] = []  # pauses before anything was said
@@ -163,7 +152,7 @@ class ServedPrepared(Prepared):
         if self._paused:
             self._held = _without_space(self._held)
         if self._spoken:
-            self._part = self._family.prepare(self.request, self._reference, self._turns)
+            self._part = self._family.prepare(self.request, self._derived)
         self._letters = 0.0
         self._fresh, self._spoken, self._sequences = False, True, 0
 
