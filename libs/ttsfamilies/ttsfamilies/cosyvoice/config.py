@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.talker.lmstream import ENDLESS
 
 # Where sizes and tokenizer are published: a Qwen2 of which all weights but these were replaced.
 BACKBONE: Final = "CosyVoice-BlankEN"
@@ -104,6 +105,15 @@ class Block(NamedTuple):
 
     ids: tuple[int, ...]
     limit: int | None
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+    @property
+    def frames(self) -> int:
+        """As many, or any number."""
+        return ENDLESS if self.limit is None else self.limit
 
 
 class Blocks:

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.lm.texts import IdsPrompt
-from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
+from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
 from ttsfamilies.base.talker.prefixes import keys
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
+from ttsfamilies.base.talker.streams import Progress, SlotWriter
 from ttsfamilies.cosyvoice.config import TOKENS, Block, Blocks, common
 from ttsfamilies.cosyvoice.request import MOST_RATIO, CosyPrepared, MoreText
 
@@ -73,30 +73,35 @@ class PassagesStream(LmStream):
         tell(write, self._prepared, said, draw, early)
 
 
-class InterleavedStream(TalkerStream):
-    """A text that is streamed: one sequence, in which its tokens and those of speech take turns."""
+class InterleavedStream(SequenceStream):
+    """A text that is streamed: its tokens and those of speech take turns. A passage is a block."""
+
+    frame = TOKEN
 
     def __init__(self, prepared: CosyPrepared, speech: int, fill: int) -> None:
         """speech: see PassagesStream. fill: the id that asks for more text."""
+        super().__init__(prepared.most_frames)
         self._prepared, self._speech, self._fill = prepared, speech, fill
         self._blocks = Blocks(prepared.opening)
         self._text = 0  # tokens of it so far
-        self._spoken: list[list[int]] = [[]]  # of each block
-        self._ids: list[int] = []  # of all positions whose inputs are known
-        self._laid = 0  # blocks whose positions these are
-        self._tokens: list[int] = []
-        self._of: list[int] = []  # each token's block
-        self._taken = self._cached = 0
-        self._ended = self._staged = False
-        self._keys: tuple[bytes, ...] = ()
 
     @property
-    def frames(self) -> int:
-        return len(self._of)
+    def extent(self) -> int:
+        """Not known while text may follow."""
+        return 0
+
+    def progress(self) -> Progress:
+        """All blocks are one utterance."""
+        return Progress()
+
+    def leave(self) -> bool:
+        return False
 
     @property
-    def done(self) -> bool:
-        return self._ended or self.frames >= self._prepared.most_frames
+    def passage(self) -> Block:
+        """The one that is spoken, the last with as many tokens as its text may come to."""
+        block: Block = self._passages[self._at]
+        return block if block.limit is not None else block._replace(limit=MOST_RATIO * self._text)
 
     def feed(self, units: Sequence[MoreText], *, final: bool) -> None:
         for unit in units:
@@ -104,118 +109,31 @@ class InterleavedStream(TalkerStream):
             self._blocks.feed(unit.ids, final=False)
         if final:
             self._blocks.feed((), final=True)
-        self._settle()
+        super().feed(self._blocks.known[len(self._passages) :], final=final)
 
     def prefix(self) -> Sequence[bytes]:
-        if not self._keys and self._blocks.known:
-            first = np.array(self._blocks.known[0].ids, np.int64)
-            self._keys = keys((first,), min(len(first), common(self._prepared.opening)))
-        return self._keys
+        first = np.array(self._passages[0].ids, np.int64)
+        return keys((first,), min(len(first), common(self._prepared.opening)))
 
-    def restore(self, arrays: Arrays) -> None:
-        self._stand(arrays["token"].tolist(), arrays[PASSAGE].tolist())
-        self._taken = len(self._of)
-
-    def rewind(self, frames: int) -> None:
-        if frames < self.frames:
-            tokens, of = self._tokens[:frames], self._of[:frames]
-            self._spoken, self._ids, self._laid, self._ended = [[]], [], 0, False
-            self._tokens, self._of = [], []
-            self._stand(tokens, of)
-        self._cached, self._staged = 0, False
-
-    def _stand(self, tokens: Sequence[int], of: Sequence[int]) -> None:
-        """Behind these tokens, each of its block."""
-        for token, block in zip(tokens, of, strict=True):
-            while len(self._spoken) <= block:
-                self._spoken.append([])
-            self._spoken[block].append(token)
-            self._tokens.append(token)
-            self._of.append(block)
-        self._settle()
-
-    @property
-    def _block(self) -> Block | None:
-        """The one that is spoken; None while its text is missing."""
-        at = len(self._spoken) - 1
-        return self._blocks.known[at] if at < len(self._blocks.known) else None
-
-    def _settle(self) -> None:
-        """Go on with the next block where this one has all of its tokens."""
-        block = self._block
-        if block is not None and len(self._spoken[-1]) >= self._most(block):
-            if block.limit is None:
-                self._ended = True
-            else:
-                self._next()
-        self._lay_out()
-
-    def _most(self, block: Block) -> int:
-        """Tokens of speech that it may have."""
-        return MOST_RATIO * self._text if block.limit is None else block.limit
-
-    def _next(self) -> None:
-        self._spoken.append([])
-        self._staged = False
-
-    def _lay_out(self) -> None:
-        for at in range(self._laid, min(len(self._spoken), len(self._blocks.known))):
-            self._ids += self._blocks.known[at].ids
-            self._ids += [self._speech + token for token in self._spoken[at]]
-            self._laid = at + 1
-
-    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
-        del dry  # without its text nothing can be said
-        block = self._block
-        if block is None or self.done or self.frames + ahead >= self._prepared.most_frames:
-            return None
-        if len(self._spoken[-1]) + ahead >= self._most(block):
-            return None
-        end = len(self._ids) + ahead
-        if ahead or (end - self._cached == 1 and self._spoken[-1]):
-            return Plan(end - 1, 1, decode=True)
-        return Plan(self._cached, end - self._cached)
-
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+    def positions(self, lane: int) -> Arrays:
         del lane
-        return {"id": np.array(self._ids[plan.start : plan.end], np.int64)}
+        ids: list[Array] = []
+        for block, tokens in self.laid_out("token"):
+            ids += [np.array(block.ids, np.int64), tokens.astype(np.int64) + self._speech]
+        return {"id": np.concatenate(ids)}
 
-    def stage(self, write: SlotWriter) -> None:
-        if self._staged:
-            return
-        self._staged = True
-        block, drawn = self._block, self._drawn()
-        early = _ALWAYS if block is not None and block.limit is not None else 0
-        write("token", self._spoken[-1][-1] if self._spoken[-1] else 0)
-        tell(write, self._prepared, drawn, self.frames + len(self._spoken) - 1, early)
+    def drawn(self) -> Arrays:
+        return {"id": self.spoken["token"][-1:].astype(np.int64) + self._speech}
 
-    def _drawn(self) -> list[int]:
-        """What was drawn last, in order, fill tokens included."""
+    def begin(self, write: SlotWriter) -> None:
+        said = self.spoken["token"]
+        early = 0 if self._passages[self._at].limit is None else _ALWAYS
+        write("token", said[-1] if len(said) else 0)
+        tell(write, self._prepared, self._recent(), self.frames + self._at, early)
+
+    def _recent(self) -> list[int]:
+        """What was drawn last, in order, with a fill token between blocks."""
         found: list[int] = []
-        for spoken in reversed(self._spoken):
-            found = [*spoken[-WINDOW:], *found]
-            if len(found) >= WINDOW:
-                break
-            found = [self._fill, *found]
-        else:
-            del found[:1]  # no fill token comes before the first block
+        for at, (_, tokens) in enumerate(self.laid_out("token")):
+            found = [*found, *[self._fill] * bool(at), *tokens.tolist()][-WINDOW:]
         return found
-
-    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
-        self._cached = cached
-        for token in frames["token"].tolist():
-            self._spoken[-1].append(token)
-            self._ids.append(self._speech + token)
-            self._tokens.append(token)
-            self._of.append(len(self._spoken) - 1)
-        block = self._block
-        if ended and block is not None and block.limit is None:
-            self._ended = True
-        elif ended:
-            self._next()
-        self._settle()
-
-    def take(self, count: int) -> Taken:
-        first, self._taken = self._taken, self._taken + count
-        tokens = np.array(self._tokens[first : self._taken], np.int16)
-        return Taken({"token": tokens, PASSAGE: np.array(self._of[first : self._taken], np.int32)})

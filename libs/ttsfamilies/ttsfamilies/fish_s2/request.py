@@ -22,7 +22,7 @@ from ttsfamilies.base.lm.drawing import Drawing, tell
 from ttsfamilies.base.lm.texts import WholeText, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, Turn, TurnsPrompt
-from ttsfamilies.base.talker.lmstream import PASSAGE, LmStream
+from ttsfamilies.base.talker.lmstream import SequenceStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
 
@@ -197,20 +197,14 @@ def batches(text: str, most_bytes: int) -> list[str]:
 NO_CODE: Final = -1
 
 
-class FishStream(LmStream):
-    """See TalkerStream. A passage is a batch, and stands behind all before it and their frames."""
+class FishStream(SequenceStream):
+    """See SequenceStream. A passage is a batch."""
 
     def __init__(self, prepared: FishPrepared) -> None:
         c = prepared.config
         self.frame = MappingProxyType({"codes": Field((c.codebooks,), "i2", c.codes)})
         super().__init__(prepared.positions)
         self._prepared = prepared
-        self._filled = 0  # positions in the cache
-
-    @property
-    def length(self) -> int:
-        before: int = sum(batch.length for batch in self._passages[: self._at + 1])
-        return before + self._begun
 
     @property
     def extent(self) -> int:
@@ -222,27 +216,13 @@ class FishStream(LmStream):
         first: TurnsPrompt = self._passages[0]
         return first.keys()
 
-    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
-        self._filled = cached
-        super().accept(cached, frames, ended)
-
-    def _next(self) -> None:
-        filled = self._filled if self._cached else 0
-        super()._next()
-        self.held = filled
-
-    def _evict(self) -> None:
-        super()._evict()
-        self.held = 0
-
     def positions(self, lane: int) -> Arrays:
         """Of each batch so far, its own and its frames'."""
         del lane
-        text, codes, spoken = [], [], self.books["codes"].astype(np.int64)
-        for at, batch in enumerate(self._passages[: self._at + 1]):
-            frames = spoken[self.books[PASSAGE] == at]
+        text, codes = [], []
+        for batch, frames in self.laid_out("codes"):
             text += [batch.text, np.full(len(frames), FRAME)]
-            codes += [batch.codes, frames]
+            codes += [batch.codes, frames.astype(np.int64)]
         return {"text": np.concatenate(text), "codes": np.concatenate(codes)}
 
     def begin(self, write: SlotWriter) -> None:

@@ -10,13 +10,13 @@ and so does a stream that forgets its last ones.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
-from ttscommon.wire.fields import Arrays, Field, concatenate, cut, empty, rows
+from ttscommon.wire.fields import Array, Arrays, Field, concatenate, cut, empty, rows
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 
 PASSAGE: Final = "passage"
@@ -126,6 +126,7 @@ class LmStream(TalkerStream):
             self._books = [cut(self.books, 0, frames)]
             self._resume()
         self._evict()
+        self._settle()  # the last of the frames may be all that its passage had left
 
     def _resume(self) -> None:
         """Stand behind the frames in the books."""
@@ -212,3 +213,34 @@ class LmStream(TalkerStream):
     def _replayed(self) -> int:
         """Steps of the passage that its frames in the books took."""
         return self.steps * (self._frames - self._begun)
+
+
+class SequenceStream(LmStream):
+    """A text whose passages are one sequence: each stands behind all before it and their frames."""
+
+    _filled = 0  # positions in the cache
+
+    @property
+    def length(self) -> int:
+        before: int = sum(passage.length for passage in self._passages[: self._at + 1])
+        return before + self._begun
+
+    def laid_out(self, name: str) -> Iterator[tuple[Any, Array]]:
+        """Passages so far, and of each what the books call `name` of its frames."""
+        books = self.books
+        ends = np.searchsorted(books[PASSAGE], range(1, self._at + 1))
+        told = self._passages[: self._at + 1]
+        yield from zip(told, np.split(books[name], ends), strict=True)
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        self._filled = cached
+        super().accept(cached, frames, ended)
+
+    def _next(self) -> None:
+        filled = self._filled if self._cached else 0
+        super()._next()
+        self.held = filled
+
+    def _evict(self) -> None:
+        super()._evict()
+        self.held = 0
