@@ -8,9 +8,8 @@ begins; what it is to hold back by `CodecSpec.lag_samples` is held back here ins
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -59,11 +58,6 @@ class _Part(NamedTuple):
     due: int
 
 
-class _Ticket(NamedTuple):
-    inner: Any
-    parts: Sequence[_Part]
-
-
 class Silences(CodecWrapper):
     """A codec that is not shown any silence."""
 
@@ -98,23 +92,6 @@ class Silences(CodecWrapper):
         if state.inner is not None:
             self._codec.close(state.inner)
 
-    def launch(self, batch: Sequence[Work]) -> _Ticket:
-        shown: list[Work] = []
-        parts: list[_Part] = []
-        for work in batch:
-            self._begin(work)
-            given = self._shown(work)
-            parts.append(self._part(work, None if given is None else len(shown)))
-            shown += [] if given is None else [given]
-        ticket = self._codec.launch(shown) if shown else None
-        for work, part in zip(batch, parts, strict=True):
-            _advance(work, part)
-        return _Ticket(ticket, parts)
-
-    def collect(self, ticket: _Ticket) -> list[Decoded]:
-        results = [] if ticket.inner is None else self._codec.collect(ticket.inner)
-        return [_given(part, results) for part in ticket.parts]
-
     def _begin(self, work: Work) -> None:
         """Have a new state for frames that follow a silence; a second time this does nothing.
 
@@ -135,8 +112,8 @@ class Silences(CodecWrapper):
         heard = stream.frame * self.spec.samples_per_frame
         stream.skip = heard - self.spec.samples(first, final=False)
 
-    def _shown(self, work: Work) -> Work | None:
-        """What of a work the codec is to decode."""
+    def shown(self, work: Work) -> Work | None:
+        self._begin(work)
         stream: _Stream = work.state
         if stream.over:
             return None
@@ -148,7 +125,8 @@ class Silences(CodecWrapper):
             frames = concatenate([stream.due_lead, frames])
         return Work(stream.inner, frames, work.final, segment=work.segment)
 
-    def _part(self, work: Work, inner: int | None) -> _Part:
+    def part(self, work: Work, inner: int | None, shown: Work | None) -> _Part:
+        del shown
         stream: _Stream = work.state
         per_frame, samples = self.spec.samples_per_frame, self.spec.samples
         start, end = samples(stream.frame, final=False), stream.frame + len(work)
@@ -164,28 +142,20 @@ class Silences(CodecWrapper):
         made = samples(end, final=work.final) - samples(stream.frame - lead, final=False)
         return _Part(stream, inner, min(stream.skip, made), 0, due)
 
+    def advance(self, work: Work, part: _Part) -> None:
+        stream = part.stream
+        stream.frame += len(work)
+        stream.skip -= part.skip
+        if len(work):
+            stream.due_lead = None
+            stream.over, stream.fed = work.silent, stream.fed or not work.silent
+        elif work.segment is not None:
+            stream.over = False
 
-def _advance(work: Work, part: _Part) -> None:
-    """The work was launched."""
-    stream = part.stream
-    stream.frame += len(work)
-    stream.skip -= part.skip
-    if len(work):
-        stream.due_lead = None
-        stream.over, stream.fed = work.silent, stream.fed or not work.silent
-    elif work.segment is not None:
-        stream.over = False
-
-
-def _given(part: _Part, results: Sequence[Decoded]) -> Decoded:
-    """A work's samples: those that were held, the codec's, and silence, as far as they are due."""
-    stream = part.stream
-    if part.inner is None:
-        made, mark, prepared = np.zeros(0, np.float32), b"", True
-    else:
-        given = results[part.inner]
-        made, mark, prepared = given.samples[part.skip :], given.mark, given.prepared
-    if len(stream.held) or part.zeros:
-        made = np.concatenate([stream.held, made, np.zeros(part.zeros, np.float32)])
-    stream.held = made[part.due :]
-    return Decoded(made[: part.due], b"" if part.zeros else mark, prepared)
+    def given(self, part: _Part, decoded: Decoded) -> Decoded:
+        """Samples that were held, the codec's, and silence, as far as they are due."""
+        stream, made = part.stream, decoded.samples[part.skip :]
+        if len(stream.held) or part.zeros:
+            made = np.concatenate([stream.held, made, np.zeros(part.zeros, np.float32)])
+        stream.held = made[part.due :]
+        return Decoded(made[: part.due], b"" if part.zeros else decoded.mark, decoded.prepared)

@@ -6,14 +6,13 @@ before those that it knows, which a successor has no rows for, is zeros, as of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ttscommon.engine.stagger import Stagger
-from ttscommon.wire.fields import Array, Arrays, Field, cut
+from ttscommon.wire.fields import Array, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecState, Decoded, Work
 from ttsfamilies.base.codec.wrapper import CodecWrapper
@@ -40,11 +39,6 @@ class _Part(NamedTuple):
     inner: int | None
 
 
-class _Ticket(NamedTuple):
-    inner: Any
-    parts: Sequence[_Part]
-
-
 class Staggered(CodecWrapper):
     """A codec that is shown frames, of rows of `codes`. Ids that are no codes count as 0."""
 
@@ -61,35 +55,10 @@ class Staggered(CodecWrapper):
         none = self.spec.none()[CODES]
         return _Stream(self._codec.open(request, frame), frame, frame, none)
 
-    def tell(self, state: _Stream, conditions: Arrays) -> None:
-        self._codec.tell(state.inner, conditions)
-
-    def restore(self, state: _Stream, mark: bytes) -> None:
-        self._codec.restore(state.inner, mark)
-
-    def close(self, state: _Stream) -> None:
-        self._codec.close(state.inner)
-
-    def launch(self, batch: Sequence[Work]) -> _Ticket:
-        shown: list[Work] = []
-        parts: list[_Part] = []
-        for work in batch:
-            given = self._shown(work)
-            parts.append(_Part(self._owed(work, given), None if given is None else len(shown)))
-            shown += [] if given is None else [given]
-        ticket = self._codec.launch(shown) if shown else None
-        for work in batch:
-            self._advance(work)
-        return _Ticket(ticket, parts)
-
-    def collect(self, ticket: _Ticket) -> list[Decoded]:
-        results = [] if ticket.inner is None else self._codec.collect(ticket.inner)
-        return [_given(part, results) for part in ticket.parts]
-
     def _whole(self, work: Work) -> Array:
         return np.concatenate([work.state.recent, work.frames[CODES]])
 
-    def _shown(self, work: Work) -> Work | None:
+    def shown(self, work: Work) -> Work | None:
         """What the work completes; None where not even that of a successor's first row is."""
         codes = self._stagger.frames(self._whole(work))
         known = work.state.row + len(work) - self._stagger.most >= work.state.begun
@@ -99,6 +68,9 @@ class Staggered(CodecWrapper):
             codes = np.where((codes >= 0) & (codes < self._limit), codes, 0).astype(codes.dtype)
         (name,) = self._codec.spec.frame
         return Work(work.state.inner, {name: codes}, work.final)
+
+    def part(self, work: Work, inner: int | None, shown: Work | None) -> _Part:
+        return _Part(self._owed(work, shown), inner)
 
     def _owed(self, work: Work, given: Work | None) -> int:
         """Samples of frames that the stream knows nothing of, which are due now."""
@@ -110,17 +82,15 @@ class Staggered(CodecWrapper):
         made = samples(last, final=work.final) - samples(last - len(given), final=False)
         return due - made
 
-    def _advance(self, work: Work) -> None:
+    def advance(self, work: Work, part: _Part) -> None:
+        del part
         stream: _Stream = work.state
         whole = self._whole(work)
         kept = cut({CODES: whole}, max(0, len(whole) - self._stagger.most), len(whole))
         stream.recent, stream.row = kept[CODES], stream.row + len(work)
 
-
-def _given(part: _Part, results: Sequence[Decoded]) -> Decoded:
-    silence = np.zeros(part.zeros, np.float32)
-    if part.inner is None:
-        return Decoded(silence)
-    given = results[part.inner]
-    made = np.concatenate([silence, given.samples]) if part.zeros else given.samples
-    return Decoded(made, given.mark, given.prepared)
+    def given(self, part: _Part, decoded: Decoded) -> Decoded:
+        if not part.zeros:
+            return decoded
+        made = np.concatenate([np.zeros(part.zeros, np.float32), decoded.samples])
+        return Decoded(made, decoded.mark, decoded.prepared)

@@ -38,7 +38,7 @@ def load_generator(voice: PiperVoice, device: str) -> tuple[Generator, Tensor | 
     Raises CheckpointError.
     """
     try:
-        whole = unfilled(nn.ModuleDict, {"dec": Generator(sizes_of(voice))})
+        whole = nn.ModuleDict({"dec": unfilled(Generator, sizes_of(voice))})
     except (KeyError, ValueError, IndexError, RuntimeError, ZeroDivisionError) as error:
         raise CheckpointError(
             f"{voice.where('')} has no generator that is known here: {error}"
