@@ -82,7 +82,7 @@ class Run(Generic[C]):
         pieces = self._loaded.subject.pieces(case)
         if late:
             request = msgspec.structs.replace(request, text="", text_final=False)
-        prepared = self._loaded.model.prepare(request, *self._loaded.derived(case))
+        prepared = self._loaded.model.prepare(request, self._loaded.derived(case))
         units = list(prepared.read([] if late else pieces, final=not late))
         self._chunks[name] = [] if restored is None else [restored]
         self._running.add(name)

@@ -145,9 +145,8 @@ def test_a_recording_of_known_words_is_gone_on_from_and_alone_it_is_a_voice() ->
     }
     asked = request(reference=Reference(_SOUND, "How odd."))
     (words,) = tiny().prepare(asked, Derived(heard)).read([Text("Odd.")], final=True)
-    (alone,) = (
-        tiny().prepare(request(reference=Reference(_SOUND)), heard).read([Text("Odd.")], final=True)
-    )
+    wordless = request(reference=Reference(_SOUND))
+    (alone,) = tiny().prepare(wordless, Derived(heard)).read([Text("Odd.")], final=True)
     assert words.ids.shape[1] > alone.ids.shape[1]
     assert alone.columns.tolist() == [[MASK] * 9]
     assert words.columns[:, 0].tolist() == [MASK, 0, 9, 18]
