@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from chime import FRAME, NOTES, RATE
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
@@ -66,7 +66,7 @@ class Chime(TalkerModel):
             state={"letters": Field((MOST,), "i8"), "at": NUMBER, "note": NUMBER},
         )
 
-    def prepare(self, request: SpeechRequest, *told: Any, **more: Any) -> ChimePrepared:
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> ChimePrepared:
         return ChimePrepared(request)
 
     def open(self, prepared: Prepared) -> ChimeStream:
