@@ -216,11 +216,14 @@ class Codec(ABC):
     depth: launches that may be in flight when the oldest is collected, see the talker's Runner.
     silences: silence has codes of its own, or silent work is known; see `Silences` for the others.
     measured_step_s: seconds of a step by (streams, frames), as far as known before any traffic.
+    usual: of a codec that prepares its frames, how many tell what one costs: most of what a piece
+    as short as a step's costs is what any segment costs.
     """
 
     spec: CodecSpec
     depth: int = 0
     silences: bool = False
+    usual: int = 0
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @property
@@ -320,29 +323,39 @@ class Codec(ABC):
 
         Each runs twice: the second time says what it takes.
         """
+        if self.usual:
+            _, took_s = (self.measure(1, self.usual) for _ in range(2))
+            a_frame_s = took_s / self.usual
+            self.measured_step_s = {(n, frames): n * frames * a_frame_s for n, frames in shapes}
+            return
         for streams, frames in shapes:
             self.measure(streams, frames)
         self.measured_step_s = {shape: self.measure(*shape) for shape in shapes}
 
-    def _measured_by(self, usual: int, shapes: Sequence[tuple[int, int]]) -> None:
-        """Tell what frames cost by a segment of `usual` length, which runs twice, and not by one as
-        short as a step's piece, most of which is what any segment costs.
-        """
-        _, took_s = (self.measure(1, usual) for _ in range(2))
-        self.measured_step_s = {(n, frames): n * frames * took_s / usual for n, frames in shapes}
+    def example(self, request: SpeechRequest) -> CodecState:
+        """A state to measure with, which has its conditions."""
+        return self.open(request)
+
+    def example_frames(self, count: int) -> Arrays:
+        """Frames to measure with, all of a segment where there are segments."""
+        return {name: field.zeros(count) for name, field in self.spec.frame.items()}
 
     def measure(
         self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
     ) -> float:
-        """Seconds that a step of `streams` streams, each of `frames` frames, takes now."""
+        """Seconds that a step of `streams` streams, each of `frames` frames, takes now.
+
+        What prepares the frames is included.
+        """
         voice = self.spec.voices[0].id if self.spec.voices else ""
         request = SpeechRequest("measure", self.spec.name, voice, "")
-        states = [self.open(request) for _ in range(streams)]
-        zeros = {name: field.zeros(frames) for name, field in self.spec.frame.items()}
+        states = [self.example(request) for _ in range(streams)]
+        told, whole = self.example_frames(frames), self.spec.prepares
         started = clock()
-        self.decode([Work(state, zeros, final=False) for state in states])
+        self.decode([Work(state, told, final=whole) for state in states])
         took_s = clock() - started
-        self.decode([Work(state, self.spec.none(), final=True) for state in states])
+        if not whole:
+            self.decode([Work(state, self.spec.none(), final=True) for state in states])
         for state in states:
             self.close(state)
         return took_s

@@ -43,6 +43,9 @@ class CodecWrapper(Codec):
     def state_use(self) -> StateUse:
         return self._codec.state_use
 
+    def example_frames(self, count: int) -> Arrays:
+        return self._codec.example_frames(count)
+
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
         self._codec.warm_up(shapes)
         self.measured_step_s = self._codec.measured_step_s

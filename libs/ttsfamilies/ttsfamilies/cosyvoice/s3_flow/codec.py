@@ -7,8 +7,7 @@ recorded (docs/decisions/cuda-graphs.md).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +45,7 @@ class S3Flow(Codec):
     """Loaded networks. how: memory that streams may carry together, and the device, if any."""
 
     silences = True
+    usual = 2 * CHUNK
 
     def __init__(
         self,
@@ -134,28 +134,17 @@ class S3Flow(Codec):
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
         """See Codec. What a frame costs is told by two whole stretches."""
         self._carrying.record()
-        self._measured_by(2 * CHUNK, shapes)
+        super().warm_up(shapes)
 
-    def measure(
-        self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
-    ) -> float:
-        """Seconds that passages of so many frames take now, one a stream."""
-        request = SpeechRequest("measure", self.spec.name, "", "")
-        states = [self.open(request) for _ in range(streams)]
-        for state in states:
-            self.tell(state, self._silence())
-        zeros = {name: field.zeros(frames) for name, field in self.spec.frame.items()}
-        started = clock()
-        self.decode([Work(state, zeros, final=True) for state in states])
-        took_s = clock() - started
-        for state in states:
-            self.close(state)
-        return took_s
-
-    def _silence(self) -> Arrays:
-        """A recording of a stretch's length."""
-        counts = {"token": CHUNK, "mel": MEL_FRAMES * CHUNK, "speaker": 1}
-        return {name: one.zeros(counts[name]) for name, one in self.spec.conditions.items()}
+    def example(self, request: SpeechRequest) -> S3Stream:
+        """With a recording of a stretch's length."""
+        counts, state = (
+            {"token": CHUNK, "mel": MEL_FRAMES * CHUNK, "speaker": 1},
+            self.open(request),
+        )
+        told = {name: one.zeros(counts[name]) for name, one in self.spec.conditions.items()}
+        self.tell(state, told)
+        return state
 
     # launches
 

@@ -5,8 +5,7 @@ Streams are computed one after the other: norms over all of a block's time leave
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,7 +41,6 @@ _NONE: Final = np.zeros(0, np.float32)
 # Of mel frames, which are all that grows.
 _STATE_BYTES: Final = 4 * 80 * 7
 _MOST_TOGETHER: Final = 200
-_USUAL: Final = 25
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> GlmVoiceCodec:
@@ -74,6 +72,7 @@ class GlmVoiceCodec(Codec):
     """Loaded networks."""
 
     silences = True
+    usual = 25
 
     def __init__(self, name: str, flow: GlmFlow, hift: Hift) -> None:
         self._flow, self._hift = flow, hift
@@ -117,24 +116,6 @@ class GlmVoiceCodec(Codec):
         if not ended or not (count or passage.solved):
             return None
         return Due(count, closes=True)
-
-    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        self._measured_by(_USUAL, shapes)
-
-    def measure(
-        self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
-    ) -> float:
-        """Seconds that passages of so many frames take now, one a stream."""
-        states = [
-            self.open(SpeechRequest("measure", self.spec.name, "", "")) for _ in range(streams)
-        ]
-        zeros = {"token": np.zeros(frames, np.int16)}
-        started = clock()
-        self.decode([Work(state, zeros, final=True) for state in states])
-        took_s = clock() - started
-        for state in states:
-            self.close(state)
-        return took_s
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:

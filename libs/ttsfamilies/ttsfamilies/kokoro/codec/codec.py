@@ -6,8 +6,7 @@ table, and how many frames follow. Nothing outlives a segment: a successor begin
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,6 +49,8 @@ class Stream:
 
 class KokoroCodec(Codec):
     """A loaded decoder and generator, with the voices of its checkpoint."""
+
+    usual = _USUAL_FRAMES
 
     def __init__(self, name: str, net: KokoroSound, voices: Voices) -> None:
         self._net, self._voices = net, voices
@@ -130,20 +131,8 @@ class KokoroCodec(Codec):
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
-    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        """See Codec. What a frame costs is told by a segment of usual length."""
-        self._measured_by(_USUAL_FRAMES, shapes)
-
-    def measure(
-        self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
-    ) -> float:
-        """Seconds that segments of so many frames take now, one a stream."""
-        request = SpeechRequest("measure", self.spec.name, self.spec.voices[0].id, "")
-        segment = example(self.spec, frames)
-        states = [self.open(request) for _ in range(streams)]
-        started = clock()
-        self.decode([Work(state, segment, final=True) for state in states])
-        return clock() - started
+    def example_frames(self, count: int) -> Arrays:
+        return example(self.spec, count)
 
 
 def symbols(frames: Arrays) -> tuple[Array, Array]:
