@@ -27,10 +27,9 @@ from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks
 from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import CodesModel, finished
+from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.sampling import Settings
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -154,6 +153,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Csm:
 class Csm(CodesModel):
     """A loaded checkpoint."""
 
+    moving = ("codes", *_COUNTS, *_SETTINGS)
+
     def __init__(
         self,
         name: str,
@@ -190,22 +191,9 @@ class Csm(CodesModel):
         codes = self._encoder(samples.to(self._net.text.weight.device))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
-    def make_frames(
-        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
-    ) -> Out:
-        """Make each row's frame, and move the rows' state on."""
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        codes, finite = self._net.frames(hidden["hidden"], self._picks(old))
-        active = hidden["samples"] & (old["over"] == 0)
-        ended = active & (codes[:, :-1] == END_CODE).all(-1)
-        gained = active & ~ended
-        moved = {
-            "codes": torch.where(gained[:, None], codes, old["codes"]),
-            "frame": old["frame"] + gained,
-            "over": old["over"] + ended,
-        }
-        said = gained, ended, hidden["samples"] & ~finite
-        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
+    def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        codes, finite = self._net.frames(hidden, self._picks(old))
+        return codes, (codes[:, :-1] == END_CODE).all(-1), finite
 
     def _picks(self, old: Mapping[str, Tensor]) -> Picks:
         talker, depth = (
@@ -213,9 +201,6 @@ class Csm(CodesModel):
             for part in ("", "subtalker_")
         )
         return Picks(talker, depth, self.noise(old["seed"], old["frame"]))
-
-
-_MOVING: Final = ("codes", *_COUNTS, *_SETTINGS)
 
 
 def spec_of(name: str, c: CsmConfig) -> ModelSpec:

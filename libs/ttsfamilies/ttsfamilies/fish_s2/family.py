@@ -20,13 +20,9 @@ from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.stepped import CodesModel, finished
+from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import Turn
-from ttsfamilies.base.runners.computation import (
-    Out,
-    SlotTensors,
-)
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
@@ -41,7 +37,6 @@ log_ = structlog.get_logger(__name__)
 
 _SETTINGS: Final = fields_of(FishDrawing)
 _COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), NUMBER)
-_MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
 # What asks for no voice in particular.
@@ -67,6 +62,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> FishS2:
 
 class FishS2(CodesModel):
     """A loaded checkpoint."""
+
+    moving = ("codes", "recent", *_COUNTS, *_SETTINGS)
 
     def __init__(
         self,
@@ -101,30 +98,8 @@ class FishS2(CodesModel):
         assert isinstance(prepared, FishPrepared)
         return FishStream(prepared)
 
-    def make_frames(
-        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
-    ) -> Out:
-        """Make each row's frame, and move the rows' state on."""
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        first, residuals, finite = self._drawn(hidden["hidden"], old)
-        active = hidden["samples"] & (old["over"] == 0)
-        ended = active & (first == self._net.config.codes)
-        gained = active & ~ended
-        codes = torch.cat((first[:, None], residuals), 1)
-        moved = {
-            "codes": torch.where(gained[:, None], codes, old["codes"]),
-            "recent": _pushed(old, first, gained),
-            "made": old["made"] + gained,
-            "frame": old["frame"] + gained,
-            "over": old["over"] + ended,
-        }
-        said = gained, ended, hidden["samples"] & ~finite
-        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
-
-    def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """[rows, dim] -> choices of the first codebook [rows], where the one behind all codes is
-        the end; residual codes [rows, residuals]; finite [rows] bool.
-        """
+    def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the first codebook's choices the one behind all codes is the end."""
         noise = self.noise(old["seed"], old["frame"])
         settings = Settings(old["temperature"], old["top_k"], old["top_p"])
         logits = self._net.logits(hidden)
@@ -136,7 +111,17 @@ class FishS2(CodesModel):
             return draw_unscaled(logits, noise, codebook, settings)
 
         residuals = fast(hidden, fast.embed(first.clamp(max=last), 0), pick)
-        return first, residuals, logits.isfinite().all(-1)
+        codes = torch.cat((first[:, None], residuals), 1)
+        return codes, first == self._net.config.codes, logits.isfinite().all(-1)
+
+    def remembered(
+        self, old: Mapping[str, Tensor], codes: Tensor, gained: Tensor
+    ) -> dict[str, Tensor]:
+        """The last semantic codes [rows, WINDOW], of which a batch's very first is never one."""
+        pushed = torch.cat((old["recent"][:, 1:], codes[:, :1]), 1)
+        counts = (gained & (old["made"] > 0))[:, None]
+        recent = torch.where(counts, pushed, old["recent"])
+        return {"recent": recent, "made": old["made"] + gained}
 
     def _unrepeated(
         self, logits: Tensor, noise: Noise, settings: Settings, old: Mapping[str, Tensor]
@@ -151,12 +136,6 @@ class FishS2(CodesModel):
         other = Settings(hot, settings.top_k, torch.full_like(hot, _AGAIN_TOP_P))
         again = draw_unscaled(logits, noise, self._net.config.codebooks, other)
         return torch.where(repeated, again, first)
-
-
-def _pushed(old: Mapping[str, Tensor], first: Tensor, gained: Tensor) -> Tensor:
-    """The last semantic codes [rows, WINDOW], of which a batch's very first is never one."""
-    pushed = torch.cat((old["recent"][:, 1:], first[:, None]), 1)
-    return torch.where((gained & (old["made"] > 0))[:, None], pushed, old["recent"])
 
 
 def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,20 +104,12 @@ def write_checkpoint(
 ) -> None:
     """Write a talker without its codec. ending: how loudly it asks for the end."""
     dump_json(folder / "config.json", config(codebooks, heads))
-    _write_tokenizer(folder)
+    write_tokenizer(folder, _ADDED)
     net = unfilled(FishNet, load_config(folder))
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending
     tensors[f"{FAST}output.weight"] *= _DIM**0.5
     save(folder, tensors.items(), shard_bytes)
-
-
-def _write_tokenizer(folder: Path) -> None:
-    write_tokenizer(folder)
-    path = folder / "tokenizer.json"
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    added = [{"id": id, "content": name, **flags, "special": True} for name, id in _ADDED.items()]
-    dump_json(path, json.loads(path.read_text("utf-8")) | {"added_tokens": added})
 
 
 def add_codec(folder: Path, *, seed: int = 0) -> None:

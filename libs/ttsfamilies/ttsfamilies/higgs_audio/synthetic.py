@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,7 +118,7 @@ def write_checkpoint(
     if kind == SECOND:
         settings = {"ras_win_len": 7, "ras_win_max_num_repeat": 2, "pad_token_id": 128_001}
         dump_json(folder / "generation_config.json", settings | {"eos_token_id": 128_009})
-    _write_tokenizer(folder, kind)
+    write_tokenizer(folder, _ADDED[kind])
     c = load_config(folder)
     net = unfilled(HiggsNet, c)
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
@@ -133,16 +132,6 @@ def _quiet(head: Tensor, c: HiggsConfig, ending: float, strays: float) -> None:
     rows[:, c.begin] *= 0.1
     rows[1:, c.end] *= strays
     rows[0, c.end] *= ending
-
-
-def _write_tokenizer(folder: Path, kind: str) -> None:
-    write_tokenizer(folder)
-    path = folder / "tokenizer.json"
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    added = [
-        {"id": id, "content": name, **flags, "special": True} for name, id in _ADDED[kind].items()
-    ]
-    dump_json(path, json.loads(path.read_text("utf-8")) | {"added_tokens": added})
 
 
 TINY: Final[dict[str, Any]] = {

@@ -73,15 +73,18 @@ def write_checkpoint(
     save(folder, drawn(shapes, seed, louder), shard_bytes)
 
 
-def write_tokenizer(folder: Path) -> None:
-    """A Llama's tokenizer.json with a vocabulary for tests."""
+def write_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyType({})) -> None:
+    """A Llama's tokenizer.json with a vocabulary for tests, and these control tokens."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary(), merges=merges()))
     split = pre_tokenizers.Split(Regex(_PRE_TOKEN), behavior="isolated")
     bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
-    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    found = [{"id": id, "content": name, **flags, "special": True} for name, id in added.items()]
+    told = json.loads(tokenizer.to_str()) | ({"added_tokens": found} if found else {})
+    dump_json(folder / "tokenizer.json", told)
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

@@ -4,6 +4,7 @@ transformer makes the frame from what the backbone leaves of each row.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -30,11 +31,42 @@ class CodesBackbone(Protocol):
 
 
 class CodesModel(TalkerModel, TwoPartComputation):
-    """Subclasses make frames of `hidden` [rows, dim]. Positions hold `text` and `codes`, the state
-    the `codes` of each row's last frame; there is one cache.
+    """Subclasses draw frames of `hidden` [rows, dim]. Positions hold `text` and `codes`, the state
+    the `codes` of each row's last frame, their number `frame` and whether it is `over`; there is
+    one cache. moving: names of the state that a step reads.
     """
 
     fixed_prompts = True
+    moving: tuple[str, ...]
+
+    @abstractmethod
+    def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """[rows, dim] -> codes [rows, codebooks], and whether they end the speech and are finite,
+        [rows] bool each. old: the state.
+        """
+
+    def remembered(
+        self, old: Mapping[str, Tensor], codes: Tensor, gained: Tensor
+    ) -> dict[str, Tensor]:
+        """More of the state behind frames, of those rows that `gained` one."""
+        del old, codes, gained
+        return {}
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        old = {name: state[name].index_select(0, slots) for name in self.moving}
+        codes, ends, finite = self.drawn(hidden["hidden"], old)
+        active = hidden["samples"] & (old["over"] == 0)
+        ended, gained = active & ends, active & ~ends
+        moved = {
+            "codes": torch.where(gained[:, None], codes, old["codes"]),
+            "frame": old["frame"] + gained,
+            "over": old["over"] + ended,
+            **self.remembered(old, codes, gained),
+        }
+        said = gained, ended, hidden["samples"] & ~finite
+        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
 
     def read_by(self, backbone: CodesBackbone, dim: int, dtype: torch.dtype) -> None:
         """To be called before anything is computed."""
