@@ -16,7 +16,7 @@ from ttscommon.engine.nn import (
     RopeConfig,
     dense_attention,
 )
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.base.sampling import Rules, Settings
 from ttsfamilies.base.sampling.limits import NEVER, keep_mass, keep_top
 from ttsfamilies.chatterbox.config import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
@@ -205,6 +205,5 @@ def _gpt_sources(c: T3Sizes) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> T3Net:
     """The talker of a checkpoint folder; raises CheckpointError."""
     shards = Shards.of(checkpoint)
-    with torch.device("meta"):
-        net = T3Net(T3Sizes.of(shards.shapes)).to(getattr(torch, dtype))
+    net = unfilled(T3Net, T3Sizes.of(shards.shapes)).to(getattr(torch, dtype))
     return filled(net, sources(net), shards, others=OTHERS, device=device)

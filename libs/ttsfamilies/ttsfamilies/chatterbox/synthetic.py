@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
 from ttsfamilies.base.synthetic.families import Family
@@ -94,8 +94,7 @@ def add_codec(folder: Path, kind: str = "english", *, seed: int = 0) -> None:
 
 
 def _shapes(c: T3Sizes) -> Mapping[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        net = T3Net(c)
+    net = unfilled(T3Net, c)
     return {**published_shapes(net, sources(net)), **_hearing_shapes()}
 
 

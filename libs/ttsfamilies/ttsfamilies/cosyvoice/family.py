@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
@@ -113,8 +113,7 @@ def load_net(folder: Path, device: str, dtype: str) -> CosyNet:
     """The language model of a folder; raises CheckpointError."""
     sizes, shards = load_sizes(folder), Shards.of(folder)
     rows = V2 if "llm_embedding.weight" in shards.shapes else V3
-    with torch.device("meta"):
-        net = CosyNet(sizes, rows).to(getattr(torch, dtype))
+    net = unfilled(CosyNet, sizes, rows).to(getattr(torch, dtype))
     others = (_UNUSED, *(name for name in shards.shapes if not name.startswith(_OWN)))
     return filled(net, sources(net), shards, others=others, device=device)
 

@@ -121,8 +121,7 @@ def sources(net: CsmNet, table: str = _TABLES[0]) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> CsmNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     shards = Shards.of(checkpoint)
-    with torch.device("meta"):
-        net = CsmNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    net = unfilled(CsmNet, load_config(checkpoint)).to(getattr(torch, dtype))
     net.depth.decoder.keep_float32(device)
     table = next((name for name in _TABLES if name in shards.shapes), _TABLES[0])
     stated, others = sources(net, table), (CODEC, *_TABLES)

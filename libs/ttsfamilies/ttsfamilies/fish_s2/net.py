@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, RopeConfig
 from ttscommon.engine.nn.decoder import DecoderConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.base.lm.depth import DepthTransformer
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.fish_s2.config import FishConfig, FishStack, load_config
@@ -151,8 +151,7 @@ def sources(net: FishNet) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> FishNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     shards = Shards.of(checkpoint)
-    with torch.device("meta"):
-        net = FishNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    net = unfilled(FishNet, load_config(checkpoint)).to(getattr(torch, dtype))
     stated = sources(net)
     filled(net, stated, shards, device=device)
     net.freeze()

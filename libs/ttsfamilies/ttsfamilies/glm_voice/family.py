@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -94,8 +94,7 @@ def sources(net: GlmNet) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> GlmNet:
     """The network of a checkpoint folder; raises CheckpointError."""
     config = load_config(checkpoint)
-    with torch.device("meta"):
-        net = GlmNet(config).to(getattr(torch, dtype))
+    net = unfilled(GlmNet, config).to(getattr(torch, dtype))
     return filled(net, sources(net), Shards.of(checkpoint), others=_BUFFERS, device=device)
 
 

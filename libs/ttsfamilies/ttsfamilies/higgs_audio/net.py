@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
-from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.higgs_audio.config import HiggsConfig, load_config
@@ -134,7 +134,6 @@ def _of_sound(source: Source) -> Source:
 def load_net(checkpoint: Path, device: str, dtype: str) -> HiggsNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     config, shards = load_config(checkpoint), tensors_of(checkpoint)
-    with torch.device("meta"):
-        net = HiggsNet(config).to(getattr(torch, dtype))
+    net = unfilled(HiggsNet, config).to(getattr(torch, dtype))
     stated, others = sources(net), _THIRD_OTHERS if config.third else _TEXT_ALONE
     return filled(net, stated, shards, others=others, device=device)

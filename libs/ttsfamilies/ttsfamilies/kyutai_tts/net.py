@@ -13,7 +13,7 @@ from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.decoder import DecoderBlock, SwiGLU
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.base.lm.depth import CodeDraw, Scratch
 from ttsfamilies.kyutai_tts.conditions import Conditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
@@ -278,8 +278,7 @@ _UNUSED: Final = ("depformer_text_emb.low_rank.weight",)
 def load_net(checkpoint: Path, device: str, dtype: str) -> KyutaiNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     shards = Shards.of(checkpoint)
-    with torch.device("meta"):
-        net = KyutaiNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    net = unfilled(KyutaiNet, load_config(checkpoint)).to(getattr(torch, dtype))
     net.conditions.float()
     stated = sources(net)
     filled(net, stated, shards, others=_UNUSED, device=device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
@@ -81,8 +81,7 @@ def sources(net: OrpheusNet) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
     """The network of a checkpoint folder; raises CheckpointError."""
     config = load_config(checkpoint)
-    with torch.device("meta"):
-        net = OrpheusNet(config).to(getattr(torch, dtype))
+    net = unfilled(OrpheusNet, config).to(getattr(torch, dtype))
     # Some files repeat the embedding as the head that is tied to it.
     others = ("lm_head.",) if config.tie_word_embeddings else ()
     return filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)

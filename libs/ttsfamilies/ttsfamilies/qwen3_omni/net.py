@@ -17,7 +17,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources, parted
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import Array
 from ttsfamilies.qwen3_omni.config import PAD, MixtureSizes, OmniConfig, load_config
 from ttsfamilies.qwen3_tts.net import FrameNet, TextProjection, backbone_config
@@ -149,8 +149,7 @@ def load_talker(
         raise CheckpointError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
     config, shards = load_config(checkpoint), Shards.of(checkpoint)
     table = ThinkerTable(shards, config.talker_config.thinker_hidden_size)
-    with torch.device("meta"):
-        net = OmniNet(config).to(_DTYPES[dtype])
+    net = unfilled(OmniNet, config).to(_DTYPES[dtype])
     net.keep_float32()
     stated = sources(net, config)
     filled(net, stated, parted(shards), others=OTHERS, device=check_device(device))

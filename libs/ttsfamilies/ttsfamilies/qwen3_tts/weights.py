@@ -94,8 +94,7 @@ def load_talker(checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
     if dtype not in _DTYPES:
         raise CheckpointError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
     config, where = load_config(checkpoint), check_device(device)
-    with torch.device("meta"):
-        net = TalkerNet(config).to(_DTYPES[dtype])
+    net = unfilled(TalkerNet, config).to(_DTYPES[dtype])
     net.keep_float32(where)
     others = (_SPEAKER,) if config.tts_model_type == "base" else ()
     return filled(net, talker_sources(net), Shards.of(checkpoint), others=others, device=where)

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, digest, filled, same
+from ttscommon.engine.nn.weights import (
+    Shards,
+    Source,
+    decoder_sources,
+    digest,
+    filled,
+    same,
+    unfilled,
+)
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -66,8 +74,7 @@ def sources(net: StepNet) -> dict[str, Source]:
 def load_net(folder: Path, device: str, dtype: str) -> StepNet:
     """The networks of a folder; raises CheckpointError."""
     config, shards = load_config(folder), Shards.of(folder)
-    with torch.device("meta"):
-        net = StepNet(config).to(getattr(torch, dtype))
+    net = unfilled(StepNet, config).to(getattr(torch, dtype))
     filled(net, sources(net), shards, device=device)
     net.hearing.mel = type(net.hearing.mel)().to(device)  # made of numbers, not of weights
     return net

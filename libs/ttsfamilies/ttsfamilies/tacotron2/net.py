@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import halve
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.tacotron2.request import SYMBOLS
 from ttsfamilies.tacotron2.sizes import (
     ATTENTION,
@@ -263,8 +263,7 @@ def load_net(
         raise CheckpointError(
             f"{folder}: a table of {sizes.symbols} symbols; the recipe's has {SYMBOLS}"
         )
-    with torch.device("meta"):
-        net = TacotronNet(sizes).to(dtype)
+    net = unfilled(TacotronNet, sizes).to(dtype)
     filled(net, sources(net), shards, others=(*_VOCODED, *counted(shards.shapes)), device=device)
     net.encoder.lstm.flatten_parameters()
     if device == "cpu" and dtype == torch.float32:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, pad_rows
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
 from ttsfamilies.voxcpm2.solver import PatchEncoder, PatchSolver, rotation
 
@@ -156,8 +156,7 @@ def adapted_sources(net: VoxcpmNet) -> dict[str, Source]:
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> VoxcpmNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    with torch.device("meta"):
-        net = VoxcpmNet(load_config(checkpoint)).to(getattr(torch, dtype))
+    net = unfilled(VoxcpmNet, load_config(checkpoint)).to(getattr(torch, dtype))
     stated, shards = sources(net), Shards.of(checkpoint)
     filled(net, stated, shards, device=device)
     net.solver.freeze()
