@@ -205,9 +205,8 @@ def _voices(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
         yield name, torch.from_numpy(pack * np.float32(0.1))
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A whole checkpoint; of the published size, 327 MB."""
-    write_checkpoint(folder, size=size, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a talker and its codec, with voices", tuple(SIZES))
+FAMILY: Final = Family(
+    lambda folder, size, kind, seed: write_checkpoint(folder, size=size, seed=seed),
+    "a talker and its codec, with voices",
+    tuple(SIZES),
+)

@@ -87,9 +87,7 @@ def write_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyType({}
     dump_json(folder / "tokenizer.json", told)
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A talker, which is served with a SNAC."""
-    write_checkpoint(folder, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a talker; its codec is a snac")
+FAMILY: Final = Family(
+    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
+    "a talker; its codec is a snac",
+)

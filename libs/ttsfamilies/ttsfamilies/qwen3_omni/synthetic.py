@@ -169,9 +169,6 @@ def _known(name: str) -> str:
     return name.replace("code2wav.decoder.", "decoder.decoder.")
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A folder that both stages load."""
-    write_checkpoint(folder, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a talker and its codec")
+FAMILY: Final = Family(
+    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed), "a talker and its codec"
+)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Array
 from ttsfamilies.zonos.config import (
     CODEBOOKS,
@@ -204,9 +204,8 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> tuple[ZonosNet, Condi
     """The network of a checkpoint folder, and its conditions; raises CheckpointError."""
     config, shards = load_config(checkpoint), Shards.of(checkpoint)
     every = config.prefix_conditioner.conditioners
-    with torch.device("meta"):
-        net = ZonosNet(config).to(getattr(torch, dtype))
-        conditions = Conditions(config.prefix_conditioner.rows, config.backbone.d_model)
+    net = unfilled(ZonosNet, config).to(getattr(torch, dtype))
+    conditions = unfilled(Conditions, config.prefix_conditioner.rows, config.backbone.d_model)
     places = [i for i, one in enumerate(every) if one.name != PHONES]
     ours, theirs = sources(net), condition_sources(conditions, places)
     filled(net, ours, shards, others=_names(theirs), device=device)

@@ -103,9 +103,7 @@ def write_speaker(folder: Path, seed: int) -> None:
     save(folder / "lda", drawn(projection, seed))
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A talker, which is served with a DAC."""
-    write_checkpoint(folder, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a talker with encoders of recordings; its codec is a dac")
+FAMILY: Final = Family(
+    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
+    "a talker with encoders of recordings; its codec is a dac",
+)

@@ -108,9 +108,6 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     return float(np.prod(shape[1:])) ** -0.5, 0.0
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A codec."""
-    write_codec(folder, kind, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a codec", kinds=KINDS)
+FAMILY: Final = Family(
+    lambda folder, size, kind, seed: write_codec(folder, kind, seed=seed), "a codec", kinds=KINDS
+)

@@ -62,9 +62,4 @@ def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     return values * scale
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A codec."""
-    write_codec(folder, seed=seed)
-
-
-FAMILY: Final = Family(write_family, "a codec")
+FAMILY: Final = Family(lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec")
