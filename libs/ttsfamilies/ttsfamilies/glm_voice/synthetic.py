@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
+from ttsfamilies.base.lm.tokenizer import BYTES
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -21,7 +22,7 @@ from ttsfamilies.glm_voice.family import GlmNet, sources
 from ttsfamilies.glm_voice.hearing import WhisperVQ
 from ttsfamilies.glm_voice.hearing import sources as hearing_sources
 from ttsfamilies.glm_voice.request import TOKENIZER, load_config, load_hearing_config
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import byte_alphabet, vocabulary
+from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary
 
 _SPACE: Final = "\u0120"
 CODES: Final = 256
@@ -100,8 +101,7 @@ def specials() -> dict[str, int]:
 
 def write_tokenizer(folder: Path) -> None:
     """tokenizer.model and tokenizer_config.json."""
-    byte_of = {name: byte for byte, name in enumerate(byte_alphabet())}
-    tokens = (bytes(byte_of[char] for char in name) for name in _known())
+    tokens = (bytes(BYTES[char] for char in name) for name in _known())
     lines = [f"{base64.b64encode(token).decode()} {i}" for i, token in enumerate(tokens)]
     (folder / "tokenizer.model").write_text("\n".join(lines) + "\n", "utf-8")
     added = {str(id): {"content": name, "special": True} for name, id in specials().items()}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
+from ttsfamilies.base.lm.tokenizer import divided
 from ttsfamilies.base.synthetic.families import Family
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.orpheus.family import OrpheusNet, sources
@@ -75,12 +76,9 @@ def write_checkpoint(
 
 def write_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyType({})) -> None:
     """A Llama's tokenizer.json with a vocabulary for tests, and these control tokens."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from tokenizers import Tokenizer, models
 
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary(), merges=merges()))
-    split = pre_tokenizers.Split(Regex(_PRE_TOKEN), behavior="isolated")
-    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
+    tokenizer = divided(Tokenizer(models.BPE(vocab=vocabulary(), merges=merges())), _PRE_TOKEN)
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     found = [{"id": id, "content": name, **flags, "special": True} for name, id in added.items()]
     told = json.loads(tokenizer.to_str()) | ({"added_tokens": found} if found else {})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
+from ttsfamilies.base.lm.tokenizer import BYTES, added_ids, divided
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,28 +25,6 @@ _PRE_TOKEN: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-
-
-def _letters() -> dict[str, int]:
-    """Bytes by the letters that stand for them in vocab.json: their own where one can be printed,
-    and those from U+0100 on for the others.
-    """
-    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = (byte for byte in range(0x100) if byte not in own)
-    return {chr(b): b for b in own} | {chr(0x100 + n): b for n, b in enumerate(others)}
-
-
-_BYTES: Final = _letters()
-
-
-@dataclass(frozen=True)
-class _Added:
-    content: str
-
-
-@dataclass(frozen=True)
-class _TokenizerConfig:
-    added_tokens_decoder: Mapping[str, _Added]
 
 
 @dataclass(frozen=True)
@@ -87,11 +66,9 @@ class Qwen2Tokenizer:
         if (whole := checkpoint / "tokenizer.json").exists() and not _older(checkpoint):
             return cls._of_whole(whole)
         vocab = read_json(checkpoint / "vocab.json", dict[str, int])
-        config = read_json(checkpoint / "tokenizer_config.json", _TokenizerConfig)
-        merges = _merges(checkpoint / "merges.txt")
+        specials, merges = added_ids(checkpoint), _merges(checkpoint / "merges.txt")
         if min(vocab.values(), default=-1) < 0:
             raise CheckpointError(f"{checkpoint / 'vocab.json'} has no ids, or negative ones")
-        specials = {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
         return cls(_build(vocab, merges, checkpoint), specials)
 
     @classmethod
@@ -129,7 +106,7 @@ class Qwen2Tokenizer:
     def bytes_of(self, id: int) -> bytes:
         """What a token spells: part of a text in UTF-8; nothing for special tokens."""
         token = None if id in self._special_ids else self._tokenizer.id_to_token(id)
-        return bytes(_BYTES[c] for c in token or "" if c in _BYTES)
+        return bytes(BYTES[c] for c in token or "" if c in BYTES)
 
     def final_length(self, text: str) -> int:
         """How many characters of `text`, normalised, no later text can change the tokens of."""
@@ -208,7 +185,7 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 
 def _build(vocab: dict[str, int], merges: list[tuple[str, str]], checkpoint: Path) -> Tokenizer:
     try:
-        from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+        from tokenizers import Tokenizer, models, normalizers
     except ImportError as error:
         raise missing(error) from error
     try:
@@ -216,7 +193,4 @@ def _build(vocab: dict[str, int], merges: list[tuple[str, str]], checkpoint: Pat
     except Exception as error:
         raise CheckpointError(f"{checkpoint}: merges.txt does not fit vocab.json") from error
     tokenizer.normalizer = normalizers.NFC()
-    split = pre_tokenizers.Split(Regex(_PRE_TOKEN), behavior="isolated")
-    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
-    return tokenizer
+    return divided(tokenizer, _PRE_TOKEN)

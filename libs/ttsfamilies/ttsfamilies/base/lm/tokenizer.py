@@ -37,8 +37,18 @@ def load_processor(path: Path) -> SentencePieceProcessor:
 
 _RANKS: Final = "tokenizer.model"
 _CONFIG: Final = "tokenizer_config.json"
-# Bytes that a byte-level tokenizer writes as they are; others become characters from 256 on.
-_PLAIN: Final = (*range(33, 127), *range(161, 173), *range(174, 256))
+
+
+def _letters() -> dict[str, int]:
+    """Bytes by the letters that stand for them: their own where one can be printed, and those from
+    U+0100 on for the others.
+    """
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(0x100) if byte not in own)
+    return {chr(b): b for b in own} | {chr(0x100 + n): b for n, b in enumerate(others)}
+
+
+BYTES: Final = _letters()
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,22 @@ class _AddedToken:
 @dataclass(frozen=True)
 class _TokenizerConfig:
     added_tokens_decoder: Mapping[str, _AddedToken]
+
+
+def added_ids(checkpoint: Path) -> dict[str, int]:
+    """Ids of added tokens, as tokenizer_config.json has them; raises CheckpointError."""
+    config = read_json(checkpoint / _CONFIG, _TokenizerConfig)
+    return {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
+
+
+def divided(tokenizer: Tokenizer, pre_token: str) -> Tokenizer:
+    """Which divides texts by an expression before it merges bytes."""
+    from tokenizers import Regex, pre_tokenizers
+
+    split = pre_tokenizers.Split(Regex(pre_token), behavior="isolated")
+    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
+    return tokenizer
 
 
 class RankedTokenizer:
@@ -67,8 +93,7 @@ class RankedTokenizer:
         """
         path = checkpoint / _RANKS
         ranks = _ranks(path)
-        config = read_json(checkpoint / _CONFIG, _TokenizerConfig)
-        specials = {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
+        specials = added_ids(checkpoint)
         return cls(_built(ranks, pre_token, path), list(ranks), specials)
 
     def ids(self, text: str) -> list[int]:
@@ -103,20 +128,16 @@ def _ranks(path: Path) -> dict[bytes, int]:
 
 def _built(ranks: Mapping[bytes, int], pre_token: str, path: Path) -> Tokenizer:
     try:
-        from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+        from tokenizers import Tokenizer, models
     except ImportError as error:
         raise missing(error) from error
-    spelling = _characters()
+    spelling = {byte: ord(letter) for letter, byte in BYTES.items()}
     vocab = {token.decode("latin-1").translate(spelling): rank for token, rank in ranks.items()}
     try:
         model = models.BPE(vocab=vocab, merges=_merges(ranks, spelling), ignore_merges=True)
     except Exception as error:
         raise CheckpointError(f"{path} is no list of byte pairs: {error}") from error
-    tokenizer = Tokenizer(model)
-    split = pre_tokenizers.Split(Regex(pre_token), behavior="isolated")
-    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
-    return tokenizer
+    return divided(Tokenizer(model), pre_token)
 
 
 def _merges(ranks: Mapping[bytes, int], spelling: Mapping[int, int]) -> list[tuple[str, str]]:
@@ -129,12 +150,6 @@ def _merges(ranks: Mapping[bytes, int], spelling: Mapping[int, int]) -> list[tup
             left, right = (part.decode("latin-1").translate(spelling) for part in pair)
             found.append((left, right))
     return found
-
-
-def _characters() -> dict[int, int]:
-    """The character that a byte-level tokenizer writes for each byte."""
-    others = (byte for byte in range(256) if byte not in _PLAIN)
-    return {byte: byte for byte in _PLAIN} | {byte: 256 + i for i, byte in enumerate(others)}
 
 
 class TextTokenizer:

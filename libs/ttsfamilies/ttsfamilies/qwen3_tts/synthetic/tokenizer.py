@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ttscommon.engine.checkpoint import dump_json
+from ttsfamilies.base.lm.tokenizer import BYTES
 from ttsfamilies.qwen3_tts.synthetic.sizes import SPECIAL_TOKENS
 
 _SPACE: Final = "\u0120"
@@ -19,15 +20,6 @@ _WORDS: Final = (
     f"{_SPACE}is", f"{_SPACE}world", "Hello", f"{_SPACE}you", "ing", "er", "on", "th",
     "'s", "'re", "ed", f"{_SPACE}a", f"{_SPACE}s", f"{_SPACE}c", "\u010a\u010a",
 )  # fmt: skip
-
-
-def byte_alphabet() -> list[str]:
-    """One printable character for each byte, as GPT-2 chose them."""
-    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    moved = [byte for byte in range(256) if byte not in kept]
-    names = {byte: chr(byte) for byte in kept}
-    names |= {byte: chr(256 + i) for i, byte in enumerate(moved)}
-    return [names[byte] for byte in range(256)]
 
 
 def merges(more: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -41,7 +33,10 @@ def merges(more: Sequence[str] = ()) -> list[tuple[str, str]]:
 
 def vocabulary(tokens: int = 0, more: Sequence[str] = ()) -> dict[str, int]:
     """Token to id, filled up to `tokens` with names that no text contains. more: see `merges`."""
-    names = [*byte_alphabet(), *dict.fromkeys(left + right for left, right in merges(more))]
+    names = [
+        *sorted(BYTES, key=BYTES.__getitem__),
+        *dict.fromkeys(left + right for left, right in merges(more)),
+    ]
     names += [f"<unused_{i}>" for i in range(len(names), tokens)]
     return {name: i for i, name in enumerate(names)}
 
