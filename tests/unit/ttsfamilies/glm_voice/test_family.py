@@ -84,8 +84,7 @@ def test_words_without_sound_travel_with_silence() -> None:
 
 def prompt(asked: SpeechRequest, *sounds: Arrays | None) -> list[int]:
     (found,) = tiny().prepare(asked, Derived(None, sounds)).read([Text(asked.text)], final=True)
-    ids: list[int] = found.ids.tolist()
-    return ids
+    return list(found.ids)
 
 
 def test_a_spoken_turn_needs_no_text_and_text_may_stand_beside_it() -> None:
