@@ -21,13 +21,7 @@ from ttsfamilies.base.sampling import Rules
 from ttsfamilies.base.sampling.limits import keep_mass, keep_top
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.config_files import load_generation_config
-from ttsfamilies.qwen3_tts.frame import (
-    Frame,
-    decode,
-    embed_positions,
-    make_frame,
-    new_history,
-)
+from ttsfamilies.qwen3_tts.frame import choose_codes, embed_positions
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.prompt import (
     InContext,
@@ -97,21 +91,15 @@ class Stream:
     made: list[npt.NDArray[np.int64]] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
 
-    def prefill(self, behind: Positions | None = None) -> Frame:
+    def prefill(self) -> None:
         """The first frame, from the whole prompt."""
         net = self.model.net
         parts = layout(net.config, self.request)
         assert parts is not None
         self.parts: Layout = parts
         where = prompt(net.config, self.request, parts)
-        hidden = self._states(where, 0)
         self.position = len(where)
-        return self._frame(
-            make_frame(
-                net, self.model.never, hidden, new_history(net, 1), self._penalty(), self.pick
-            ),
-            hidden,
-        )
+        self._make(self._states(where, 0))
 
     def _states(self, where: Positions, start: int) -> Tensor:
         net = self.model.net
@@ -126,51 +114,35 @@ class Stream:
         positions = start + torch.arange(len(where))
         return net.hidden(x, positions, self.cache.attend)[-1:]
 
-    def step(self, frame: Frame) -> Frame:
-        """The frame behind `frame`."""
+    def step(self) -> None:
+        """The frame behind those made."""
         net, number = self.model.net, len(self.made) - 1
         text = self.parts.step(number, net.config.tts_pad_token_id)
         assert text is not None
-        seen: list[Tensor] = []
-        states = net.hidden
-
-        def hidden(*arguments: Any) -> Tensor:
-            seen.append(states(*arguments))
-            return seen[-1]
-
-        net.hidden = hidden  # type: ignore[method-assign,assignment]
-        try:
-            found = decode(
-                net,
-                self.model.never,
-                frame.history,
-                torch.tensor([text]),
-                torch.tensor([self.position]),
-                self.cache.attend,
-                self._penalty(),
-                self.pick,
-            )
-        finally:
-            del net.hidden
+        heard = net.embed_frame(torch.from_numpy(self.made[-1])[None])
+        x = net.step_input(heard, torch.tensor([text]))
+        hidden = net.hidden(x, torch.tensor([self.position]), self.cache.attend)
         self.position += 1
-        return self._frame(found, seen[0])
+        self._make(hidden)
 
-    def _penalty(self) -> Tensor:
-        return torch.tensor([self.penalty])
-
-    def _frame(self, frame: Frame, hidden: Tensor) -> Frame:
-        assert not bool(frame.bad)
-        if not bool(frame.ended):
-            self.made.append(frame.history.codes[0].numpy())
+    def _make(self, hidden: Tensor) -> None:
+        seen = torch.zeros(1, self.model.net.config.talker_config.vocab_size, dtype=torch.bool)
+        seen[0, [codes[0] for codes in self.made]] = True
+        told = seen, torch.tensor([len(self.made)]), torch.tensor([self.penalty])
+        never = self.model.never
+        logits, codes = choose_codes(self.model.net, never, hidden, *told, self.pick)
+        assert bool(logits.isfinite().all())
+        self.ended = int(codes[0, 0]) == never.eos
+        if not self.ended:
+            self.made.append(codes[0].numpy())
             self.hidden.append(hidden[0])
-        return frame
 
     def run(self, most: int) -> Codes:
         """All frames up to the end, `most` of them at most: [frames, codebooks]."""
         with torch.inference_mode():
-            frame = self.prefill()
-            while not bool(frame.ended) and len(self.made) < most:
-                frame = self.step(frame)
+            self.prefill()
+            while not self.ended and len(self.made) < most:
+                self.step()
         return np.array(self.made, np.int16).reshape(-1, CODEBOOKS)
 
 

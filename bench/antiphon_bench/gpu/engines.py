@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -16,14 +16,17 @@ from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
 from talker.engine.sizing import block_bytes
 from ttscommon.engine.device.device import Work
-from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.choice import only, use_triton
 from ttscommon.engine.kernels.few_rows import none_are_few
-from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
+from ttscommon.engine.kernels.trial import BLOCKS, problems_of
+from ttsfamilies.base.codec.kernels.trials import CONVOLUTION
+from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
+from ttsfamilies.base.kernels.attention import prompt_tiles
+from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
 from ttsfamilies.base.lm.depth import Picks
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.launches import TABLE, Shape
-from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
-from ttsfamilies.base.sampling.draw import sample
+from ttsfamilies.base.sampling import Noise, Rules, Settings
 from ttsfamilies.base.talker.blocks import blocks_for
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
@@ -181,9 +184,7 @@ class Engines:
         return {"worst": getattr(self, f"_check_{name}")()}
 
     CHECKS: Final = (
-        *("attention", "attention of a prompt", "attention 16/8/128"),
-        *("attention of a prompt 16/8/128", "sampling", "predictor"),
-        "recorded",
+        *("kernels", "predictor", "recorded"),
         *("codec", "codec against the CPU", "codec across shapes"),
     )
 
@@ -196,30 +197,14 @@ class Engines:
     def _check_codec_across_shapes(self) -> float:
         return self.codecs.across_shapes()
 
-    def _check_attention(self) -> float:
-        return attention(self.subject, (8, 2, 64), prompt=False)
-
-    def _check_attention_of_a_prompt(self) -> float:
-        return attention(self.subject, (8, 2, 64), prompt=True)
-
-    def _check_attention_16_8_128(self) -> float:
-        return attention(self.subject, (16, 8, 128), prompt=False)
-
-    def _check_attention_of_a_prompt_16_8_128(self) -> float:
-        return attention(self.subject, (16, 8, 128), prompt=True)
-
-    def _check_sampling(self) -> float:
-        """Share of ids that differ."""
+    def _check_kernels(self) -> float:
+        """How many are off their twins, which the log names; none where twins compute."""
         where = self.subject.device.where
-        g = torch.Generator(where).manual_seed(0)
-        logits = 3 * torch.randn(512, 3072, generator=g, device=where)
-        noise = Noise(torch.arange(512, device=where), torch.arange(512, device=where))
-        warmth = torch.full((512,), 0.9, device=where)
-        top_k = torch.full((512,), 50, dtype=torch.int64, device=where)
-        settings = Settings(warmth, top_k)
-        ids, _ = draw_ids(logits, noise, 3, settings)
-        twin, _ = sample(logits, noise, 3, settings)
-        return float((ids != twin).float().mean())
+        if not use_triton(torch.empty(0, device=where)):
+            return 0.0
+        problems = problems_of((*BLOCKS, *OF_TALKERS, *OF_CODECS, CONVOLUTION), where)
+        print(*problems, sep="\n")
+        return float(len(problems))
 
     def _check_predictor(self) -> float:
         """Share of residual codes that kernels choose otherwise than their twins, greedily."""
@@ -252,33 +237,3 @@ class Engines:
             tensor.copy_(before[name])
         at_once = prepared.result.packed(decodes.compute(prepared.inputs.tensors, shape))
         return float((recorded != at_once).float().mean())
-
-
-def attention(subject: Subject, heads: tuple[int, int, int], *, prompt: bool) -> float:
-    """Largest difference of an attention, of a step or of prompts, from its twin's.
-
-    heads: query heads, KV heads and numbers a head.
-    """
-    where, dtype = subject.device.where, subject.dtype
-    g = torch.Generator(where).manual_seed(0)
-    queries, kv_heads, dim = heads
-    starts, counts = ([0, 5, 100, 239], [40, 1, 17, 16]) if prompt else ([0, 17, 100, 255], [1] * 4)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=g, dtype=dtype, device=where)
-
-    rows = 4 * _BLOCKS * 16
-    keys, values = draw(rows, kv_heads, dim), draw(rows, kv_heads, dim)
-    q = draw(sum(counts), queries, dim)
-    tables = torch.randperm(4 * _BLOCKS, generator=g, device=where).view(4, -1).to(torch.int32)
-    if prompt:
-        flat = torch.tensor(prompt_tiles(starts, counts), dtype=torch.int32, device=where)
-        compute = partial(attend, q, keys, values, tables, flat.view(-1, 4))
-    else:
-        new = draw(4, kv_heads, dim), draw(4, kv_heads, dim)
-        positions = torch.tensor(starts, device=where)
-        compute = partial(attend_step, q, *new, keys, values, tables, positions)
-    one = compute(most=16 * _BLOCKS)
-    with only("torch"):
-        other = compute(most=16 * _BLOCKS)
-    return float((one.float() - other.float()).abs().max())

@@ -19,6 +19,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
+from ttsfamilies.base.kernels.slots import TOLD
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -28,7 +29,6 @@ from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
 from ttsfamilies.qwen3_tts.request import Reader
-from ttsfamilies.qwen3_tts.stream import TOLD
 from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 
 SAMPLE_RATE: Final = 24_000

@@ -19,6 +19,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base.kernels.slots import next_text
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
@@ -33,7 +34,7 @@ from ttsfamilies.qwen3_tts.frame import embed_positions
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.request import Qwen3Prepared, Reader
-from ttsfamilies.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
+from ttsfamilies.qwen3_tts.stream import Qwen3Stream
 from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
 from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 
@@ -134,17 +135,12 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
     def step_hidden(
         self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        slots = rows.slots
-        told, known = state["told"][slots], state["known"][slots]
-        here = told < known
-        ids = state["text"][slots, told.clamp(max=MOST_TOKENS - 1)]
-        text = torch.where(here, ids, self._net.config.tts_pad_token_id)
-        late = torch.where(state["complete"][slots] > 0, 0, PADDED)
-        use = torch.where(here, TOLD, late)
+        slots, net = rows.slots, self._net
+        text, use = next_text(state, slots, net.config.tts_pad_token_id)
         with self.rows(lambda: state[ADAPTER][slots]):
-            x = self._net.step_input(state["codes"][slots], text)
-            hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
+            x = net.step_input(net.embed_frame(state["codes"], slots), text)
+            hidden = net.hidden(x, rows.positions, attend["backbone"])
+        return {"hidden": hidden, "use": use, "samples": torch.ones_like(use, dtype=torch.bool)}
 
 
 def _most_tokens(defaults: GenerationConfig) -> int:

@@ -14,16 +14,16 @@ from torch import Tensor
 
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Field
+from ttsfamilies.base.kernels.slots import NUMBERS, REALS, move_on, settings
 from ttsfamilies.base.lm.depth import CodeDraw, Picks
 from ttsfamilies.base.runners.computation import Out, SlotTensors, TwoPartComputation
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Settings
 from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.qwen3_tts.config import CODEBOOK0_SIZE, MIN_NEW_TOKENS, BackboneConfig
-from ttsfamilies.qwen3_tts.frame import History, make_frame
+from ttsfamilies.qwen3_tts.frame import choose_codes
 from ttsfamilies.qwen3_tts.net import FrameNet
 from ttsfamilies.qwen3_tts.sampling import Prohibitions
-from ttsfamilies.qwen3_tts.stream import PADDED, TOLD
 
 
 class FramedTalker(TalkerModel, TwoPartComputation):
@@ -55,35 +55,16 @@ class FramedTalker(TalkerModel, TwoPartComputation):
 
         Products take the padding along, for the sake of exactness; state leaves it out.
         """
-        use, samples = hidden["use"], hidden["samples"]
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        history = History(old["codes"], old["seen"].bool(), old["frame"])
+        old = settings(state, slots)
         with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
-            frame = make_frame(
-                *(self._frames, self._never, hidden["hidden"], history),
+            logits, codes = choose_codes(
+                *(self._frames, self._never, hidden["hidden"], old["seen"], old["frame"]),
                 *(old["penalty"], self._picks(old)),
             )
-        active = samples & (old["over"] == 0)
-        gained = active & ~frame.ended
-        new = {
-            "codes": frame.history.codes,
-            "seen": frame.history.seen.to(torch.uint8),
-            "frame": frame.history.made,
-        }
-        kept = slice(real)
-        for name, value in new.items():
-            moved = torch.where(gained.view(-1, *[1] * (value.ndim - 1)), value, old[name])
-            state[name].index_copy_(0, slots[kept], moved[kept])
-        told = old["told"] + (active & (use == TOLD))
-        state["told"].index_copy_(0, slots[kept], told[kept])
-        over = (old["over"] > 0) | (active & frame.ended)
-        state["over"].index_copy_(0, slots[kept], over.long()[kept])
-        frames = {
-            "codes": frame.history.codes[kept, None].to(torch.int16),
-            "padded": (use == PADDED)[kept, None].to(torch.uint8),
-        }
-        ended = active & frame.ended
-        return Out(frames, gained.long()[kept], ended[kept], (samples & frame.bad)[kept])
+        told = hidden["use"], hidden["samples"], logits, codes, self._never.eos
+        moved = move_on(state, slots, real, *told)
+        frames = {"codes": moved.codes, "padded": moved.padded}
+        return Out(frames, moved.gained, moved.ended, moved.bad)
 
     def _picks(self, old: Mapping[str, Tensor]) -> CodeDraw:
         talker = Settings(old["temperature"], old["top_k"], old["top_p"])
@@ -93,13 +74,10 @@ class FramedTalker(TalkerModel, TwoPartComputation):
         return Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
 
 
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty"), REAL),
-    **dict.fromkeys(("subtalker_temperature", "subtalker_top_p"), REAL),
-    **dict.fromkeys(("top_k", "subtalker_top_k"), NUMBER),
+_NUMBERS: Final = {
+    **dict.fromkeys((*NUMBERS, "told", "over"), NUMBER),
+    **dict.fromkeys(REALS, REAL),
 }
-_COUNTS: Final = dict.fromkeys(("seed", "frame", "told", "over"), NUMBER)
-_MOVING: Final = ("codes", "seen", *_COUNTS, *_SETTINGS)
 
 
 def framed(c: BackboneConfig, text: Mapping[str, Field]) -> dict[str, Any]:
@@ -108,5 +86,5 @@ def framed(c: BackboneConfig, text: Mapping[str, Field]) -> dict[str, Any]:
     return {
         "frame": {"codes": Field((c.codebooks,), "i2", CODEBOOK0_SIZE)},
         "replay": {"padded": Field((), "u1", 2)},
-        "state": {"codes": codes, "seen": seen, **text, **_COUNTS, **_SETTINGS},
+        "state": {"codes": codes, "seen": seen, **text, **_NUMBERS},
     }

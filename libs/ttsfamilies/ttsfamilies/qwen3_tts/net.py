@@ -10,7 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttsfamilies.base.kernels.slots import embed_codes
 from ttsfamilies.base.lm.depth import CodeDraw
 from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.predictor import CodePredictor
@@ -67,9 +69,12 @@ class FrameNet(nn.Module):
         """After the model was cast to a narrower type: put back what must stay exact there."""
         self.predictor.decoder.keep_float32(where)
 
-    def embed_frame(self, codes: Tensor) -> Tensor:
-        """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
-        return self.codec(codes[..., 0]) + self.predictor.embed_all(codes[..., 1:])
+    def embed_frame(self, codes: Tensor, slots: Tensor | None = None) -> Tensor:
+        """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim].
+
+        slots: see embed_codes.
+        """
+        return embed_codes(codes, self.codec.weight, self.predictor.codes.weight, slots)
 
     def embed_sound(self, heard: Tensor, codes: Tensor) -> Tensor:
         """The codec side of positions that have no speaker's embedding.
@@ -83,7 +88,10 @@ class FrameNet(nn.Module):
 
     def code0_logits(self, hidden: Tensor) -> Tensor:
         """[..., dim] -> [..., codec vocabulary] float32, unconstrained."""
-        return self.codec_head(hidden).float()
+        head = self.codec_head
+        if self.backbone.multiplies(hidden[..., 0], head):
+            return multiply(hidden, head.weight, dtype=torch.float32)
+        return head(hidden).float()
 
     def residuals(self, hidden: Tensor, code0: Tensor, pick: CodeDraw) -> Tensor:
         """Codebooks 1.. of frames: [rows, dim], [rows] -> [rows, codebooks - 1] int64."""
@@ -104,13 +112,18 @@ class TalkerNet(FrameNet):
         """Text ids [...] -> [..., dim]."""
         return self.text_projection(self.text(ids))
 
-    def step_input(self, codes: Tensor, text: Tensor) -> Tensor:
+    def step_input(self, heard: Tensor, text: Tensor) -> Tensor:
         """What the backbone hears at a decode step.
 
-        codes: [rows, codebooks] int64, the frame before; text: [rows] int64, the text token of
-        this step, or the id of end or pad. Returns [rows, dim].
+        heard: [rows, dim], the frame before, embedded; text: [rows] int64, the text token of this
+        step, or the id of end or pad. Returns [rows, dim].
         """
-        return self.embed_frame(codes) + self.embed_text(text)
+        first, second = self.text_projection.first, self.text_projection.second
+        if not self.backbone.multiplies(text, first, second):
+            return heard + self.embed_text(text)
+        inner = multiply(self.text.weight, first.weight, first.bias, ids=text)
+        inner = nn.functional.silu(inner)
+        return multiply(inner, second.weight, second.bias, added=heard)
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""

@@ -47,10 +47,5 @@ class CodePredictor(DepthTransformer):
     def table(self, codebook: int) -> Tensor:
         return self.codes.weight[(codebook - 1) * self.size : codebook * self.size]
 
-    def embed_all(self, codes: Tensor) -> Tensor:
-        """The sum over residual codebooks 1.. : [..., residuals] -> [..., talker dim]."""
-        tables = torch.arange(self.residuals, device=codes.device) * self.size
-        return self.codes(codes + tables).sum(-2)
-
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1]

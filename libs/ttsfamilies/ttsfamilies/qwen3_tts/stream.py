@@ -16,6 +16,7 @@ import numpy as np
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.kernels.slots import NO_STEP, PADDED, TOLD
 from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 from ttsfamilies.qwen3_tts.config import TalkerConfig
@@ -30,9 +31,6 @@ from ttsfamilies.qwen3_tts.prompt import (
     spoken_frames,
 )
 from ttsfamilies.qwen3_tts.request import Qwen3Drawing, Tokens, with_text
-
-# What a position does with the text of the steps.
-NO_STEP, TOLD, PADDED = range(3)
 
 _DRAWING: Final = (
     *("temperature", "top_k", "top_p", "penalty"),

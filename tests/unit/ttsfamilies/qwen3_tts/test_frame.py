@@ -9,19 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import KINDS
+from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.engine.nn import dense_attention, padded_rows
+from ttsfamilies.base.kernels.slots import TOLD, move_on
 from ttsfamilies.base.lm.depth import Scratch
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import BackboneConfig, PredictorConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.frame import (
-    Frame,
-    History,
-    decode,
-    embed_positions,
-    heard_so_far,
-    make_frame,
-    new_history,
-)
+from ttsfamilies.qwen3_tts.frame import choose_codes, embed_positions
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.predictor import CodePredictor
 from ttsfamilies.qwen3_tts.prompt import Heard
@@ -60,20 +55,17 @@ def run(net: TalkerNet, first: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
     Padded as the engine does it; returns codes [rows, FRAMES, 16] and the last keys of each
     layer and row.
     """
-    rows = padded_rows(len(first))
-    history = new_history(net, rows)
-    codes = torch.zeros(rows, 16, dtype=torch.int64)
-    codes[: len(first)] = first
-    history = History(codes, history.seen, history.made)
-    rules, cache = Prohibitions.of(net.config.talker_config), Rows(rows)
-    found, penalty = [], torch.full((rows,), 1.05)
-    text = torch.zeros(rows, FRAMES, dtype=torch.int64)
-    text[: len(first)] = texts
+    rows, c = padded_rows(len(first)), net.config.talker_config
+    codes, text = torch.zeros(rows, 16, dtype=torch.int64), torch.zeros(rows, FRAMES).long()
+    codes[: len(first)], text[: len(first)] = first, texts
+    seen = torch.zeros(rows, c.vocab_size, dtype=torch.bool)
+    rules, cache, found, penalty = Prohibitions.of(c), Rows(rows), [], torch.full((rows,), 1.05)
     for step in range(FRAMES):
-        positions = torch.full((rows,), step)
-        frame = decode(net, rules, history, text[:, step], positions, cache.attend, penalty, greedy)
-        history = frame.history
-        found.append(history.codes[: len(first)])
+        at = torch.full((rows,), step)
+        hidden = net.hidden(net.step_input(net.embed_frame(codes), text[:, step]), at, cache.attend)
+        _, codes = choose_codes(net, rules, hidden, seen, at, penalty, greedy)
+        seen = seen.scatter(1, codes[:, :1], True)
+        found.append(codes[: len(first)])
     last = [keys[-1].flatten() for (_, row), (keys, _) in cache.kept.items() if row < len(first)]
     return torch.stack(found, 1), torch.stack(last)
 
@@ -135,39 +127,30 @@ def test_a_successor_that_prefills_goes_on_as_its_predecessor(net: TalkerNet) ->
         states = net.hidden(
             x, torch.arange(FRAMES), lambda _, q, k, v: dense_attention(q, k, v, visible)
         )
-        history = heard_so_far(net, codes[:-1])
+        seen = torch.zeros(1, net.config.talker_config.vocab_size, dtype=torch.bool)
+        seen[0, codes[:-1, 0]] = True
         rules = Prohibitions.of(net.config.talker_config)
-        frame = make_frame(net, rules, states[-1:], history, torch.tensor([1.05]), greedy)
-    assert frame.history.codes[0].tolist() == codes[-1].tolist()
-    assert int(frame.history.made) == FRAMES
+        told = seen, torch.tensor([FRAMES - 1]), torch.tensor([1.05])
+        _, frame = choose_codes(net, rules, states[-1:], *told, greedy)
+    assert frame[0].tolist() == codes[-1].tolist()
 
 
-def test_history_remembers_what_was_heard(net: TalkerNet) -> None:
-    codes = torch.tensor([[7] + [0] * 15, [9] + [0] * 15, [7] + [1] * 15])
-    history = heard_so_far(net, codes)
-    assert history.seen[0].nonzero()[:, 0].tolist() == [7, 9]
-    assert int(history.made) == 3
-    assert history.codes[0].tolist() == codes[-1].tolist()
-
-
-def ended(net: TalkerNet, hidden: Tensor, choice: int) -> Frame:
-    def pick(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        del rules
-        return torch.full((len(logits),), choice if codebook == 0 else 3)
-
-    rows, rules = len(hidden), Prohibitions.of(net.config.talker_config)
-    return make_frame(net, rules, hidden, new_history(net, rows), torch.ones(rows), pick)
-
-
-def test_the_end_is_told_apart_from_a_frame(net: TalkerNet) -> None:
-    assert ended(net, torch.zeros(2, 48), 2150).ended.tolist() == [True, True]
-    assert ended(net, torch.zeros(2, 48), 5).ended.tolist() == [False, False]
-
-
-def test_a_row_that_is_not_finite_is_bad_alone(net: TalkerNet) -> None:
-    hidden = torch.zeros(3, 48)
-    hidden[1, 4] = float("nan")
-    assert ended(net, hidden, 5).bad.tolist() == [False, True, False]
+def test_the_end_is_no_frame_and_a_row_that_is_not_finite_is_bad_alone() -> None:
+    """Four rows: a frame, the end, one that was over, one that is not finite."""
+    c = tiny().spec
+    state = {n: torch.zeros(5, *f.shape, dtype=KINDS[f.dtype]) for n, f in c.state.items()}
+    state["over"][2] = 1
+    codes, logits = torch.full((4, 4), 3), torch.zeros(4, 9)
+    codes[1, 0], logits[3, 4] = 7, torch.nan
+    told = torch.arange(4), 4, torch.full((4,), TOLD), torch.ones(4).bool()
+    moved = move_on(state, *told, logits, codes, 7)
+    assert moved.gained.tolist() == [1, 0, 0, 1]
+    assert moved.ended.tolist() == [False, True, False, False]
+    assert moved.bad.tolist() == [False, False, False, True]
+    assert state["frame"].tolist() == [1, 0, 0, 1, 0]
+    assert state["told"].tolist() == [1, 1, 0, 1, 0]
+    assert state["over"].tolist() == [0, 1, 1, 0, 0]
+    assert state["seen"].nonzero().tolist() == [[0, 3], [3, 3]]
 
 
 def test_scratch_of_a_frame_needs_no_cache_of_the_engine(net: TalkerNet) -> None:

@@ -83,6 +83,30 @@ def rotate_heads(
     tl.store(there + HALF, low * sine + high * cosine, mask=inside)
 
 
+@triton.jit
+def angle_rows(positions, frequencies, cosines, sines, HALF: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < HALF
+    position = tl.load(positions + row).to(tl.float32)
+    angle = position * tl.load(frequencies + at, mask=inside, other=0.0)
+    tl.store(cosines + row * HALF + at, tl.cos(angle), mask=inside)
+    tl.store(sines + row * HALF + at, tl.sin(angle), mask=inside)
+
+
+def angles(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """See ttscommon.engine.nn.rope.Rope.angles; [...] -> cosines and sines [..., pairs]."""
+    half, positions = len(frequencies), positions.contiguous()
+    cosines, sines = frequencies.new_empty(2, *positions.shape, half).unbind()
+    angle_rows[(positions.numel(),)](
+        *(positions, frequencies, cosines, sines),
+        HALF=half,
+        BLOCK=triton.next_power_of_2(half),
+        num_warps=1,
+    )
+    return cosines, sines
+
+
 def add_norm(
     x: Tensor, added: Tensor | None, weight: Tensor, eps: float, scale: Tensor | None
 ) -> tuple[Tensor, Tensor]:

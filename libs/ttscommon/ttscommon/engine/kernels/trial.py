@@ -14,7 +14,9 @@ from ttscommon.engine.device.needs import compiling
 from ttscommon.engine.inflight import reason
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import only, settle
+from ttscommon.engine.kernels.experts import mix_experts
 from ttscommon.engine.kernels.few_rows import multiply
+from ttscommon.engine.kernels.lora import add_lora
 
 # Of bfloat16, in another order.
 _ROUNDED: Final = 2e-2
@@ -90,11 +92,28 @@ def _few_rows(where: torch.device) -> Sequence[Tensor]:
     return risen, multiply(x, weight[:1024], added=added, dtype=torch.float32)
 
 
+def _adapters(where: torch.device) -> Sequence[Tensor]:
+    x, out = drawn(where, 2, 3, 64).to(narrow(where))
+    a, b = drawn(where, 2, 16, 64, seed=1) / 8, drawn(where, 2, 64, 16, seed=2) / 4
+    add_lora(x, out, torch.tensor([0, 2, 1], device=where), a.to(x.dtype), b.to(x.dtype))
+    return [out]
+
+
+def _experts(where: torch.device) -> Sequence[Tensor]:
+    x, chosen = drawn(where, 3, 64), torch.tensor([[0, 2], [3, 1], [2, 1]], device=where)
+    rise, down = drawn(where, 2, 4, 32, 64, seed=1) / 8, drawn(where, 4, 64, 32, seed=2) / 8
+    told = (each.to(narrow(where)) for each in (*rise, down))
+    weights = drawn(where, 3, 2, seed=3).softmax(-1)
+    return [mix_experts(x.to(narrow(where)), chosen, weights, *told)]
+
+
 BLOCKS: Final = (
     Trial("norm", _norm),
     Trial("swiglu", _swiglu),
     Trial("rotation", _rotation),
     Trial("products of few rows", _few_rows, close=_ROUNDED),
+    Trial("adapters", _adapters, close=_ROUNDED),
+    Trial("experts", _experts, close=_ROUNDED),
 )
 
 

@@ -10,6 +10,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.kernels.choice import use_triton
+
 
 @dataclass(frozen=True)
 class Llama3Scaling:
@@ -125,6 +127,8 @@ class Rope(nn.Module):
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
         self.head_dim, self.config = int(head_dim * config.share), config
+        many = isinstance(config.scaling, LongScaling) or config.sections is not None
+        self._plain = not (many or config.rounded)
         head_dim = self.head_dim
         frequencies = rope_frequencies(head_dim, config)
         self.register_buffer("frequencies", frequencies, persistent=False)
@@ -148,7 +152,12 @@ class Rope(nn.Module):
 
         With sections positions are [..., 3].
         """
-        at, long = positions.float(), self.config.scaling
+        long = self.config.scaling
+        if self._plain and use_triton(positions):
+            from ttscommon.engine.kernels import blocks_triton
+
+            return blocks_triton.angles(positions, self.frequencies)
+        at = positions.float()
         at = at.unsqueeze(-1) if self.config.sections is None else at.index_select(-1, self.axes)
         if isinstance(long, LongScaling):
             # Divided before it is multiplied, as the models were trained.

@@ -195,16 +195,27 @@ class DeviceExecutor(Executor):
     def launch(self, rounds: Sequence[Sequence[tuple[int, Slice]]]) -> list[SliceBatch]:
         told = []
         for numbered in rounds:
-            slices = [one for _, one in numbered]
-            shape = self.shapes.fit(len(slices), max(rows(one.frames) for one in slices))
-            told.append((numbered, shape, self._arrays(slices, shape)))
+            for part in self._parted(numbered):
+                slices = [one for _, one in part]
+                shape = self.shapes.fit(len(slices), max(rows(one.frames) for one in slices))
+                told.append((part, shape, self._arrays(slices, shape)))
         try:
             return [SliceBatch(n, *self.launches.launch(s, a, len(n))) for n, s, a in told]
         except Exception as error:  # states may have changed: the launch cannot be tried again
             raise DeviceError(reason(error)) from error
 
+    def _parted(self, numbered: Sequence[tuple[int, Slice]]) -> list[Sequence[tuple[int, Slice]]]:
+        """Slices of about one length side by side, no more than a launch takes."""
+        ordered = sorted(numbered, key=lambda one: -rows(one[1].frames))
+        parts = list[Sequence[tuple[int, Slice]]]()
+        while ordered:
+            most = self.shapes.most_rows(rows(ordered[0][1].frames))
+            parts.append(ordered[:most])
+            ordered = ordered[most:]
+        return parts
+
     def record(self, flying: int) -> None:
-        """All that the scheduler's steps are padded to, the largest first.
+        """All that launches are padded to, the largest first.
 
         Each runs as often as launches may be in flight, so that buffers for all of them are there.
         """

@@ -71,9 +71,14 @@ class Shapes:
         self._frames = BatchSizes.doubling(limits.stream_frames + extra)
 
     def expected(self) -> list[Shape]:
-        """All that the scheduler's steps are padded to, the largest first."""
-        every = [Shape(r, f) for r in self._rows.sizes for f in self._frames.sizes]
-        return sorted(filter(self._comes_up, every), key=lambda s: -s.rows * s.frames)
+        """All that launches are padded to, the largest first."""
+        every = [
+            Shape(rows, frames)
+            for frames in self._frames.sizes
+            for rows in self._rows.sizes
+            if rows <= self.most_rows(frames)
+        ]
+        return sorted(every, key=lambda s: -s.rows * s.frames)
 
     def fit(self, rows: int, frames: int) -> Shape:
         """The least that holds them; beyond all buckets, the next powers of two."""
@@ -81,16 +86,13 @@ class Shapes:
             self._rows.fit(rows) or _power(rows), self._frames.fit(max(1, frames)) or _power(frames)
         )
 
-    def _comes_up(self, shape: Shape) -> bool:
-        """Whether the smallest batch that is padded to this is within the limits of a step."""
-        frames = _least(self._frames, shape.frames) - self._extra
-        return _least(self._rows, shape.rows) * max(1, frames) <= self._limits.frames
-
-
-def _least(buckets: BatchSizes, size: int) -> int:
-    """The least that is padded to `size`."""
-    at = buckets.sizes.index(size)
-    return buckets.sizes[at - 1] + 1 if at else 1
+    def most_rows(self, frames: int) -> int:
+        """How many rows of up to so many frames a launch takes, padding counted: no launch computes
+        more frames than a step may have.
+        """
+        longest = max(1, self.fit(1, frames).frames - self._extra)
+        room = self._limits.frames // longest
+        return max(size for size in self._rows.sizes if size <= max(1, room))
 
 
 def _power(size: int) -> int:

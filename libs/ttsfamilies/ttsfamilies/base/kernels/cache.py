@@ -1,4 +1,4 @@
-"""Rows of a paged KV cache, written and moved by number: exact copies in every version."""
+"""Rows of a paged KV cache, written by number: exact copies in every version."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) ->
 
     keys, values: [rows, kv_heads, head_dim]. Tokens may share a row that is not read.
     """
-    k, v = k.to(keys.dtype), v.to(values.dtype)
-    if use_triton(keys):
-        from ttsfamilies.base.kernels import cache_triton
-
-        cache_triton.store(k, v, keys, values, places)
-        return
-    keys.index_copy_(0, places, k)
-    values.index_copy_(0, places, v)
+    keys.index_copy_(0, places, k.to(keys.dtype))
+    values.index_copy_(0, places, v.to(values.dtype))
 
 
 def rotate_store(
@@ -38,17 +32,3 @@ def rotate_store(
     q, k, v = rotation.parts(heads)
     store(rotation.keys(k), v, keys, values, places)
     return rotation.queries(q)
-
-
-def move(keys: Tensor, values: Tensor, source: Tensor, target: Tensor) -> None:
-    """Copy rows `source` to rows `target`, [pairs] int64, in all layers.
-
-    keys, values: [layers, rows, kv_heads, head_dim]. No row may be source and target at once.
-    """
-    if use_triton(keys):
-        from ttsfamilies.base.kernels import cache_triton
-
-        cache_triton.move(keys, values, source, target)
-        return
-    keys[:, target] = keys[:, source]
-    values[:, target] = values[:, source]

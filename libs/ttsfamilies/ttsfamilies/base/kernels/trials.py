@@ -13,6 +13,14 @@ from ttscommon.engine.kernels.trial import Trial, drawn, narrow
 from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.kernels.cache import rotate_store
 from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.kernels.slots import (
+    NUMBERS,
+    REALS,
+    embed_codes,
+    move_on,
+    next_text,
+    settings,
+)
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 
@@ -83,11 +91,37 @@ def _drawn_ids(where: torch.device) -> list[Tensor]:
     return list(draw_ids(3 * drawn(where, 8, _VOCABULARY), Noise(rows, rows), 3, told))
 
 
+def _slots(where: torch.device) -> list[Tensor]:
+    """A step's text, input, settings and end, of two slots of three."""
+    ids, numbers, reals = (
+        torch.arange(3, device=where),
+        torch.arange(3 * 8, device=where).view(8, 3),
+        drawn(where, 5, 3),
+    )
+    state = {
+        "codes": ids[:, None].repeat(1, 4),
+        "seen": torch.zeros(3, _VOCABULARY, dtype=torch.uint8, device=where),
+        "text": torch.arange(3 * 9, dtype=torch.int32, device=where).view(3, 9),
+        **dict(zip((*NUMBERS, "told", "known", "complete", "over"), numbers, strict=True)),
+        **dict(zip(REALS, reals, strict=True)),
+    }
+    state["over"] = torch.zeros_like(ids)
+    slots, samples = ids[:2] + 1, torch.ones(2, dtype=torch.bool, device=where)
+    first, others = drawn(where, 3, 64), drawn(where, 9, 64, seed=1)
+    text, use = next_text(state, slots, 7)
+    heard = embed_codes(state["codes"], first, others, slots)
+    found = settings(state, slots)
+    logits, codes = drawn(where, 2, _VOCABULARY), ids[1:, None].repeat(1, 4)
+    moved = move_on(state, slots, 2, use, samples, logits, codes, 2)
+    return [text, use, heard, *found.values(), *moved, *state.values()]
+
+
 TRIALS: Final = (
     Trial("attention", _step, close=_CLOSE),
     Trial("attention of prompts", _prompts, close=_CLOSE),
     Trial("rotation with store", _stored, close=_CLOSE),
     Trial("attention within a frame", partial(_frame, 3, 1), close=1e-4),
     Trial("attention that begins a frame", partial(_frame, 0, 2), close=1e-4),
+    Trial("slots of a step", _slots),
     Trial("draws", _drawn_ids),
 )

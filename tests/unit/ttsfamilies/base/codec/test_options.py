@@ -34,8 +34,20 @@ def test_whatever_the_scheduler_picks_is_expected(extra: int) -> None:
             ready = [Ready(str(n), frames, False, 0.0) for n in range(streams)]
             picks = schedule(ready, limits)
             longest = max(pick.frames for pick in picks)
-            assert shapes.fit(len(picks), longest) in expected
-            assert shapes.fit(len(picks), longest + extra) in expected
+            for each in (longest, longest + extra):
+                assert shapes.fit(min(len(picks), shapes.most_rows(each)), each) in expected
+
+
+@pytest.mark.parametrize("limit", [16, 30, 32])
+def test_no_launch_computes_more_frames_than_a_step_may_have(limit: int) -> None:
+    """Five streams of five frames were padded to 64."""
+    shapes = Shapes(DeviceLimits(states=32, streams=16, frames=limit, stream_frames=16))
+    assert shapes.most_rows(5) == limit // 8 // 2 * 2
+    for frames in range(1, 17):
+        rows = shapes.most_rows(frames)
+        padded = shapes.fit(rows, frames)
+        assert padded.rows * padded.frames <= limit
+    assert all(shape.rows * shape.frames <= limit for shape in shapes.expected())
 
 
 def test_what_never_comes_up_is_not_expected() -> None:

@@ -27,7 +27,14 @@ from ttscommon.engine.kernels import (
     lora_triton,
 )
 from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
-from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton, steps_triton
+from ttsfamilies.base.kernels import (
+    attention_triton,
+    cache_triton,
+    frame_triton,
+    slots_triton,
+    steps_triton,
+)
+from ttsfamilies.base.kernels.slots import NUMBERS, REALS
 from ttsfamilies.base.sampling import draw_triton
 
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
@@ -65,19 +72,6 @@ _STEP: Final = {
     **dict.fromkeys(("angle_rows", "angle_stride"), "i32"),
 }
 _COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
-_STORE: Final = {
-    **dict.fromkeys(("new_keys", "new_values", "keys", "values"), "*bf16"),
-    "places": "*i64",
-    "k_stride": "i32",
-    "v_stride": "i32",
-}
-_MOVE: Final = {
-    "keys": "*bf16",
-    "values": "*bf16",
-    "source": "*i64",
-    "target": "*i64",
-    "rows": "i32",
-}
 _NORM: Final = {
     **dict.fromkeys(("x", "added", "factors", "weight", "summed_out", "normed_out"), "*bf16"),
     "eps": "fp32",
@@ -151,6 +145,38 @@ def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[
     return {**sizes, "PRECISION": None, **{name: name in has for name in switches}}
 
 
+_EMBED: Final = {
+    **dict.fromkeys(("codes", "slots"), "*i64"),
+    **dict.fromkeys(("first", "others", "out"), "*bf16"),
+    "codes_stride": "i32",
+}
+_EMBEDDED: Final = {"SIZE": 2048, "CODEBOOKS": 16, "DIM": 2048, "BLOCK": 512}
+_TEXT: Final = {
+    **dict.fromkeys(("slots", "told", "known", "complete", "text_out", "use_out"), "*i64"),
+    "text": "*i32",
+    **dict.fromkeys(("stride", "text_stride", "tokens", "pad"), "i32"),
+}
+_SETTINGS: Final = {
+    **dict.fromkeys(("slots", *NUMBERS, "numbers_out"), "*i64"),
+    **dict.fromkeys((*REALS, "reals_out"), "*fp32"),
+    "seen": "*u8",
+    "seen_out": "*i1",
+    **dict.fromkeys(("rows", "stride", "real_stride", "seen_stride", "vocabulary"), "i32"),
+}
+_MOVED: Final = {
+    **dict.fromkeys(("slots", "use", "codes", "state_codes", "frame", "told", "over"), "*i64"),
+    **dict.fromkeys(("samples", "ended_out", "bad_out"), "*i1"),
+    "logits": "*fp32",
+    "seen": "*u8",
+    "codes_out": "*i16",
+    "padded_out": "*u8",
+    "gained_out": "*i64",
+    **dict.fromkeys(("stride", "codes_stride", "seen_stride", "end", "vocabulary"), "i32"),
+}
+_ANGLES: Final = {
+    "positions": "*i64",
+    **dict.fromkeys(("frequencies", "cosines", "sines"), "*fp32"),
+}
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
@@ -218,9 +244,16 @@ CASES: Final = (
         *("ring", ring_triton.attend_rings, _RING),
         {**_CODEC, "STEPS": 16, "STEPS_BLOCK": 16, "RING": 71, "RING_BLOCK": 32},
     ),
+    ("embedding", slots_triton.embed_rows, _EMBED, {**_EMBEDDED, "HAS_SLOTS": False}),
+    ("embedding of slots", slots_triton.embed_rows, _EMBED, {**_EMBEDDED, "HAS_SLOTS": True}),
+    ("text of slots", slots_triton.text_rows, _TEXT, {}),
+    ("settings of slots", slots_triton.settings_rows, _SETTINGS, {"BLOCK": 4096}),
+    (
+        *("frames of slots", slots_triton.move_rows_on, _MOVED),
+        {"CODEBOOKS": 16, "CODES_BLOCK": 16, "BLOCK": 4096},
+    ),
+    ("angles", blocks_triton.angle_rows, _ANGLES, {"HALF": 64, "BLOCK": 64}),
     ("convolution", convolve_triton.convolve_steps, _CONVOLVE, _CONVOLUTION),
-    ("store", cache_triton.store_rows, _STORE, {"WIDTH": 1024, "BLOCK": 1024}),
-    ("move", cache_triton.move_rows, _MOVE, {"WIDTH": 1024, "BLOCK": 1024}),
     (
         *("add, norm", blocks_triton.add_norm_rows, _NORM),
         {"SIZE": 2048, "BLOCK": 2048, "HAS_ADDED": True, "HAS_FACTORS": True},

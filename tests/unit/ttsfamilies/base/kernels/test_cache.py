@@ -1,4 +1,4 @@
-"""Rows of a cache are written and moved bit by bit, NaN included."""
+"""Rows of a cache are written bit by bit, NaN included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import only
-from ttsfamilies.base.kernels.cache import move, rotate_store, store
+from ttsfamilies.base.kernels.cache import rotate_store, store
 
 pytest.importorskip("triton")
 
@@ -16,11 +16,8 @@ def bits(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.int16 if x.dtype == torch.bfloat16 else torch.int32)
 
 
-@pytest.mark.parametrize("version", ["torch", "triton"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_new_tokens_land_in_their_rows_and_nothing_else_changes(
-    version: str, dtype: torch.dtype
-) -> None:
+def test_new_tokens_land_in_their_rows_and_nothing_else_changes(dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(0)
     keys, values = torch.randn(2, 64, 3, 20, generator=g).to(dtype)
     before = keys.clone(), values.clone()
@@ -28,33 +25,17 @@ def test_new_tokens_land_in_their_rows_and_nothing_else_changes(
     qkv[2, :, 5] = float("nan")
     k, v = qkv[:, 6:9], qkv[:, 9:]  # strided, as they come out of one product
     places = torch.randperm(64, generator=g)[:7]
-    with only(version):  # type: ignore[arg-type]
-        store(k, v, keys, values, places)
+    store(k, v, keys, values, places)
     for old, new, cached in zip(before, (k, v), (keys, values), strict=True):
         old[places] = new
         assert torch.equal(bits(cached), bits(old))
 
 
-@pytest.mark.parametrize("version", ["torch", "triton"])
-def test_rows_move_in_all_layers(version: str) -> None:
-    g = torch.Generator().manual_seed(0)
-    keys, values = torch.randn(2, 3, 40, 2, 10, generator=g)
-    before = keys.clone(), values.clone()
-    source, target = torch.randperm(40, generator=g)[:10].view(2, 5)
-    with only(version):  # type: ignore[arg-type]
-        move(keys, values, source, target)
-    for old, moved in zip(before, (keys, values), strict=True):
-        old[:, target] = old[:, source]
-        assert torch.equal(moved, old)
-
-
-@pytest.mark.parametrize("version", ["torch", "triton"])
-def test_tokens_of_another_type_are_cast_once(version: str) -> None:
+def test_tokens_of_another_type_are_cast_once() -> None:
     g = torch.Generator().manual_seed(0)
     k, v = torch.randn(2, 4, 2, 8, generator=g)
     keys, values = torch.zeros(2, 10, 2, 8, dtype=torch.bfloat16)
-    with only(version):  # type: ignore[arg-type]
-        store(k, v, keys, values, torch.arange(4))
+    store(k, v, keys, values, torch.arange(4))
     assert torch.equal(keys[:4], k.bfloat16())
     assert torch.equal(values[:4], v.bfloat16())
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn import dense_attention
 from ttsfamilies.base.kernels.frame import attend_frame
@@ -72,40 +71,3 @@ def test_layers_of_one_buffer_are_apart(version: str) -> None:
     assert torch.equal(keys[1], k)
     assert not keys[0].any()
     assert not values[2].any()
-
-
-@pytest.mark.parametrize("version", ["torch", "triton"])
-@pytest.mark.parametrize("normed", [False, True])
-def test_queries_and_keys_are_normed_and_rotated_on_their_way(version: str, normed: bool) -> None:
-    q, k, v = drawn(3, 4, 2, 16)
-    g = torch.Generator().manual_seed(7)
-    weights = torch.rand(2, 16, generator=g) + 0.5
-    angles = 5 * torch.rand(POSITIONS, 8, generator=g)
-
-    def exact(x: Tensor, weight: Tensor) -> Tensor:
-        x = x.double()
-        if normed:
-            x = torch.nn.functional.rms_norm(x, (16,), weight.double(), 1e-6)
-        turned = torch.polar(torch.ones_like(angles).double(), angles.double())[:, None]
-        found = torch.complex(*x.chunk(2, -1)) * turned
-        return torch.cat((found.real, found.imag), -1)
-
-    keys, values = torch.full((2, 3, POSITIONS, 2, 16), torch.nan)
-    found, filled = [], 0
-    for new in (2, 1, 1, 1, 1):
-        part = slice(filled, filled + new)
-        told = weights if normed else (None, None)
-        rotation = HeadRotation((4, 2, 2), angles[part].cos(), angles[part].sin(), *told)
-        with only(version):  # type: ignore[arg-type]
-            found.append(
-                attend_frame(
-                    *(q[:, part], k[:, part], v[:, part], keys, values, filled),
-                    *(rotation, torch.float16),
-                )
-            )
-        filled += new
-    assert found[0].dtype == torch.float16
-    wanted = causal(exact(q, weights[0]), exact(k, weights[1]), v)
-    assert (torch.cat(found, 1) - wanted).abs().max() < 2e-3
-    assert (keys - exact(k, weights[1])).abs().max() < 3e-6
-    assert torch.equal(values, v)

@@ -14,9 +14,18 @@ from tests.random_cases import cases, drawn
 from tests.unit.ttsfamilies.base.kernels.test_attention import Paged
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, rotate, swiglu
 from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttsfamilies.base.kernels import attention
 from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
 from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.kernels.slots import (
+    NUMBERS,
+    REALS,
+    embed_codes,
+    move_on,
+    next_text,
+    settings,
+)
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.sampling.draw import sample
 
@@ -69,7 +78,7 @@ def near(logits: Tensor, told: Settings, row: int, ids: tuple[int, int], noise: 
 def test_draws(count: int) -> None:
     """Round logits, zeros of both signs among them, tie at every edge."""
     for r, g in cases(count):
-        rows, vocabulary = r.randint(1, 3), r.choice((2, 7, 30, 257, 1000))
+        rows, vocabulary = r.randint(1, 3), r.choice((2, 7, 30, 257, 1000, 3072))
         logits = r.choice((1.0, 3.0)) * torch.randn(rows, vocabulary, generator=g)
         if r.random() < 0.5:
             logits = logits.round()
@@ -171,6 +180,52 @@ def test_attention_within_a_frame(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6), (rows, new, filled, heads, kv_heads, dim)
 
 
+def slots_of(r: Random, g: Generator, count: int, vocabulary: int) -> dict[str, Tensor]:
+    """A state whose fields lie side by side, as a device holds them."""
+    words = torch.zeros(count, 64 + vocabulary // 8, dtype=torch.int64)
+    state = {name: words[:, n] for n, name in enumerate((*NUMBERS, "told", "known", "complete"))}
+    for number in state.values():
+        number.copy_(torch.randint(0, 9, (count,), generator=g))
+    state["over"] = words[:, 8].copy_(torch.randint(0, 2, (count,), generator=g))
+    for n, name in enumerate(REALS, 9):
+        state[name] = words.view(torch.float32)[:, 2 * n].copy_(torch.rand(count, generator=g))
+    state["codes"] = words[:, 16 : 16 + r.randint(2, 5)].random_(0, 3, generator=g)
+    state["text"] = words.view(torch.int32)[:, 48:55].random_(0, 99, generator=g)
+    state["seen"] = words.view(torch.uint8)[:, 256 : 256 + vocabulary].random_(0, 2, generator=g)
+    return state
+
+
+@drawn(20)
+def test_slots_of_a_step(count: int) -> None:
+    """What a step reads of its rows' slots, and leaves there."""
+    for r, g in cases(count):
+        many, vocabulary, dim = r.randint(2, 6), r.choice((3, 40, 100)), r.choice((8, 600))
+        state, pad = slots_of(r, g, many, vocabulary), r.randrange(99)
+        rows = r.randint(1, many)
+        slots = torch.randperm(many, generator=g)[:rows]
+        codebooks = state["codes"].shape[1]
+        dtype = r.choice((torch.float32, torch.bfloat16))
+        first, others = (torch.randn(3 * n, dim, generator=g).to(dtype) for n in (1, codebooks - 1))
+        logits = torch.randn(rows, vocabulary, generator=g)
+        logits[0, -1] = r.choice((0.0, float("inf"), float("nan")))
+        codes = torch.randint(0, min(3, vocabulary), (rows, codebooks), generator=g)
+        samples, real = torch.rand(rows, generator=g) < 0.7, r.randint(1, rows)
+        found = list[list[Tensor]]()
+        for version in ("torch", "triton"):
+            own = {name: tensor.clone() for name, tensor in state.items()}
+            with only(version):
+                text, use = next_text(own, slots, pad)
+                heard = [embed_codes(own["codes"], first, others, of) for of in (slots, None)]
+                told = settings(own, slots)
+                moved = move_on(own, slots, real, use, samples, logits, codes, 1)
+            exact = text, use, *(told[name] for name in sorted(told)), *moved, *own.values()
+            found.append([*heard, *exact])
+        close = 2e-2 if dtype == torch.bfloat16 else 5e-6
+        for n, (one, other) in enumerate(zip(*found, strict=True)):
+            off = close if n < 2 else 0.0
+            torch.testing.assert_close(one, other, rtol=off, atol=off)
+
+
 @pytest.mark.slow
 @drawn(60)
 def test_parts_of_a_block(count: int) -> None:
@@ -183,6 +238,7 @@ def test_parts_of_a_block(count: int) -> None:
         scale = torch.rand(size, generator=g).to(dtype) if more is not None else None
         spread = torch.randn(rows, heads, dim, generator=g).to(dtype)
         angles = torch.randn(r.choice((1, rows)), dim // 2, generator=g)
+        theta, positions = r.choice((1e4, 1e6)), torch.randint(0, 32768, (rows, 2), generator=g)
         found = list[Tensor]()
         for version in ("torch", "triton"):
             with only(version):
@@ -190,6 +246,7 @@ def test_parts_of_a_block(count: int) -> None:
                     *add_norm(x, more, weight, 1e-6, scale),
                     swiglu(x),
                     rotate(spread, angles.cos(), angles.sin()),
+                    *Rope(dim, RopeConfig(theta)).angles(positions),
                 )
             found.append(torch.cat([part.float().flatten() for part in parts]))
         close = 2e-2 if dtype == torch.bfloat16 else 5e-6

@@ -11,7 +11,13 @@ from ttscommon.engine.kernels.trial import BLOCKS, Trial, problems_of
 from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
 from ttsfamilies.base.codec.kernels.trials import CONVOLUTION
 from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
-from ttsfamilies.base.kernels import attention_triton, cache_triton, frame_triton, steps_triton
+from ttsfamilies.base.kernels import (
+    attention_triton,
+    cache_triton,
+    frame_triton,
+    slots_triton,
+    steps_triton,
+)
 from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
 from ttsfamilies.base.sampling import draw_triton
 
@@ -33,7 +39,8 @@ def test_a_kernel_that_agrees_has_no_problem(trial: Trial) -> None:
         (attention_triton, "attend", OF_TALKERS[1:2]),
         (cache_triton, "rotate_store", OF_TALKERS[2:3]),
         (frame_triton, "attend_frame", OF_TALKERS[3:5]),
-        (draw_triton, "sample", OF_TALKERS[5:]),
+        (slots_triton, "embed_codes", OF_TALKERS[5:6]),
+        (draw_triton, "sample", OF_TALKERS[6:]),
         (ring_triton, "attend_ring", OF_CODECS[:1]),
         (behind_triton, "put_behind", OF_CODECS[1:]),
         (convolve_triton, "convolve", (CONVOLUTION,)),
