@@ -30,7 +30,6 @@ from ttsfamilies.base.sampling import Noise, Rules, Settings
 from ttsfamilies.base.talker.blocks import blocks_for
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
-_BLOCKS = 16  # of each of four rows
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
 _RUNS: Final = 20

@@ -78,7 +78,7 @@ def settings(state: State, slots: Tensor) -> dict[str, Tensor]:
     if use_triton(slots):
         from ttsfamilies.base.kernels import slots_triton
 
-        return slots_triton.settings(state, slots)
+        return slots_triton.settings(state, slots, NUMBERS, REALS)
     found = {name: state[name].index_select(0, slots) for name in ("seen", *NUMBERS, *REALS)}
     return {**found, "seen": found["seen"].bool()}
 
@@ -101,7 +101,8 @@ def move_on(
     if use_triton(slots):
         from ttsfamilies.base.kernels import slots_triton
 
-        return slots_triton.move_on(state, slots, real, use, samples, logits, codes, end)
+        told = slots, real, use, samples, logits, codes, end
+        return Moved(*slots_triton.move_on(state, *told))
     slots, use, samples, codes = (x[:real] for x in (slots, use, samples, codes))
     over = state["over"].index_select(0, slots) > 0
     active, stops = samples & ~over, codes[:, 0] == end

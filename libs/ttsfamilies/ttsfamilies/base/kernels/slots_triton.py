@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import torch
@@ -10,13 +10,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ttsfamilies.base.kernels.slots import NO_STEP, NUMBERS, PADDED, REALS, TOLD, Moved
-
 _PART: Final = 512
 
-_NO_STEP = tl.constexpr(NO_STEP)
-_TOLD = tl.constexpr(TOLD)
-_PADDED = tl.constexpr(PADDED)
+# As `slots` has them, which imports this module.
+_NO_STEP, _TOLD, _PADDED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
@@ -189,19 +186,21 @@ def next_text(state: Mapping[str, Tensor], slots: Tensor, pad: int) -> tuple[Ten
     return ids, use
 
 
-def settings(state: Mapping[str, Tensor], slots: Tensor) -> dict[str, Tensor]:
+def settings(
+    state: Mapping[str, Tensor], slots: Tensor, whole: Sequence[str], others: Sequence[str]
+) -> dict[str, Tensor]:
     """See ttsfamilies.base.kernels.slots.settings."""
     rows, seen = len(slots), state["seen"]
-    numbers = slots.new_empty(len(NUMBERS), rows)
-    reals = state[REALS[0]].new_empty(len(REALS), rows)
+    numbers = slots.new_empty(len(whole), rows)
+    reals = state[others[0]].new_empty(len(others), rows)
     known = seen.new_empty(rows, seen.shape[1], dtype=torch.bool)
     settings_rows[(rows,)](
-        *(slots, *(state[name] for name in (*NUMBERS, *REALS)), seen, numbers, reals, known),
-        *(rows, state["frame"].stride(0), state[REALS[0]].stride(0), seen.stride(0)),
+        *(slots, *(state[name] for name in (*whole, *others)), seen, numbers, reals, known),
+        *(rows, state["frame"].stride(0), state[others[0]].stride(0), seen.stride(0)),
         seen.shape[1],
         BLOCK=triton.next_power_of_2(seen.shape[1]),
     )
-    named = {**dict(zip(NUMBERS, numbers, strict=True)), **dict(zip(REALS, reals, strict=True))}
+    named = {**dict(zip(whole, numbers, strict=True)), **dict(zip(others, reals, strict=True))}
     return {"seen": known, **named}
 
 
@@ -214,7 +213,7 @@ def move_on(
     logits: Tensor,
     codes: Tensor,
     end: int,
-) -> Moved:
+) -> tuple[Tensor, ...]:
     """See ttsfamilies.base.kernels.slots.move_on."""
     codebooks, vocabulary = codes.shape[1], logits.shape[1]
     made = slots.new_empty(real, 1, codebooks, dtype=torch.int16)
@@ -230,4 +229,4 @@ def move_on(
         CODES_BLOCK=triton.next_power_of_2(codebooks),
         BLOCK=triton.next_power_of_2(vocabulary),
     )
-    return Moved(made, padded, gained, ended, bad)
+    return made, padded, gained, ended, bad
