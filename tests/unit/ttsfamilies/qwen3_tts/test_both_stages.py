@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
@@ -42,15 +41,13 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def spoken(
-    checkpoint: Path, device: str, request: SpeechRequest = REQUEST
-) -> tuple[Arrays, Array, float]:
+def spoken(checkpoint: Path, device: str) -> tuple[Arrays, Array, float]:
     """A sentence's frames and sound, and how many launches took graphs."""
     where = {**FEW, "voice_dir": checkpoint, "device": device}
     talks, sounds = Metrics(), Metrics()
     talker = loading.build_engine(TalkerSettings(**where, kv_blocks=64, batch_positions=32), talks)
     vocoder = service.build_engine(VocoderSettings(**where, batch_frames=2, step_frames=2), sounds)
-    (said,) = synthesise(talker, [request])
+    (said,) = synthesise(talker, [REQUEST])
     assert said.error is None
     heard, ended = list[Array](), list[Finished]()
 
@@ -59,9 +56,9 @@ def spoken(
         ended.extend(event for _, event in events if isinstance(event, Finished))
 
     vocoder.listen(listen)
-    vocoder.open(request)
-    vocoder.feed(request.request_id, said.arrays)
-    vocoder.finish(request.request_id)
+    vocoder.open(REQUEST)
+    vocoder.feed(REQUEST.request_id, said.arrays)
+    vocoder.finish(REQUEST.request_id)
     while not ended:
         turn(vocoder)
     graphs = [_launched(talks, "talker"), _launched(sounds, "vocoder")]
@@ -110,20 +107,3 @@ def test_a_device_that_refuses_graphs_speaks_operation_by_operation(
     same(found, wanted)
     assert found[2] == 0
     assert any("not permitted" in line.get("error", "") for line in logs)
-
-
-@pytest.mark.slow
-def test_every_kernel_interpreted_speaks_by_graphs(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two frames: the interpreter takes minutes for them."""
-    request = msgspec.structs.replace(
-        REQUEST, text="One.", sampling=Sampling(top_k=20, max_new_tokens=3)
-    )
-    wanted = spoken(checkpoint, "cpu", request)
-    stub(monkeypatch)
-    with capture_logs() as logs:
-        found = spoken(checkpoint, "cuda", request)
-    same(found, wanted)
-    assert found[2] > 0
-    assert [line for line in logs if line["event"] in ("kernels.plain", "graphs.refused")] == []
