@@ -1,4 +1,4 @@
-"""What a simulated deployment is made of: how many of each process, and their settings."""
+"""The parts of a simulated deployment: how many of each process, and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants keep under names: one store for their voices, adapters and lexicons.
+"""Things that tenants keep under names: one store for their voices, adapters and lexicons.
 
 A record is a key in a bucket, named by owner and name, which every gateway reads. The broker
 numbers records, so of several writers of a name one goes on, and a quota counts the same ones at

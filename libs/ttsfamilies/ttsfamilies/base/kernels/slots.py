@@ -1,4 +1,4 @@
-"""What a step of frames of codes reads and writes of its rows' slots: a kernel before, one behind.
+"""Slots of a step of frames of codes, read by a kernel before it and written by one behind.
 
 Each of these is a dozen operations of a number a row. The state has `codes` [slots, codebooks],
 `seen` [slots, vocabulary], `text` [slots, tokens] of the steps, and a number a slot of the others.
