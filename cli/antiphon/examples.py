@@ -44,7 +44,7 @@ EXAMPLES: Final = {
     ),
     "plan": (
         "antiphon plan --curves curves --callers 500",
-        "antiphon plan --curves curves --rate 20 --prices prices.toml --json",
+        "antiphon plan --curves curves --rate 20 --json",
     ),
     "convert": (
         "antiphon convert hexgrad/Kokoro-82M",

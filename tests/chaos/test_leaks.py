@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.chaos.leaks import LeakCheck, complaint, in_use
 from ttscommon.bus import Bus
@@ -32,6 +33,7 @@ def test_streams_in_engines_are_seen() -> None:
     assert list(in_use(page)) == [('tts_active_streams{stage="talker"}', 2.0), (used, 3.0)]
 
 
+@pytest.mark.own_broker
 async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     try:

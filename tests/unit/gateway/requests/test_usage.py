@@ -52,7 +52,9 @@ async def test_the_total_is_that_of_all_gateways_and_of_their_lives_before(
     usage.count("acme", "other", requests=1, characters=7, seconds=1.0)
     usage.count("rival", "m", requests=9, characters=9, seconds=9.0)
     await usage.store()
-    found = sums(await UsageCounter(await another(broker)).of("acme", FIRST, FIRST))
+    other = await another(broker)
+    found = sums(await UsageCounter(other).of("acme", FIRST, FIRST))
+    await other.close()
     assert found == {("2026-01-05", "m"): (3, 36, 1.5), ("2026-01-05", "other"): (1, 7, 1.0)}
 
 

@@ -19,6 +19,7 @@ from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.talker.checks import check
 from ttsfamilies.base.text.frontend import Given, Utterance, Word
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
@@ -58,7 +59,7 @@ def spoken(model: Vesper, asked: SpeechRequest) -> SynthesizedSpeech:
 @pytest.mark.parametrize("speed", [0.5, 2.0])
 def test_a_speed_beyond_the_voice_is_refused(model: Vesper, speed: float) -> None:
     with pytest.raises(BadRequest, match=r"0\.7 to 1\.4"):
-        model.prepare(request(speed=speed))
+        check(model.spec, request(speed=speed))
 
 
 def test_an_unknown_preset_is_refused_by_name(model: Vesper) -> None:
