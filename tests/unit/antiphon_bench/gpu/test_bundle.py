@@ -83,7 +83,6 @@ def test_subcommands_run_on_what_the_bundle_brings(
     assert "matplotlib" not in done.stderr
 
 
-@pytest.mark.slow
 def test_nothing_is_imported_that_the_bundle_does_not_bring(
     machine: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -152,7 +151,6 @@ def test_without_sources_it_runs_those_of_the_folder_where_it_is_called(tmp_path
     assert (tmp_path / "out" / "report.md").exists()
 
 
-@pytest.mark.slow
 def test_what_a_bundle_carries_is_within_its_size(tmp_path: Path) -> None:
     """Wheels are compressed as files here are, which spares a test of every day the network."""
     sources = bundle(tmp_path / "b.tar.gz", wheels=False)

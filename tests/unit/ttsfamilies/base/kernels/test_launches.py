@@ -94,7 +94,6 @@ def test_what_is_predicted_of_a_step_has_its_launches() -> None:
     assert step(64).count == STEP_LAUNCHES
 
 
-@pytest.mark.slow
 def test_every_shape_that_is_recorded_is_computed_by_kernels() -> None:
     """Steps, prompts, and turns of both."""
     family = published()

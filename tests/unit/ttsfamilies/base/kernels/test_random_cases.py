@@ -73,7 +73,6 @@ def near(logits: Tensor, told: Settings, row: int, ids: tuple[int, int], noise: 
     return bool(((held - (1 - float(told.top_p[row]))).abs() < _NEAR).any())
 
 
-@pytest.mark.slow
 @drawn(100)
 def test_draws(count: int) -> None:
     """Round logits, zeros of both signs among them, tie at every edge."""
@@ -97,7 +96,6 @@ def test_draws(count: int) -> None:
             assert pair[0] == pair[1] or near(exact, told, row, pair, noise), (row, pair)
 
 
-@pytest.mark.slow
 def test_both_zeros_are_one_at_the_edge_of_the_nucleus() -> None:
     """One below the other, the ids of the lesser were left out by the kernel alone."""
     logits = torch.tensor([[0.0, -0.0] * 4]).repeat(12, 1)
@@ -110,7 +108,6 @@ def test_both_zeros_are_one_at_the_edge_of_the_nucleus() -> None:
     assert set((twin % 2).tolist()) == {0, 1}
 
 
-@pytest.mark.slow
 @drawn(20)
 def test_attention_of_steps(count: int) -> None:
     """Past cut as the device's processors ask for, norm and rotation with it or done before."""
@@ -135,7 +132,6 @@ def test_attention_of_steps(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6, equal_nan=True), (heads, dim, lengths)
 
 
-@pytest.mark.slow
 @drawn(20)
 def test_attention_of_prompts(count: int) -> None:
     for r, g in cases(count):
@@ -155,7 +151,6 @@ def test_attention_of_prompts(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6), (heads, kv_heads, dim, lengths, how)
 
 
-@pytest.mark.slow
 @drawn(20)
 def test_attention_within_a_frame(count: int) -> None:
     for r, g in cases(count):
@@ -226,7 +221,6 @@ def test_slots_of_a_step(count: int) -> None:
             torch.testing.assert_close(one, other, rtol=off, atol=off)
 
 
-@pytest.mark.slow
 @drawn(60)
 def test_parts_of_a_block(count: int) -> None:
     for r, g in cases(count):
