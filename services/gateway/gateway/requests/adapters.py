@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.errors import AdapterExists, QuotaExceeded
 from gateway.requests.quota import owner_of
-from gateway.requests.tenants import StoredRecord, TenantStore
+from gateway.requests.tenants import TenantRecord, TenantStore
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.wire import subjects
 from ttscommon.wire.adapters import ADAPTER, AdapterRef
@@ -24,7 +24,7 @@ from ttscommon.wire.errors import AntiphonError, UnknownAdapter
 _MOST_RANK: Final = 1024
 
 
-class StoredAdapter(StoredRecord, frozen=True):
+class StoredAdapter(TenantRecord, frozen=True):
     """stored: the object's name. digest: SHA-256 of its content. rank: its highest. size: bytes."""
 
     stored: str

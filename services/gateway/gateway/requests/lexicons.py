@@ -13,14 +13,14 @@ from typing import Final
 from gateway.errors import LexiconExists, UnknownLexicon
 from gateway.requests.lexicon import ClientLexicon, LexiconEntry, compiled, packed, unpacked
 from gateway.requests.pls import Parsed
-from gateway.requests.tenants import StoredRecord, TenantStore
+from gateway.requests.tenants import TenantRecord, TenantStore
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 
 _ENTRIES: Final = "entries"
 
 
-class StoredLexicon(StoredRecord, frozen=True):
+class StoredLexicon(TenantRecord, frozen=True):
     """language: as the client said. entries: how many."""
 
     language: str

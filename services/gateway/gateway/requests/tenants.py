@@ -21,13 +21,13 @@ from ttscommon.wire.errors import AntiphonError, BadRequest
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class StoredRecord(msgspec.Struct, frozen=True):
+class TenantRecord(msgspec.Struct, frozen=True):
     """name: its owner's for it."""
 
     name: str
 
 
-R = TypeVar("R", bound=StoredRecord)
+R = TypeVar("R", bound=TenantRecord)
 
 
 class TenantStore(ABC, Generic[R]):

@@ -16,7 +16,7 @@ import structlog
 
 from gateway.errors import VoiceExists
 from gateway.requests.quota import ByteQuota
-from gateway.requests.tenants import StoredRecord, TenantStore
+from gateway.requests.tenants import TenantRecord, TenantStore
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.sound.recordings import (
@@ -37,7 +37,7 @@ _LEAST_CHARS: Final = 40
 log_ = structlog.get_logger(__name__)
 
 
-class StoredVoice(StoredRecord, frozen=True):
+class StoredVoice(TenantRecord, frozen=True):
     """consent: what the speaker agreed to, kept with the recording. text: what is said in it.
     adapter: what the voice is spoken with unless a request asks for another.
     """

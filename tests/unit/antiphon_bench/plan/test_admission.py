@@ -144,9 +144,13 @@ def neighbour(fleet: Fleet, most: float, seed: int) -> None:
         fleet.kernel.at(at_s, lambda cores=cores: take(-cores))  # type: ignore[misc]
 
 
-def served(curves: Curves, scene: Scene, seed: int) -> tuple[Heard, Fleet]:
-    workers = 2 if scene.dies else 1
-    shape = Shape(talkers=workers, vocoders=workers, nodes=1, cores=scene.cores)
+def served(
+    curves: Curves, scene: Scene, seed: int, shape: Shape | None = None
+) -> tuple[Heard, Fleet]:
+    """`shape`: None for one machine, with a second worker of each stage where one dies."""
+    if shape is None:
+        workers = 2 if scene.dies else 1
+        shape = Shape(talkers=workers, vocoders=workers, nodes=1, cores=scene.cores)
     weights = tuple((name, 1.0) for name in KEYS)
     fleet = Fleet(Setup(curves, shape, GatewaySetup(weights=weights)))
     neighbour(fleet, scene.beside, seed)
@@ -210,11 +214,8 @@ def test_a_talker_that_dies_is_no_longer_counted_on(curves: Curves) -> None:
 def test_of_a_thousand_listeners_none_misses_one_talker_of_a_fleet(curves: Curves) -> None:
     """Twenty pairs on machines of four cores, behind four gateways."""
     shape = Shape(gateways=4, talkers=20, vocoders=20, nodes=20, cores=4.0)
-    weights = tuple((name, 1.0) for name in KEYS)
-    fleet = Fleet(Setup(curves, shape, GatewaySetup(weights=weights)))
-    Faults(fleet, 1).schedule([Event("talker", LENGTH_S / 2)], LENGTH_S)
     scene = Scene(cores=4.0, beside=0.0, users=1000, burst=False, longest=150, dies=True)
-    heard = fleet.run(Listeners(scene, 1), LENGTH_S + 120.0)
+    heard, _ = served(curves, scene, 1, shape)
     assert len(dry_s(heard)) > 2000
     assert max(dry_s(heard)) < 0.1
     assert not [one for one in heard.outcomes if one == ERROR]

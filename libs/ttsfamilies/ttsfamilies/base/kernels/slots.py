@@ -26,7 +26,7 @@ REALS: Final = (
 State = Mapping[str, Tensor]
 
 
-class Moved(NamedTuple):
+class StepOutcome(NamedTuple):
     """What a step tells of its rows: codes [rows, 1, codebooks] int16, padded [rows, 1] uint8,
     gained [rows] int64, ended and bad [rows] bool.
     """
@@ -92,7 +92,7 @@ def move_on(
     logits: Tensor,
     codes: Tensor,
     end: int,
-) -> Moved:
+) -> StepOutcome:
     """Put frames [rows, codebooks] int64 into the first `real` rows' slots.
 
     use, samples: see FramedTalker.hidden. logits: [rows, vocabulary] of codebook 0; a frame whose
@@ -102,7 +102,7 @@ def move_on(
         from ttsfamilies.base.kernels import slots_triton
 
         told = slots, real, use, samples, logits, codes, end
-        return Moved(*slots_triton.move_on(state, *told))
+        return StepOutcome(*slots_triton.move_on(state, *told))
     slots, use, samples, codes = (x[:real] for x in (slots, use, samples, codes))
     over = state["over"].index_select(0, slots) > 0
     active, stops = samples & ~over, codes[:, 0] == end
@@ -114,7 +114,7 @@ def move_on(
     state["frame"].index_copy_(0, slots, old["frame"] + gained)
     state["told"].index_copy_(0, slots, old["told"] + (active & (use == TOLD)))
     state["over"].index_copy_(0, slots, (over | (active & stops)).long())
-    return Moved(
+    return StepOutcome(
         *(codes[:, None].to(torch.int16), (use == PADDED)[:, None].to(torch.uint8)),
         *(gained.long(), active & stops, samples & ~torch.isfinite(logits[:real]).all(-1)),
     )

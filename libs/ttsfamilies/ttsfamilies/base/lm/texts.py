@@ -94,7 +94,7 @@ class WholeText(Prepared):
         """Of the text."""
 
 
-class Cut(Protocol):
+class PassageSplitter(Protocol):
     """A text in passages; see Passages."""
 
     def feed(self, text: str, *, final: bool) -> Iterator[str]: ...
@@ -106,7 +106,7 @@ class PassagesText(Prepared):
     passages: of the request's text. bounded: a client's boundary ends a passage.
     """
 
-    passages: Cut
+    passages: PassageSplitter
     bounded: ClassVar[bool] = False
     _spoken = False
 
