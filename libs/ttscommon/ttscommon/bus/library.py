@@ -1,7 +1,7 @@
 """Every private name of nats-py that this package uses, and no other module uses one.
 
 The library has no public way to hear a message without a task, to write what is built already, or
-to leave a connection that hangs (docs/decisions/nats-client.md). A release of
+to leave a connection that hangs (docs/decisions/libraries.md). A release of
 the library may rename any of these; the tests hold each against the one that is installed.
 """
 
