@@ -106,7 +106,7 @@ def _kind(annotation: Any) -> str:
 
 _KINDS: Final[dict[Any, str]] = {
     bool: "`true` or `false`",
-    int: "whole number",
+    int: "integer",
     float: "number",
     Path: "path",
     str: "text",
