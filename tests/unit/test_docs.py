@@ -11,6 +11,7 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_BELOW: Final = re.compile(r"^\| where is decided \| below \[[^\]]+\]\(([^)]+)\) \|$")
 
 
 def documents() -> list[Path]:
@@ -40,3 +41,26 @@ def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
         assert file.exists(), f"{link} leads nowhere"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{link}: no such heading"
+
+
+def places() -> list[tuple[str, str]]:
+    """Folders of docs/architecture.md's tables, each with a path that a row names below it."""
+    found, below = [], ""
+    for line in (ROOT / "docs/architecture.md").read_text("utf-8").splitlines():
+        if head := _BELOW.match(line):
+            below = head[1]
+        elif not line.startswith("|"):
+            below = ""
+        elif below:
+            cell = line.rsplit(" | ", 1)[-1]
+            found += [(below, path) for path in re.findall(r"`([\w./]+(?:\.py|/\w+))`", cell)]
+    return found
+
+
+def test_where_is_decided_names_files_that_are_there() -> None:
+    roots = {"cluster/admission"}
+    assert len(places()) > 100
+    for below, path in places():
+        homes = [ROOT / "docs" / below, *(ROOT / "libs/ttscommon/ttscommon" / at for at in roots)]
+        homes.append(ROOT / "libs/ttsfamilies/ttsfamilies")
+        assert any((home / path).exists() for home in homes), f"{path} is not below {below}"
