@@ -26,7 +26,7 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.fake.talker import CODEBOOKS, Curve, FakeModel, Manner
+from ttsfamilies.fake.talker import CODEBOOKS, FakeModel, Manner, StepCurve
 
 _POSITIONS: Final = 1024
 _BLOCKS: Final = _POSITIONS // 16  # of a stream that fills its share of the cache
@@ -103,7 +103,7 @@ def measure(streams: int, turns: int, *, warmup: int = 50, depth: int = 0) -> Tu
 def opened(streams: int, turns: int, depth: int) -> Engine:
     """An engine with `streams` texts, none of which ends in `turns` turns."""
     manner = Manner(cached=True, max_positions=_POSITIONS)
-    family = _Family("instant", Curve(), manner=manner)
+    family = _Family("instant", StepCurve(), manner=manner)
     engine = Engine(
         family,
         slots=streams,

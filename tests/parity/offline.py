@@ -25,14 +25,14 @@ from ttsfamilies.qwen3_tts.frame import choose_codes, embed_positions
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.prompt import (
     InContext,
-    Layout,
     Positions,
+    PromptLayout,
     PromptRequest,
     layout,
     prompt,
 )
 from ttsfamilies.qwen3_tts.sampling import Prohibitions
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_talker
 
 Codes = npt.NDArray[np.int16]
@@ -43,7 +43,7 @@ class Loaded:
     """A checkpoint, as a service would hold it."""
 
     net: TalkerNet
-    tokenizer: TextTokenizer
+    tokenizer: TurnTokenizer
     defaults: GenerationConfig
     never: Prohibitions
 
@@ -51,7 +51,7 @@ class Loaded:
     def of(cls, folder: Path) -> Loaded:
         net = load_talker(folder)
         never = Prohibitions.of(net.config.talker_config)
-        return cls(net, TextTokenizer.load(folder), load_generation_config(folder), never)
+        return cls(net, TurnTokenizer.load(folder), load_generation_config(folder), never)
 
 
 @cache
@@ -96,7 +96,7 @@ class Stream:
         net = self.model.net
         parts = layout(net.config, self.request)
         assert parts is not None
-        self.parts: Layout = parts
+        self.parts: PromptLayout = parts
         where = prompt(net.config, self.request, parts)
         self.position = len(where)
         self._make(self._states(where, 0))

@@ -24,7 +24,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.base.text.frontend import Given
+from ttsfamilies.base.text.frontend import Substitution
 from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.phones import Sentence
 from ttsfamilies.piper.voice import HOP
@@ -101,7 +101,7 @@ def test_durations_are_the_references_and_samples_within_a_few_steps(case: Case)
 def test_a_sentence_is_read_whole_and_lasts_as_long_as_the_packages(told: dict[str, Any]) -> None:
     left, known = list(told["phonemes"]), dict[str, str]()
 
-    def packages(text: str, given: tuple[Given, ...] = ()) -> Sentence:
+    def packages(text: str, given: tuple[Substitution, ...] = ()) -> Sentence:
         if text not in known:
             known[text] = left.pop(0)
         return Sentence((), (), (), tuple(known[text]))

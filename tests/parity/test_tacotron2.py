@@ -16,8 +16,8 @@ from tests.parity.codecs.tacotron2 import CODEC
 from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, arrays, letters, write_tacotron
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttscommon.wire.fields import Array
-from ttscommon.wire.pieces import Text as Piece
-from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
+from ttscommon.wire.pieces import Text
+from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
 from ttsfamilies.tacotron2.request import TacotronPrepared
 from vocoder.pcm import FULL_SCALE, to_pcm
 
@@ -42,7 +42,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
 def sentence(net: TacotronNet, case: Case, told: str, begun: int) -> Tensor:
     """Frames of one of a case's sentences, [frames, mels] float64."""
     memory, keys = net.read(torch.tensor([ids(told)]), [len(told)])
-    text = Text(memory, keys, torch.tensor([len(told)]))
+    text = AttendedText(memory, keys, torch.tensor([len(told)]))
     at = {name: torch.zeros(1, *size).double() for name, size in net.blank(len(told)).items()}
     mels, gate = [torch.zeros(1, net.sizes.mels).double()], torch.tensor([-torch.inf])
     least = np.log(case.threshold / (1 - case.threshold))
@@ -84,7 +84,7 @@ def test_at_published_widths_every_frame_is_the_references(load: Load) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_texts_are_told_in_the_letters_that_the_reference_was_told(case: Case) -> None:
     prepared = TacotronPrepared(FAMILY.request(case), letters(), 100)
-    read = prepared.read([Piece(case.text)], final=True)
+    read = prepared.read([Text(case.text)], final=True)
     assert [list(one.ids) for one in read] == [ids(told) for told in case.told]
 
 

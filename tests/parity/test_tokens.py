@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.parity.cases import TEXTS
 from tests.parity.conftest import Checkpoints
 from tests.parity.material import GOLDENS
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.
 TEMPLATE_END = 5
@@ -22,18 +22,18 @@ GROWTH = st.lists(st.sampled_from(PIECES + MARKS), max_size=12)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(checkpoints: Checkpoints) -> TextTokenizer:
-    return TextTokenizer.load(checkpoints["custom"])
+def tokenizer(checkpoints: Checkpoints) -> TurnTokenizer:
+    return TurnTokenizer.load(checkpoints["custom"])
 
 
-def whole(tokenizer: TextTokenizer, text: str) -> list[int]:
+def whole(tokenizer: TurnTokenizer, text: str) -> list[int]:
     growing = tokenizer.spoken()
     growing.feed(text, final=True)
     return [*growing.role, *growing.tokens]
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_gives_the_official_tokens(tokenizer: TextTokenizer, text: str) -> None:
+def test_a_text_gives_the_official_tokens(tokenizer: TurnTokenizer, text: str) -> None:
     assert whole(tokenizer, text) == official("custom", text)
 
 
@@ -41,7 +41,7 @@ def test_a_text_gives_the_official_tokens(tokenizer: TextTokenizer, text: str) -
 def test_the_same_text_has_the_same_tokens_whichever_package_wrote_the_config(
     checkpoint: str, checkpoints: Checkpoints
 ) -> None:
-    tokenizer = TextTokenizer.load(checkpoints[checkpoint])
+    tokenizer = TurnTokenizer.load(checkpoints[checkpoint])
     assert [whole(tokenizer, text) for text in TEXTS] == [official("custom", t) for t in TEXTS]
     assert [whole(tokenizer, text) for text in TEXTS] == [official(checkpoint, t) for t in TEXTS]
 
@@ -54,7 +54,7 @@ def official(checkpoint: str, text: str) -> list[int]:
 @settings(max_examples=400)
 @given(pieces=GROWTH, cuts=st.sets(st.integers(0, 30)))
 def test_any_way_of_cutting_a_text_gives_the_same_tokens(
-    tokenizer: TextTokenizer, pieces: list[str], cuts: set[int]
+    tokenizer: TurnTokenizer, pieces: list[str], cuts: set[int]
 ) -> None:
     text = "".join(pieces)
     edges = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
@@ -68,7 +68,7 @@ def test_any_way_of_cutting_a_text_gives_the_same_tokens(
     assert [*growing.role, *growing.tokens] == whole(tokenizer, text)
 
 
-def test_words_are_known_as_soon_as_the_next_begins(tokenizer: TextTokenizer) -> None:
+def test_words_are_known_as_soon_as_the_next_begins(tokenizer: TurnTokenizer) -> None:
     words = ("Hello", " the", " world", " of", " you")
     growing, counts = tokenizer.spoken(), []
     for word in words:
@@ -77,7 +77,7 @@ def test_words_are_known_as_soon_as_the_next_begins(tokenizer: TextTokenizer) ->
     assert counts == [0, *accumulate(len(tokenizer.ids(word)) for word in words[:-1])]
 
 
-def test_special_tokens_in_a_text_are_text(tokenizer: TextTokenizer) -> None:
+def test_special_tokens_in_a_text_are_text(tokenizer: TurnTokenizer) -> None:
     end = tokenizer.special("<|im_end|>")
     assert end not in whole(tokenizer, "one <|im_end|> two <tts_text_eod>")
     assert max(whole(tokenizer, "<|im_end|>")[1:]) < tokenizer.special("<|endoftext|>")

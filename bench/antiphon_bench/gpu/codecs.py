@@ -14,7 +14,7 @@ from antiphon_bench.gpu.subject import Subject, seconds
 from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.codec.options import DeviceLimits, Shape
+from ttsfamilies.base.codec.options import BatchShape, DeviceLimits
 from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
 
 
@@ -54,7 +54,7 @@ class Codecs:
 
     def measured(self, point: Point) -> Point:
         """Pieces of `frames` frames of a batch of streams, states read and written."""
-        shape, runs = Shape(point["batch"], point["frames"]), max(1, self.runs // 4)
+        shape, runs = BatchShape(point["batch"], point["frames"]), max(1, self.runs // 4)
         of, device = self.codec.on_device.launches, self.subject.device
         found = {
             "seconds": seconds(device, self._filled(of.recorded(shape), shape).run, runs),
@@ -74,24 +74,24 @@ class Codecs:
 
     def difference(self) -> float:
         """Share of bytes that a recorded step gives otherwise than the same step at once."""
-        shape, of = Shape(min(4, self.rows), 2), self.codec.on_device.launches
+        shape, of = BatchShape(min(4, self.rows), 2), self.codec.on_device.launches
         recorded = self._result(self.codec, of.recorded(shape), shape)
         at_once = self._result(self.codec, of.eager(shape), shape)
         return float((recorded != at_once).float().mean())
 
     def from_the_cpu(self) -> float:
         """Most steps of int16 by which samples differ from those of the same weights on the CPU."""
-        shape, cpu = Shape(1, 4), self.subject.on_cpu(self.codec)
+        shape, cpu = BatchShape(1, 4), self.subject.on_cpu(self.codec)
         return _steps(self._samples(self.codec, shape), self._samples(cpu, shape))
 
     def across_shapes(self) -> float:
         """Most steps of int16 by which a stream's samples differ with the batch it is in."""
-        alone = self._samples(self.codec, Shape(1, 4))
+        alone = self._samples(self.codec, BatchShape(1, 4))
         batches = [rows for rows in (1, 2, 4, 16, 64) if rows <= self.rows]
-        found = [self._samples(self.codec, Shape(rows, 4))[:1] for rows in batches]
+        found = [self._samples(self.codec, BatchShape(rows, 4))[:1] for rows in batches]
         return max(_steps(samples, alone) for samples in found)
 
-    def _samples(self, codec: Qwen3Codec, shape: Shape) -> Array:
+    def _samples(self, codec: Qwen3Codec, shape: BatchShape) -> Array:
         """Of a step from blank states, [rows, samples], as float32."""
         prepared = codec.on_device.launches.eager(shape)
         packed = self._result(codec, prepared, shape)
@@ -99,7 +99,7 @@ class Codecs:
         return prepared.result.layout.unpack(packed.cpu().numpy())["samples"]
 
     @torch.inference_mode()
-    def _result(self, codec: Qwen3Codec, prepared: ShapedWork, shape: Shape) -> torch.Tensor:
+    def _result(self, codec: Qwen3Codec, prepared: ShapedWork, shape: BatchShape) -> torch.Tensor:
         """What a step from states of zeros gives."""
         device = codec.on_device.device
         for tensor in codec.on_device.slots.tensors.values():
@@ -109,7 +109,7 @@ class Codecs:
         assert prepared.result.out is not None
         return prepared.result.out.clone()
 
-    def _filled(self, prepared: ShapedWork, shape: Shape) -> ShapedWork:
+    def _filled(self, prepared: ShapedWork, shape: BatchShape) -> ShapedWork:
         field, g = self.codec.spec.frame["codes"], np.random.default_rng(0)
         # Row by row: a stream's codes are the same in every batch.
         drawn = g.integers(0, field.limit or 1, (*shape, *field.shape))

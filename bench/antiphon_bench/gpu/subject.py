@@ -31,7 +31,7 @@ from ttsfamilies.qwen3_tts.synthetic.sizes import (
     model_config,
 )
 from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048
@@ -96,11 +96,11 @@ class Subject:
         return Qwen3Codec("codec", net, codec.spec.sample_rate, how)
 
 
-def _tokenizer() -> TextTokenizer:
+def _tokenizer() -> TurnTokenizer:
     """The synthetic one of tiny checkpoints, whose ids every vocabulary has."""
     with TemporaryDirectory() as folder:
         write_tokenizer(Path(folder), vocabulary(0))
-        return TextTokenizer.load(Path(folder))
+        return TurnTokenizer.load(Path(folder))
 
 
 def _drawn(

@@ -15,8 +15,8 @@ import msgspec
 
 from antiphon_bench.plan import PlanError
 from ttsfamilies.base.talker.chunker import ChunkSeconds
-from ttsfamilies.fake.codec import Curve as VocoderCurve
-from ttsfamilies.fake.talker import Curve as TalkerCurve
+from ttsfamilies.fake.codec import DecodeCurve
+from ttsfamilies.fake.talker import StepCurve
 
 T = TypeVar("T")
 # No step lasts so long; a file in milliseconds is a mistake.
@@ -130,8 +130,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Curves(msgspec.Struct, frozen=True):
     """All that was measured of one model on one kind of machine."""
 
-    talker: TalkerCurve
-    vocoder: VocoderCurve
+    talker: StepCurve
+    vocoder: DecodeCurve
     costs: Costs
 
 
@@ -145,9 +145,9 @@ def read_curves(folder: Path) -> Curves:
     return Curves(talker, vocoder, costs)
 
 
-def read_talker(path: Path) -> TalkerCurve:
+def read_talker(path: Path) -> StepCurve:
     """A talker's step times; raises PlanError."""
-    curve = _read(path, TalkerCurve, "antiphon calibrate")
+    curve = _read(path, StepCurve, "antiphon calibrate")
     widths = [drafted.step_s for drafted in curve.drafts.values()]
     tables = [curve.step_s, curve.turn_s, curve.started_s, *widths]
     times = [curve.base_s, curve.stream_s, curve.prefill_s]
@@ -163,9 +163,9 @@ def read_talker(path: Path) -> TalkerCurve:
     return curve
 
 
-def read_vocoder(path: Path) -> VocoderCurve:
+def read_vocoder(path: Path) -> DecodeCurve:
     """A vocoder's step times; raises PlanError."""
-    curve = _read(path, VocoderCurve, "antiphon calibrate")
+    curve = _read(path, DecodeCurve, "antiphon calibrate")
     _check(path, (curve.base_s, curve.stream_s, curve.frame_s, *curve.turn_s.values()))
     if curve.step_s(1, 1) <= 0.0:
         raise PlanError(f"{path}: a step takes no time")

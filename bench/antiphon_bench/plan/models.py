@@ -24,7 +24,7 @@ from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
-from ttsfamilies.fake.talker import Curve
+from ttsfamilies.fake.talker import StepCurve
 
 NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.
@@ -134,7 +134,7 @@ class PlannedRunner:
 
     depth = 0
 
-    def __init__(self, curve: Curve, sleep: Sleep, think: Sleep) -> None:
+    def __init__(self, curve: StepCurve, sleep: Sleep, think: Sleep) -> None:
         """`sleep` computes for so long, `think` does what the engine does beside its model."""
         self.width = max(curve.drafts, default=1)
         self._curve = curve

@@ -32,7 +32,7 @@ from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.runner import Results, Row, Runner
 from ttsfamilies.base.talker.streams import TalkerStream
-from ttsfamilies.fake.talker import Curve, Drafted
+from ttsfamilies.fake.talker import Drafted, StepCurve
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 _TEXT: Final = "The kettle has just boiled, so come in and sit down."
@@ -130,12 +130,12 @@ class Timings:
             self._turns[self._streams].append(max(0.0, now - self._began_s - self._model_s))
         self._began_s, self._model_s, self._streams = now, 0.0, 0
 
-    def curve(self) -> Curve:
+    def curve(self) -> StepCurve:
         """What was measured, as the fake engine keeps it and the planner reads it."""
         drafts = {width: _drafted(width, steps) for width, steps in sorted(self._steps.items())}
         step_s = _fastest(drafts)
         base_s, frame_s = self._rendering()
-        return Curve(
+        return StepCurve(
             step_s=step_s,
             prefill_s=round(max(0.0, self._prefill_s(drafts)), 6),
             render_base_s=base_s,
@@ -146,7 +146,7 @@ class Timings:
 
     def _prefill_s(self, drafts: Mapping[int, Drafted]) -> float:
         """Of a prompt, beyond a plain step of as many streams."""
-        plain = Curve(step_s=drafts[min(drafts)].step_s)
+        plain = StepCurve(step_s=drafts[min(drafts)].step_s)
         return median(
             (step.took_s - plain.seconds(step.streams, 0)) / n for step, n in self._prompts
         )
@@ -222,7 +222,7 @@ def calibrate(
     batches: Sequence[int] = BATCHES,
     rounds: int = _ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
-) -> Curve:
+) -> StepCurve:
     """Speak without a listener in batches of every size; raises what the model fails with."""
     timed = TimedFamily(family, clock)
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)

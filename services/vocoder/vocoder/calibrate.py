@@ -19,7 +19,7 @@ from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Decoded, Work
-from ttsfamilies.fake.codec import Curve
+from ttsfamilies.fake.codec import DecodeCurve
 from vocoder.engine.engine import Engine
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
@@ -102,7 +102,7 @@ def _turn_s(codec: Codec, clock: Callable[[], float], streams: int, rounds: int)
     return None if failed else median(seconds[1:])
 
 
-def fit(measured: Mapping[tuple[int, int], float]) -> Curve:
+def fit(measured: Mapping[tuple[int, int], float]) -> DecodeCurve:
     """The curve closest to what was measured, in proportion; no part of it is negative."""
     rows = np.array([[1.0, streams, streams * frames] for streams, frames in measured])
     seconds = np.array(list(measured.values()))
@@ -117,7 +117,7 @@ def fit(measured: Mapping[tuple[int, int], float]) -> Curve:
     parts = np.zeros(3)
     parts[free] = found
     base_s, stream_s, frame_s = (round(float(part), 7) for part in parts)
-    return Curve(base_s=base_s, stream_s=stream_s, frame_s=frame_s)
+    return DecodeCurve(base_s=base_s, stream_s=stream_s, frame_s=frame_s)
 
 
 def main(arguments: Sequence[str]) -> None:

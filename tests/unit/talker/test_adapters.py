@@ -20,7 +20,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
-from ttsfamilies.fake.talker import Curve, FakeModel
+from ttsfamilies.fake.talker import FakeModel, StepCurve
 
 SIZES = {"q_proj": (6, 4)}
 KEY = "0" * 16 + "-" + "0" * 64 + "-" + "0" * 16
@@ -223,7 +223,7 @@ def test_a_folder_lists_what_fits_and_names_what_does_not(
 
 
 def test_a_voice_may_be_bound_to_an_adapter(folder: Path) -> None:
-    spec = FakeModel("m", Curve(0.0, 0.0, 0.0)).spec
+    spec = FakeModel("m", StepCurve(0.0, 0.0, 0.0)).spec
     library = AdapterLibrary.of(folder, Model(), 1 << 20)
     voice = spec.voices[0].id
     bound = with_adapters(spec, library, [f"{voice}=a1"])

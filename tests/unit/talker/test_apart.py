@@ -27,7 +27,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, Tensor, TextPiece
 from ttscommon.wire.pieces import unmarked
 from ttscommon.wire.subjects import CODES, TEXT
-from ttsfamilies.fake.talker import Curve, FakeModel
+from ttsfamilies.fake.talker import FakeModel, StepCurve
 
 __all__ = ["connect"]
 
@@ -67,7 +67,7 @@ def host() -> Iterator[Halves]:
     here, there = Pipe()
     edge, host = TalkerEdge(there), TalkerHost(here, lambda: None)
     engine = Engine(
-        FakeModel("m", Curve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics(), beat=host.beat
+        FakeModel("m", StepCurve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics(), beat=host.beat
     )
     host.serve(engine)
     edge.build(Metrics(), beat=lambda: None, died=lambda: None)

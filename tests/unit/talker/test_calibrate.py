@@ -10,13 +10,13 @@ import pytest
 from talker.calibrate import calibrate
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.fake.talker import Curve, FakeModel, FakeStream, Manner
+from ttsfamilies.fake.talker import FakeModel, FakeStream, Manner, StepCurve
 
 
 class Rendering(FakeModel):
     """A fake whose frames are rendered, as a real family's may be."""
 
-    def __init__(self, name: str, curve: Curve, sleep: Callable[[float], None]) -> None:
+    def __init__(self, name: str, curve: StepCurve, sleep: Callable[[float], None]) -> None:
         super().__init__(name, curve, sleep)
         object.__setattr__(self.spec, "raw", self.spec.frame)
 
@@ -27,7 +27,7 @@ def test_a_known_curve_is_found_again() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    truth = Curve(
+    truth = StepCurve(
         step_s={1: 0.010, 8: 0.020}, prefill_s=0.005, render_base_s=0.002, render_frame_s=0.0001
     )
     model = Rendering("m", truth, sleep)
@@ -36,7 +36,7 @@ def test_a_known_curve_is_found_again() -> None:
     assert found.prefill_s == pytest.approx(0.005)
     assert found.render_base_s == pytest.approx(0.002, abs=1e-5)
     assert found.render_frame_s == pytest.approx(0.0001, abs=1e-5)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Curve) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=StepCurve) == found
 
 
 def test_every_width_of_a_step_is_measured() -> None:
@@ -45,7 +45,7 @@ def test_every_width_of_a_step_is_measured() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    truth = Curve(step_s={1: 0.010, 8: 0.020})
+    truth = StepCurve(step_s={1: 0.010, 8: 0.020})
     model = FakeModel("m", truth, sleep, Manner(frames_per_step=4))
     found = calibrate(model, 64, (1, 8), 1, lambda: now[0])
     assert found.drafts.keys() == {1, 2, 4}
@@ -71,15 +71,15 @@ def test_what_the_engine_does_beside_its_model_counts_apart(
 
     taken = FakeStream.accept
     monkeypatch.setattr(FakeStream, "accept", accept)
-    truth = Curve(step_s={1: 0.010, 8: 0.020})
+    truth = StepCurve(step_s={1: 0.010, 8: 0.020})
     found = calibrate(FakeModel("m", truth, sleep), 64, (1, 8), 1, lambda: now[0])
     assert found.step_s == pytest.approx({1: 0.010, 8: 0.020}, abs=1e-6)
     assert found.turn_s == pytest.approx({1: 0.001, 8: 0.008}, abs=1e-5)
 
 
 def test_a_measured_point_goes_before_the_formula() -> None:
-    assert Curve(base_s=1.0, step_s={1: 0.01}).seconds(1, 0) == 0.01
-    assert Curve(base_s=1.0, stream_s=0.5, prefill_s=0.25).seconds(2, 1) == 2.25
+    assert StepCurve(base_s=1.0, step_s={1: 0.01}).seconds(1, 0) == 0.01
+    assert StepCurve(base_s=1.0, stream_s=0.5, prefill_s=0.25).seconds(2, 1) == 2.25
 
 
 def test_what_a_model_fails_with_ends_the_calibration() -> None:
@@ -88,4 +88,4 @@ def test_what_a_model_fails_with_ends_the_calibration() -> None:
             raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        calibrate(Broken("m", Curve(), lambda _: None), 64, batches=(1,), rounds=1)
+        calibrate(Broken("m", StepCurve(), lambda _: None), 64, batches=(1,), rounds=1)

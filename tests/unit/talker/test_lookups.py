@@ -22,7 +22,7 @@ from ttscommon.wire.lookups import (
 from ttscommon.wire.lookups import PhonesFound as Found
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.text.misaki import SYMBOLS
-from ttsfamilies.fake.talker import Curve, FakeModel
+from ttsfamilies.fake.talker import FakeModel, StepCurve
 
 TIDE = "ðə tˈId."
 
@@ -70,7 +70,11 @@ async def test_a_blend_is_the_sum_of_its_shares() -> None:
         (tiny_vesper, PhonesWanted("Hallo.", "de"), "bad_request"),
         (tiny, StyleWanted("af_nobody"), "unknown_voice"),
         (tiny_vesper, StyleWanted("vesper"), "unsupported"),
-        (lambda: FakeModel("m", Curve(0.0, 0.0, 0.0)), PhonesWanted("Hi.", "en"), "unsupported"),
+        (
+            lambda: FakeModel("m", StepCurve(0.0, 0.0, 0.0)),
+            PhonesWanted("Hi.", "en"),
+            "unsupported",
+        ),
     ],
 )
 async def test_what_cannot_be_told_is_refused_with_the_reason(

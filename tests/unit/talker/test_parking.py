@@ -16,7 +16,7 @@ from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
 __all__ = ["connect"]
 
@@ -27,7 +27,7 @@ WORDS = ("and then ", "some more.")
 
 @pytest.fixture(params=[False, True], ids=["no cache", "cache"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    model = FakeModel("m", Curve(0.0, 0.0, 0.0), manner=Manner(cached=request.param))
+    model = FakeModel("m", StepCurve(0.0, 0.0, 0.0), manner=Manner(cached=request.param))
     engine = Engine(model, slots=1, blocks=64, metrics=Metrics())
     engine.start()
     yield engine

@@ -42,10 +42,10 @@ from ttscommon.wire.subjects import CODES, TEXT, VOCODER, Stage
 from ttsfamilies.fake.talker import (
     ANSWER_CHARACTERS,
     FRAMES_PER_CHARACTER,
-    Curve,
     FakeModel,
     FakePrepared,
     Manner,
+    StepCurve,
     fake_frame,
     fake_said,
 )
@@ -74,7 +74,7 @@ async def connect(broker: Any) -> AsyncIterator[Connect]:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    model = FakeModel("m", Curve(0.0, 0.0, 0.0))
+    model = FakeModel("m", StepCurve(0.0, 0.0, 0.0))
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
     yield engine
@@ -333,7 +333,7 @@ async def test_a_cancelled_request_does_not_wait_for_the_vocoders_queue(
 
 async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connect: Connect) -> None:
     bus = await connect()
-    model = FakeModel("m", Curve(0.0, 0.0, 0.0), manner=Manner(turns=True))
+    model = FakeModel("m", StepCurve(0.0, 0.0, 0.0), manner=Manner(turns=True))
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
     try:
@@ -359,7 +359,7 @@ async def test_a_spoken_turn_is_answered_and_a_successor_says_what_follows(
     connect: Connect,
 ) -> None:
     bus = await connect()
-    model = FakeModel("m", Curve(0.0, 0.0, 0.0), manner=Manner(turns=True))
+    model = FakeModel("m", StepCurve(0.0, 0.0, 0.0), manner=Manner(turns=True))
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
     key = recording_key("", b"what was said")
@@ -438,7 +438,7 @@ ADAPTER = AdapterRef("narrator", "ab" * 32)
 
 
 def adaptable() -> Engine:
-    model = FakeModel("m", Curve(0.0, 0.0, 0.0))
+    model = FakeModel("m", StepCurve(0.0, 0.0, 0.0))
     model.spec = dataclasses.replace(model.spec, accepts=model.spec.accepts | {"adapter"})
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()

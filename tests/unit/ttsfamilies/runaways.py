@@ -15,7 +15,7 @@ from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.talker.streams import Progress, Taken
-from ttsfamilies.fake.talker import Curve, FakeModel, FakeRunner, FakeStream, Manner
+from ttsfamilies.fake.talker import FakeModel, FakeRunner, FakeStream, Manner, StepCurve
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.stream import VesperSampling
 
@@ -109,7 +109,7 @@ class Forgetful(FakeModel):
 
     def __init__(self, most: int = _Stream.most) -> None:
         """most: frames of a request."""
-        super().__init__("m", Curve(), lambda _: None, Manner(cached=True))
+        super().__init__("m", StepCurve(), lambda _: None, Manner(cached=True))
         self._most = most
         self.spec = replace(self.spec, replay={"of": Field((), "i4")})
 

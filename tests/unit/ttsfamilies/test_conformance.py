@@ -58,14 +58,14 @@ from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.streams import CutShort
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 from ttsfamilies.orpheus.family import Orpheus
 
 BLOCKS = 96
 
 
 def fake(**manner: object) -> FakeModel:
-    return FakeModel("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
+    return FakeModel("m", StepCurve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
 
 
 def on_a_device(make: Callable[[], TalkerModel]) -> TalkerModel:

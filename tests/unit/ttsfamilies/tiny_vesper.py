@@ -9,7 +9,7 @@ import torch
 
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.text.frontend import Given, Utterance, Word
+from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.base.text.symbols import SYMBOLS, Phone
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
@@ -23,7 +23,7 @@ class Letters:
     """A frontend for tests: a letter is a phone."""
 
     def phones(
-        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+        self, utterance: str, given: Sequence[Substitution] = (), british: bool = False
     ) -> Utterance:
         text = utterance
         for index, spoken in enumerate(given):

@@ -9,7 +9,7 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.engine.engine import Engine
 
 Connect = Callable[[], Awaitable[Bus]]
@@ -32,7 +32,7 @@ async def connect(broker: Any) -> AsyncIterator[Connect]:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    engine = Engine(FakeCodec("m", Curve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics())
+    engine = Engine(FakeCodec("m", DecodeCurve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics())
     engine.start()
     yield engine
     engine.stop()

@@ -17,7 +17,7 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.apart.edge import VocoderEdge
 from vocoder.apart.host import VocoderHost
 from vocoder.engine.engine import Engine
@@ -55,7 +55,7 @@ def edge_of(codec: FakeCodec) -> Iterator[VocoderEdge]:
 
 @pytest.fixture
 def edge() -> Iterator[VocoderEdge]:
-    yield from edge_of(FakeCodec("m", Curve()))
+    yield from edge_of(FakeCodec("m", DecodeCurve()))
 
 
 async def test_codes_become_the_same_samples(connect: Connect, edge: VocoderEdge) -> None:
@@ -70,7 +70,7 @@ async def test_codes_become_the_same_samples(connect: Connect, edge: VocoderEdge
 
 
 async def test_a_codec_that_makes_nothing_of_a_voice_is_not_asked() -> None:
-    making = edge_of(Untold("m", Curve()))
+    making = edge_of(Untold("m", DecodeCurve()))
     edge = next(making)
     assert not edge.facts.told
     assert edge.prefix(job().request) is None
@@ -79,7 +79,7 @@ async def test_a_codec_that_makes_nothing_of_a_voice_is_not_asked() -> None:
 
 
 async def test_what_a_codec_makes_of_a_voice_and_what_it_refuses() -> None:
-    making = edge_of(Told("m", Curve()))
+    making = edge_of(Told("m", DecodeCurve()))
     edge = next(making)
     made = await asyncio.to_thread(edge.prefix, job().request)
     assert made is not None

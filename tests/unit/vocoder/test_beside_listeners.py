@@ -8,7 +8,7 @@ from tests.unit.vocoder.test_engine import Bench, Listener, codes, request
 from ttscommon.engine.offline import OfflineTuning
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.pcm import to_pcm
 
 TUNING = OfflineTuning()
@@ -23,7 +23,7 @@ def job(bench: Bench, name: str, frames: int = FRAMES) -> Listener:
 
 
 def undisturbed(frames: int) -> list[int]:
-    codec = FakeCodec("fake", Curve(), lambda _: None)
+    codec = FakeCodec("fake", DecodeCurve(), lambda _: None)
     state = codec.open(request("alone"))
     (samples,) = codec.decode([Work(state, {"codes": codes(frames)}, final=True)])
     return to_pcm(samples).tolist()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.calibrate import SHAPES, calibrate, fit, turns
 from vocoder.engine.stream import Stream
 
 
 def test_a_known_curve_is_found_again() -> None:
-    truth = Curve(base_s=0.006, stream_s=0.0002, frame_s=0.0003)
+    truth = DecodeCurve(base_s=0.006, stream_s=0.0002, frame_s=0.0003)
     found = fit({shape: truth.step_s(*shape) for shape in SHAPES})
     assert (found.base_s, found.stream_s, found.frame_s) == pytest.approx(
         (0.006, 0.0002, 0.0003), abs=1e-6
@@ -25,7 +25,7 @@ def test_no_part_of_a_curve_is_negative() -> None:
 
 
 def test_every_shape_is_measured() -> None:
-    measured = calibrate(FakeCodec("m", Curve(), lambda _: None), ((1, 1), (2, 4)), rounds=2)
+    measured = calibrate(FakeCodec("m", DecodeCurve(), lambda _: None), ((1, 1), (2, 4)), rounds=2)
     assert list(measured) == [(1, 1), (2, 4)]
     assert min(measured.values()) > 0.0
 
@@ -44,6 +44,6 @@ def test_what_the_engine_does_beside_its_codec_counts_apart(
 
     taken = Stream.take
     monkeypatch.setattr(Stream, "take", take)
-    codec = FakeCodec("m", Curve(base_s=0.02), sleep)
+    codec = FakeCodec("m", DecodeCurve(base_s=0.02), sleep)
     found = turns(codec, lambda: now[0], rounds=2)
     assert found == pytest.approx({1: 0.001, 4: 0.004, 16: 0.016})

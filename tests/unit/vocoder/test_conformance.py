@@ -45,7 +45,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
 from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.base.codec.staggered import Staggered
-from ttsfamilies.fake.codec import Curve, FakeCodec, Manner
+from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
 from ttsfamilies.kokoro.codec.codec import example
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
@@ -59,7 +59,7 @@ PIECES = (1, 1, 2, 3, 12, 16, 1, 5, 16, 9, 1, 16, 7)
 
 
 def fake(**manner: object) -> Codec:
-    return FakeCodec("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
+    return FakeCodec("m", DecodeCurve(), lambda _: None, CodecManner(**manner))  # type: ignore[arg-type]
 
 
 def staggered(**manner: object) -> Codec:
@@ -362,7 +362,7 @@ def test_samples_that_are_not_finite_fail_their_own_stream() -> None:
             return samples * np.nan if work.state.hertz == 151.0 else samples
 
     heard: dict[str, list[Event]] = {"a": [], "b": []}
-    engine = Engine(Sick("m", Curve(), lambda _: None), slots=2, metrics=Metrics())
+    engine = Engine(Sick("m", DecodeCurve(), lambda _: None), slots=2, metrics=Metrics())
     engine.listen(lambda events: [heard[key].append(event) for key, event in events])
     for seed, key in ((1, "a"), (2, "b")):
         engine.open(SpeechRequest(key, "m", "slt", "text", seed=seed))

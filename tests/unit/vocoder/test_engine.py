@@ -18,7 +18,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Decoded, Work
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.engine.engine import Engine, Stopped
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume
@@ -43,7 +43,7 @@ class RecordingCodec(FakeCodec):
     """Remembers batches, fails on poisoned codes, counts states."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__("fake", Curve(), lambda _: None)
+        super().__init__("fake", DecodeCurve(), lambda _: None)
         self._clock_ = clock
         self.batches: list[list[int]] = []
         self.closed = 0
@@ -119,7 +119,7 @@ def codes(frames: int, seed: int = 0) -> Codes:
 
 
 def offline(sequence: Codes) -> list[int]:
-    codec = FakeCodec("fake", Curve(), lambda _: None)
+    codec = FakeCodec("fake", DecodeCurve(), lambda _: None)
     state = codec.open(request("offline"))
     (samples,) = codec.decode([Work(state, {"codes": sequence}, final=True)])
     return to_pcm(samples).tolist()
@@ -386,7 +386,7 @@ def test_an_engine_whose_codec_cannot_let_go_of_a_state_dies_and_says_so() -> No
 def test_what_a_step_costs_follows_other_programs_at_once() -> None:
     usage = [(0.0, 0.0)]
     contention = Contention(lambda: 0.0, lambda: usage[-1])
-    codec = FakeCodec("m", Curve(0.004, 0.001, 0.0001))
+    codec = FakeCodec("m", DecodeCurve(0.004, 0.001, 0.0001))
     engine = Engine(codec, slots=2, metrics=Metrics(), contention=contention)
     contention.measure()
     step_s, frame_s = engine.step_seconds, engine.frame_seconds

@@ -8,7 +8,7 @@ import pytest
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 
 
 def asked(seed: int, voice: str = "slt") -> SpeechRequest:
@@ -16,7 +16,7 @@ def asked(seed: int, voice: str = "slt") -> SpeechRequest:
 
 
 def codec(slept: list[float] | None = None) -> FakeCodec:
-    return FakeCodec("fake", Curve(), (slept if slept is not None else []).append)
+    return FakeCodec("fake", DecodeCurve(), (slept if slept is not None else []).append)
 
 
 def test_any_cut_gives_the_same_tone() -> None:
@@ -41,7 +41,7 @@ def test_another_code_is_heard() -> None:
 
 def test_a_step_takes_the_time_of_the_curve() -> None:
     slept: list[float] = []
-    fake = FakeCodec("fake", Curve(base_s=1.0, stream_s=0.1, frame_s=0.01), slept.append)
+    fake = FakeCodec("fake", DecodeCurve(base_s=1.0, stream_s=0.1, frame_s=0.01), slept.append)
     codes = np.zeros((5, 4), np.int16)
     works = [
         Work(fake.open(asked(seed)), {"codes": codes[:length]}, False)
@@ -54,7 +54,7 @@ def test_a_step_takes_the_time_of_the_curve() -> None:
 def test_a_curve_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "curve.json"
     path.write_text('{"base_s": 0.5}')
-    assert FakeCodec.load("fake", path)._curve == Curve(base_s=0.5)
+    assert FakeCodec.load("fake", path)._curve == DecodeCurve(base_s=0.5)
 
 
 def test_an_unknown_voice_is_refused() -> None:

@@ -31,7 +31,7 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.subjects import AUDIO, CODES, VOCODER
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.fake.codec import Curve, FakeCodec
+from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder import service, vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.pcm import to_pcm
@@ -55,7 +55,7 @@ def codes(frames: int, seed: int = 0) -> Codes:
 
 
 def offline(sequence: Codes) -> list[int]:
-    codec = FakeCodec("m", Curve(), lambda _: None)
+    codec = FakeCodec("m", DecodeCurve(), lambda _: None)
     (samples,) = codec.decode([Work(codec.open(request()), {"codes": sequence}, final=True)])
     return to_pcm(samples).tolist()
 

@@ -7,7 +7,7 @@ import torch
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.vesper.codec.codec import Preset, Vesper, VesperOnDevice
+from ttsfamilies.vesper.codec.codec import Preset, VesperCodec, VesperOnDevice
 from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
@@ -31,9 +31,9 @@ def drawn() -> VesperDecoder:
     return decoder.requires_grad_(False)
 
 
-def tiny() -> Vesper:
+def tiny() -> VesperCodec:
     """In the engine, on the CPU."""
-    return Vesper("m", drawn(), VOICES, PRESETS)
+    return VesperCodec("m", drawn(), VOICES, PRESETS)
 
 
 def tiny_on(device: Device, limits: DeviceLimits) -> VesperOnDevice:

@@ -48,7 +48,7 @@ from ttsfamilies.chatterbox.request import (
     ChatterboxDrawing,
     ChatterboxPrepared,
     ChatterboxStream,
-    Conditions,
+    VoicePositions,
     heard_of,
     parameters,
 )
@@ -136,7 +136,7 @@ class Chatterbox(TalkerModel):
         known = ", ".join(self._known) or "none"
         raise UnknownVoice(f"no voice {request.voice!r}: {known} is known{made}", param="voice")
 
-    def _conditions(self, voice: Arrays, drawing: ChatterboxDrawing) -> Conditions:
+    def _conditions(self, voice: Arrays, drawing: ChatterboxDrawing) -> VoicePositions:
         """What a prompt with this voice begins with."""
         c = self._net.config
         speaker, heard = heard_of(voice, c)
@@ -149,7 +149,7 @@ class Chatterbox(TalkerModel):
         zeros = np.zeros(len(kind), np.int64)
         row = np.zeros((len(kind), c.dim), np.float32)
         row[: len(rows)] = rows
-        return Conditions(kind, np.concatenate([zeros[: len(rows)], heard]), zeros, row)
+        return VoicePositions(kind, np.concatenate([zeros[: len(rows)], heard]), zeros, row)
 
     @torch.inference_mode()
     def _rows(self, speaker: Array, heard: Array) -> Array:

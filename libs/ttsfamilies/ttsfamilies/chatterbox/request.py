@@ -86,7 +86,7 @@ class ChatterboxDrawing(PenalisedDrawing):
         return usual.wished(request.sampling)
 
 
-class Conditions(NamedTuple):
+class VoicePositions(NamedTuple):
     """The positions that a prompt begins with: kind, id and place [positions] int64, and row
     [positions, dim] float32.
     """
@@ -98,7 +98,7 @@ class Conditions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SentencePrompt:
     """What is prefilled of a sentence. ids: of its text. length: positions, with the voice before
     and the beginning of speech behind them. frames: tokens that may follow.
     """
@@ -117,7 +117,7 @@ class ChatterboxPrepared(PassagesText):
         self,
         request: SpeechRequest,
         c: T3Sizes,
-        conditions: Conditions,
+        conditions: VoicePositions,
         drawing: ChatterboxDrawing,
         read: Callable[[str], Sequence[int]],
         positions: int,
@@ -133,14 +133,14 @@ class ChatterboxPrepared(PassagesText):
         self._most = most or MOST_POSITIONS
         self.passages = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
 
-    def prompt(self, text: str) -> Sentence:
+    def prompt(self, text: str) -> SentencePrompt:
         ids = tuple(self._read_ids(text))
         length = len(self.conditions.kind) + len(ids) + self.sizes.begins
         limited(len(ids), self._positions // _TEXT_SHARE, "a sentence takes")
         usual = min(_MOST_TOKENS, _TOKENS_BEYOND + _TOKENS_AN_ID * len(ids))
         asked = self.request.sampling.max_new_tokens or usual
         most = min(asked, self._most, self._positions - length)
-        return Sentence(ids, length, max(1, most))
+        return SentencePrompt(ids, length, max(1, most))
 
 
 def heard_of(reference: Arrays, c: T3Sizes) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.chatterbox.config import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
@@ -174,7 +174,7 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     add_codec(folder, kind, seed=seed)
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     write_family,
     "a talker, what hears recordings, a voice, and a codec of small sizes",
     sizes=("tiny", "published"),

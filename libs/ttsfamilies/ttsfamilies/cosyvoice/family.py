@@ -30,7 +30,7 @@ from ttsfamilies.base.sampling import Settings, draw_unrepeated
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.signs import Signs
+from ttsfamilies.base.talker.signs import RunawaySigns
 from ttsfamilies.base.talker.streams import TalkerStream
 from ttsfamilies.cosyvoice.config import (
     BACKBONE,
@@ -144,7 +144,7 @@ class CosyVoice(TalkerModel):
     """A loaded checkpoint."""
 
     fixed_prompts = True
-    signs = Signs(code="token")
+    signs = RunawaySigns(code="token")
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.registry import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.family import CosyNet, sources
@@ -95,4 +95,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_checkpoint(folder, version=version, seed=seed, ending=2.0, filling=1.5)
 
 
-FAMILY: Final = Family(write_family, "a talker and its codec", kinds=("v2", "v3"))
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec", kinds=("v2", "v3"))

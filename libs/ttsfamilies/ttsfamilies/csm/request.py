@@ -17,7 +17,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.drawing import LayeredDrawing, tell
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import Turn, TurnsPrepared, TurnsStream
+from ttsfamilies.base.lm.turns import EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
 
 BEGIN_TEXT: Final = 128_000
@@ -117,7 +117,7 @@ class CsmPrepared(TurnsPrepared):
         self,
         request: SpeechRequest,
         drawing: LayeredDrawing,
-        turns: Sequence[Turn],
+        turns: Sequence[EncodedTurn],
         tokenizer: TextTokenizer,
         codebooks: int,
         positions: int,
@@ -132,10 +132,10 @@ class CsmPrepared(TurnsPrepared):
         return self.request.sampling.max_new_tokens or usual
 
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        own = Turn(self.request.speaker, text, None)
+        own = EncodedTurn(self.request.speaker, text, None)
         return self._positions_of(self._turns), self._positions_of([own])
 
-    def _positions_of(self, turns: Iterable[Turn]) -> tuple[Array, Array]:
+    def _positions_of(self, turns: Iterable[EncodedTurn]) -> tuple[Array, Array]:
         """Each turn's text and then, if it sounded, its frames and the end of them."""
         end = np.full((1, self._codebooks), END_CODE, np.int64)
         parts = [self.said(())]

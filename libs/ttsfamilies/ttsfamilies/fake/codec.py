@@ -2,7 +2,7 @@
 
 The pitch follows the seed and each frame's loudness follows its codes, so that a lost, repeated
 or foreign frame shows in the samples at once. What real codecs do and the default voice's does not
-is switched on in `Manner`.
+is switched on in `CodecManner`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TAIL: Final = 352
 _PITCH_HZ: Final = 150.0
 
 
-class Curve(msgspec.Struct, frozen=True):
+class DecodeCurve(msgspec.Struct, frozen=True):
     """Seconds of a step: `base_s` + `stream_s` a stream + `frame_s` a frame (padding included).
 
     The defaults are the default voice's decoder on one CPU thread. For the planner, which the fake
@@ -57,7 +57,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Manner:
+class CodecManner:
     """How this fake differs from a codec of ids that owes less than a frame.
 
     float_frames: a frame is floats, not ids (mel, latents). lookahead_frames: so many more are held
@@ -110,9 +110,9 @@ class FakeCodec(Codec):
     def __init__(
         self,
         name: str,
-        curve: Curve,
+        curve: DecodeCurve,
         sleep: Callable[[float], None] = time.sleep,
-        manner: Manner = Manner(),
+        manner: CodecManner = CodecManner(),
     ) -> None:
         self.spec = FakeSpec(
             name,
@@ -137,8 +137,8 @@ class FakeCodec(Codec):
     def load(cls, name: str, curve: Path | None) -> FakeCodec:
         """Read the curve from JSON; the built-in one is that of a small CPU engine."""
         if curve is None:
-            return cls(name, Curve())
-        return cls(name, msgspec.json.decode(curve.read_bytes(), type=Curve))
+            return cls(name, DecodeCurve())
+        return cls(name, msgspec.json.decode(curve.read_bytes(), type=DecodeCurve))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> _State:
         known = {voice.id for voice in self.spec.voices}

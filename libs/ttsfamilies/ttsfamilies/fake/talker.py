@@ -58,7 +58,7 @@ class Drafted(msgspec.Struct, frozen=True):
     gained: float = 1.0
 
 
-class Curve(msgspec.Struct, frozen=True):
+class StepCurve(msgspec.Struct, frozen=True):
     """Seconds of a step by its streams, + `prefill_s` a prompt; and of rendering a chunk's frames.
 
     Where `step_s` has measured points they count, else `base_s` + `stream_s` a stream. Written by
@@ -400,7 +400,7 @@ class FakeModel(Family):
     def __init__(
         self,
         name: str,
-        curve: Curve,
+        curve: StepCurve,
         sleep: Callable[[float], None] = time.sleep,
         manner: Manner = Manner(),
         clock: Callable[[], float] = time.monotonic,
@@ -430,8 +430,8 @@ class FakeModel(Family):
     def load(cls, name: str, curve: Path | None) -> FakeModel:
         """Read the curve from JSON; the built-in one is that of a small CPU engine."""
         if curve is None:
-            return cls(name, Curve(), manner=Manner(turns=True))
-        measured = msgspec.json.decode(curve.read_bytes(), type=Curve)
+            return cls(name, StepCurve(), manner=Manner(turns=True))
+        measured = msgspec.json.decode(curve.read_bytes(), type=StepCurve)
         return cls(name, measured, manner=Manner(turns=True))
 
     @property

@@ -22,7 +22,7 @@ from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
@@ -87,7 +87,7 @@ class FishS2(CodesModel):
             *(self.positions, self._most),
         )
 
-    def _voice(self, name: str) -> Sequence[Turn]:
+    def _voice(self, name: str) -> Sequence[EncodedTurn]:
         """A speaker's recordings; of none the voice follows from the seed."""
         if name in ("", _NONE):
             return ()

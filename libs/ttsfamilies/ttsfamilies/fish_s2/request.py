@@ -21,7 +21,7 @@ from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.drawing import Drawing, tell
 from ttsfamilies.base.lm.texts import WholeText, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, Turn, TurnsPrompt
+from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrompt
 from ttsfamilies.base.talker.lmstream import SequenceStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
@@ -79,7 +79,7 @@ class FishPrepared(WholeText):
     def __init__(
         self,
         request: SpeechRequest,
-        voice: Sequence[Turn],
+        voice: Sequence[EncodedTurn],
         tokenizer: TextTokenizer,
         config: FishConfig,
         positions: int,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.fish_s2.codec.codec import FishDecoder
 from ttsfamilies.fish_s2.codec.codec import sources as decoder_sources
@@ -149,4 +149,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     add_codec(folder, seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a talker and its codec")
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec")

@@ -14,14 +14,14 @@ import numpy as np
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.fish_s2.config import FishConfig
 
 FOLDER: Final = "voices"
 CODES: Final = ".npy"
 WORDS: Final = ".txt"
 
-Voices = Mapping[str, tuple[Turn, ...]]
+Voices = Mapping[str, tuple[EncodedTurn, ...]]
 
 
 def load_voices(checkpoint: Path, c: FishConfig) -> Voices:
@@ -35,8 +35,8 @@ def load_voices(checkpoint: Path, c: FishConfig) -> Voices:
     return found
 
 
-def _speakers(files: list[Path], c: FishConfig) -> tuple[Turn, ...]:
-    return tuple(Turn(i, _words(path), _codes(path, c)) for i, path in enumerate(files))
+def _speakers(files: list[Path], c: FishConfig) -> tuple[EncodedTurn, ...]:
+    return tuple(EncodedTurn(i, _words(path), _codes(path, c)) for i, path in enumerate(files))
 
 
 def _words(path: Path) -> str:

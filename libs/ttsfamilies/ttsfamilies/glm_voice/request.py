@@ -15,7 +15,7 @@ from ttsfamilies.base.lm.answers import AnswerIds
 from ttsfamilies.base.lm.drawing import Drawing
 from ttsfamilies.base.lm.texts import IdsPrompt, WholeText, chosen, limited, speakable
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.lm.turns import EncodedTurn
 
 TOKENIZER: Final = "glm-4-voice-tokenizer"
 """Folder within the checkpoint of what hears, named as it is published."""
@@ -143,7 +143,7 @@ class DialogueIds:
             raise CheckpointError(f"codes from {first} on are not {codes} in one piece")
         self.answers = AnswerIds(first, codes, ends)
 
-    def of(self, turns: Sequence[Turn], instructions: str) -> list[int]:
+    def of(self, turns: Sequence[EncodedTurn], instructions: str) -> list[int]:
         """The positions of a conversation, up to where the model answers."""
         spoken = [turn.codes is not None for turn in turns if turn.speaker == USER]
         asks = (_SPOKEN if spoken and spoken[-1] else _WRITTEN) + instructions
@@ -152,18 +152,18 @@ class DialogueIds:
             found += self._user(turn) if turn.speaker == USER else self._model(turn)
         return [*found, self.model, *self.tokenizer.ids(_ANSWERS)]
 
-    def _user(self, turn: Turn) -> list[int]:
+    def _user(self, turn: EncodedTurn) -> list[int]:
         if turn.codes is None:
             return [self.user, *self.tokenizer.ids(_NEW_LINE + turn.text)]
         begin, end = self.sound
         heard = [self.user, *self.tokenizer.ids(_NEW_LINE), begin, *self._codes(turn), end]
         return [*heard, *self.tokenizer.ids(turn.text)]
 
-    def _model(self, turn: Turn) -> list[int]:
+    def _model(self, turn: EncodedTurn) -> list[int]:
         said = [self.model, *self.tokenizer.ids(_ANSWERS + turn.text)]
         return said if turn.text or turn.codes is None else [*said, *self._codes(turn)]
 
-    def _codes(self, turn: Turn) -> list[int]:
+    def _codes(self, turn: EncodedTurn) -> list[int]:
         assert turn.codes is not None
         return [self.answers.first + int(code) for code in turn.codes[:, 0]]
 
@@ -182,7 +182,7 @@ class GlmPrepared(WholeText):
         self.request, self.drawing = request, _USUAL.wished(request.sampling)
         self._most = chosen(request.sampling.max_new_tokens, _USUAL_TOKENS)
         self._turns = [
-            Turn(min(turn.speaker, 1), turn.text, None if sound is None else sound["codes"])
+            EncodedTurn(min(turn.speaker, 1), turn.text, None if sound is None else sound["codes"])
             for turn, sound in zip(request.turns, sounds, strict=True)
         ]
         self._ids, self._positions = ids, positions
@@ -194,12 +194,12 @@ class GlmPrepared(WholeText):
         limited(len(ids), share, "what was said takes", "leave out the oldest turns", "turns")
         return (IdsPrompt(ids, min(self._most, self._positions - len(ids)), len(ids)),)
 
-    def _asked(self, text: str) -> list[Turn]:
+    def _asked(self, text: str) -> list[EncodedTurn]:
         """The turns, the last of which is the user's."""
-        *before, last = self._turns or [Turn(1, "", None)]
+        *before, last = self._turns or [EncodedTurn(1, "", None)]
         heard = last.speaker == USER and last.codes is not None
         if not heard and not speakable(text):
             raise NothingToSay("nothing was said to the model, and nothing written", param="input")
         if heard:
             return [*before, last._replace(text=f"{last.text} {text}".strip())]
-        return [*self._turns, Turn(USER, text, None)]
+        return [*self._turns, EncodedTurn(USER, text, None)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import BYTES
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
@@ -167,4 +167,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_codec(folder / FACTS.codec.inside, seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a talker, what hears, and its codec")
+FAMILY: Final = SyntheticFamily(write_family, "a talker, what hears, and its codec")

@@ -15,7 +15,7 @@ from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.drawing import Drawing, tell
 from ttsfamilies.base.lm.staggered import counts, is_over
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, Turn, TurnsPrepared, TurnsStream
+from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.higgs_audio.config import HiggsConfig, HiggsDefaults
 
@@ -74,7 +74,7 @@ class HiggsPrepared(TurnsPrepared):
         self,
         request: SpeechRequest,
         drawing: HiggsDrawing,
-        turns: Sequence[Turn],
+        turns: Sequence[EncodedTurn],
         tokenizer: TextTokenizer,
         config: HiggsConfig,
         positions: int,
@@ -102,7 +102,7 @@ class HiggsPrepared(TurnsPrepared):
         return f"[SPEAKER{speaker}] {text.strip()}" if self._tags else text.strip()
 
     @property
-    def turns(self) -> Sequence[Turn]:
+    def turns(self) -> Sequence[EncodedTurn]:
         """What was said before."""
         return self._turns
 
@@ -144,7 +144,7 @@ class HiggsPrepared(TurnsPrepared):
         yield from (text,) * bool(text)
 
 
-def check(turns: Sequence[Turn], config: HiggsConfig) -> None:
+def check(turns: Sequence[EncodedTurn], config: HiggsConfig) -> None:
     """Raises BadRequest for what the model cannot go on from."""
     if any(turn.codes is None for turn in turns):
         raise BadRequest("this model needs the recording of every turn", param="turns")

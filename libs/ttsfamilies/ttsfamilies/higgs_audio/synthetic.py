@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.higgs_audio.codec.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec.codec import sources as decoder_sources
@@ -193,6 +193,6 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
         write_checkpoint(folder, kind=kind, seed=seed)
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     write_family, "a talker, or the codec that it is served with", kinds=(SECOND, THIRD, "codec")
 )

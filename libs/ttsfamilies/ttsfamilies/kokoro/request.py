@@ -22,14 +22,14 @@ from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.talker.segments import LENGTH, SegmentStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.breaths import Breaths, Spoken
-from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance, Word
+from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
 from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.misaki import SYMBOLS, TOKENS, tokens_of
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.kokoro.sizes import LANGUAGES, style_row
 from ttsfamilies.piper.phones import Espeak, Sentence
 
-Read: TypeAlias = Callable[[str, tuple[Given, ...]], Utterance]
+Read: TypeAlias = Callable[[str, tuple[Substitution, ...]], Utterance]
 """Raises NothingToSay."""
 
 _ENGLISH: Final = {"en-US": False, "en-GB": True}
@@ -71,7 +71,7 @@ def way_of(language: str, ways: Collection[str]) -> str:
 
 
 def _english(
-    frontend: EnglishFrontend, british: bool, text: str, given: tuple[Given, ...]
+    frontend: EnglishFrontend, british: bool, text: str, given: tuple[Substitution, ...]
 ) -> Utterance:
     return frontend.phones(text, given, british)
 
@@ -108,7 +108,7 @@ _SILENCE: Final = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
+class PacedSegment:
     """ids with silence at both ends. pace: how many times as fast each is spoken. row: of the
     voice's table, and the prosody's part of it.
     """
@@ -141,13 +141,13 @@ class KokoroPrepared(Prepared):
         self._reader, self._pack, self._vocabulary = Reader(read), pack, vocabulary
         self._breaths = Breaths()
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Segment]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[PacedSegment]:
         """See Prepared."""
         for found in self._reader.read(pieces, final=final):
             if not isinstance(found, Pause):
                 yield from map(self._segment, self._breaths.cut(spoken(found)))
 
-    def _segment(self, part: Spoken) -> Segment:
+    def _segment(self, part: Spoken) -> PacedSegment:
         """Symbols beside the vocabulary are left out, but count for the row, as in the package."""
         row = style_row(len(part.symbols), len(self._pack))
         ids, at = [_SILENCE], []
@@ -160,7 +160,7 @@ class KokoroPrepared(Prepared):
         for word in words:
             pace[word.start : word.end] *= word.rate
         style = self._pack[row, self._pack.shape[1] // 2 :]
-        return Segment((*ids, _SILENCE), words, pace, row, style)
+        return PacedSegment((*ids, _SILENCE), words, pace, row, style)
 
 
 def checked(vocabulary: Mapping[str, int]) -> Mapping[str, int]:
@@ -179,7 +179,7 @@ class KokoroStream(SegmentStream):
         self.frame = frame
 
     def begin(self, write: SlotWriter) -> None:
-        segment: Segment = self.passage
+        segment: PacedSegment = self.passage
         write("ids", segment.ids)
         write("pace", segment.pace)
         write("style", segment.style)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import VOICES, dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import save, spread_out
 from ttsfamilies.kokoro import net as prosody
 from ttsfamilies.kokoro.codec import net as sound
@@ -205,7 +205,7 @@ def _voices(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
         yield name, torch.from_numpy(pack * np.float32(0.1))
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     lambda folder, size, kind, seed: write_checkpoint(folder, size=size, seed=seed),
     "a talker and its codec, with voices",
     tuple(SIZES),

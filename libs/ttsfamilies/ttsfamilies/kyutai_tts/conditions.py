@@ -13,7 +13,7 @@ from ttsfamilies.kyutai_tts.config import CONTROL, GUIDANCE, SPEAKER, SPEAKERS, 
 _THEIRS: Final = "condition_provider.conditioners."
 
 
-class Conditions(nn.Module):
+class StepConditions(nn.Module):
     """Always float32. told: [guidances, dim], what each step is told with each of them."""
 
     told: Tensor
@@ -68,7 +68,7 @@ def _waves(like: Tensor) -> Tensor:
     return torch.cat((angle.cos(), angle.sin()), -1)
 
 
-def condition_sources(net: Conditions, ours: str) -> dict[str, Source]:
+def condition_sources(net: StepConditions, ours: str) -> dict[str, Source]:
     """Every parameter's published tensors."""
     found = {}
     for name in net.absent:

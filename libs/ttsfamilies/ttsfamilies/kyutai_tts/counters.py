@@ -99,7 +99,7 @@ FINAL_STEPS: Final = 4
 NOT_OVER: Final = -1
 
 
-class Span(NamedTuple):
+class EntrySpan(NamedTuple):
     """An entry's pieces begin .. end of all pieces, none for a break; padding: see Entry.
 
     until: where the pieces end that are told ahead once it has begun.
@@ -150,7 +150,7 @@ class Moved(NamedTuple):
 
 
 def moved(
-    c: Counters, wants: Number, unknown: Number, span: Span, known: Number, complete: Number,
+    c: Counters, wants: Number, unknown: Number, span: EntrySpan, known: Number, complete: Number,
     base: Number, most_pads: Number,
 ) -> Moved:  # fmt: skip
     """A step. wants: 1 where the model asks for a word. unknown: 1 where the piece at `c.at` is

@@ -32,7 +32,7 @@ from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Pre
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, PAD, KyutaiConfig
-from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Moved, Span, moved, text_id
+from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, EntrySpan, Moved, moved, text_id
 from ttsfamilies.kyutai_tts.net import Hear, KyutaiNet, load_net
 from ttsfamilies.kyutai_tts.request import (
     MOST_ENTRIES,
@@ -181,7 +181,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         wants = draw_alone(logits, self._noise(old), _WORD, settings) == NEW_WORD
         counters = Counters(*(old[name] for name in Counters._fields))
         entry = counters.entry.clamp(max=MOST_ENTRIES - 1)
-        span = Span(*(state[name][slots, entry].long() for name in Span._fields))
+        span = EntrySpan(*(state[name][slots, entry].long() for name in EntrySpan._fields))
         unknown = state["pieces"][slots, counters.at.clamp(max=MOST_PIECES - 1)] == NEW_WORD
         told = (old[name] for name in ("known", "complete", "base", "most_pads"))
         return moved(counters, wants * 1, unknown * 1, span, *told)
@@ -216,7 +216,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
 def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     codes = Field((c.n_q,), "i8")
-    text = dict.fromkeys(Span._fields, Field((MOST_ENTRIES,), "i4"))
+    text = dict.fromkeys(EntrySpan._fields, Field((MOST_ENTRIES,), "i4"))
     numbers = (*Counters._fields, "text", "asked", "ended", "seed", "known", "complete", "base")
     return ModelSpec(
         name=name,

@@ -15,7 +15,7 @@ from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.base.lm.depth import CodeDraw, Scratch
-from ttsfamilies.kyutai_tts.conditions import Conditions, condition_sources
+from ttsfamilies.kyutai_tts.conditions import StepConditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
 
 
@@ -187,7 +187,7 @@ class KyutaiNet(nn.Module):
         self.norm = RMSNorm(c.dim, EPS)
         self.words = nn.Linear(c.dim, c.text_card_out or c.text_card, bias=False)
         self.depth = Depth(c)
-        self.conditions = Conditions(c)
+        self.conditions = StepConditions(c)
 
     def hearing_blocks(self) -> Iterator[HearingBlock]:
         for block in self.blocks:
@@ -196,7 +196,7 @@ class KyutaiNet(nn.Module):
 
     def embed(self, text: Tensor, codes: Tensor, guided: Tensor) -> Tensor:
         """Inputs [tokens, dim] of steps: text [tokens] and codes [tokens, codebooks] int64, below
-        0 where there is none; guided [tokens]: see Conditions.
+        0 where there is none; guided [tokens]: see StepConditions.
         """
         tables = torch.arange(codes.shape[-1], device=codes.device) * (self.config.card + 1)
         found = nn.functional.embedding(codes.clamp(min=0) + tables, self.codes)

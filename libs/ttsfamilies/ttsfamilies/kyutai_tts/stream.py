@@ -18,12 +18,12 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, KyutaiConfig
-from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Entry, Span, moved, text_id
+from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, Entry, EntrySpan, moved, text_id
 from ttsfamilies.kyutai_tts.request import KyutaiPrepared
 
 # Instead of a code: it is embedded as zeros.
 NO_CODE: Final = -1
-_NO_SPAN: Final = Span(0, 0, 0, 0)
+_NO_SPAN: Final = EntrySpan(0, 0, 0, 0)
 
 
 def replay(c: KyutaiConfig) -> dict[str, Field]:
@@ -55,7 +55,7 @@ class KyutaiStream(TalkerStream):
     def __init__(self, prepared: KyutaiPrepared, config: KyutaiConfig) -> None:
         self._prepared, self._config = prepared, config
         self._entries: list[Entry] = []
-        self._spans: list[Span] = []  # of the entries that may begin
+        self._spans: list[EntrySpan] = []  # of the entries that may begin
         self._pieces: list[int] = []
         self._ends: list[int] = []  # of each word's pieces
         self._words_before = 0  # `_spans` ends
@@ -108,7 +108,7 @@ class KyutaiStream(TalkerStream):
                 return
             begin = self._ends[self._words_before - 1] if self._words_before else 0
             end = self._ends[min(last, len(self._ends) - 1)] if self._ends else 0
-            span = Span(begin, begin + len(entry.ids), entry.padding, end)
+            span = EntrySpan(begin, begin + len(entry.ids), entry.padding, end)
             self._spans.append(span)
             self._words_before += bool(entry.ids)
 
@@ -209,7 +209,7 @@ class KyutaiStream(TalkerStream):
             self._staged, self._told, self._numbers = True, (0, 0), {}
         entries, pieces = self._told
         if new := self._spans[entries:]:
-            for name, column in zip(Span._fields, zip(*new, strict=True), strict=True):
+            for name, column in zip(EntrySpan._fields, zip(*new, strict=True), strict=True):
                 write(name, np.array(column, np.int32), entries)
         if self._pieces[pieces:]:
             write("pieces", np.array(self._pieces[pieces:], np.int32), pieces)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.csm.mimi import kyutai
 from ttsfamilies.csm.mimi.net import MimiDecoder
@@ -266,4 +266,6 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_checkpoint(folder, config() if size == "tiny" else published(), seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a talker, its codec and a voice", sizes=("tiny", "1.6b"))
+FAMILY: Final = SyntheticFamily(
+    write_family, "a talker, its codec and a voice", sizes=("tiny", "1.6b")
+)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import divided
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.orpheus.family import OrpheusNet, sources
 from ttsfamilies.orpheus.request import END_SPEECH, load_config
@@ -85,7 +85,7 @@ def write_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyType({}
     dump_json(folder / "tokenizer.json", told)
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
     "a talker; its codec is a snac",
 )

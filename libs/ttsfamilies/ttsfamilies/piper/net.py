@@ -34,7 +34,7 @@ class Norm(nn.Module):
         return normed.mT
 
 
-class Attention(nn.Module):
+class RelativeAttention(nn.Module):
     """Of all ids to all ids, with learnt keys and values for short distances (Shaw et al.)."""
 
     def __init__(self, channels: int, heads: int) -> None:
@@ -80,7 +80,7 @@ class Encoder(nn.Module):
 
     def __init__(self, layers: int, channels: int, filters: int, heads: int, kernel: int) -> None:
         super().__init__()
-        self.attn_layers = nn.ModuleList(Attention(channels, heads) for _ in range(layers))
+        self.attn_layers = nn.ModuleList(RelativeAttention(channels, heads) for _ in range(layers))
         self.norm_layers_1 = nn.ModuleList(Norm(channels) for _ in range(layers))
         self.ffn_layers = nn.ModuleList(
             FeedForward(channels, filters, kernel) for _ in range(layers)
@@ -93,7 +93,7 @@ class Encoder(nn.Module):
         return out * mask
 
 
-class TextEncoder(nn.Module):
+class PriorEncoder(nn.Module):
     """encoder: its layers are passes of the engine. proj: to a mean and a log deviation."""
 
     def __init__(self, symbols: int, channels: int, latent: int, encoder: Encoder) -> None:
@@ -270,7 +270,7 @@ class Vits(nn.Module):
     """All of a voice that the talker computes. emb_g: speakers, where there are several."""
 
     def __init__(
-        self, enc_p: TextEncoder, dp: Durations, flow: Flow, emb_g: nn.Embedding | None
+        self, enc_p: PriorEncoder, dp: Durations, flow: Flow, emb_g: nn.Embedding | None
     ) -> None:
         super().__init__()
         self.enc_p, self.dp, self.flow, self.emb_g = enc_p, dp, flow, emb_g

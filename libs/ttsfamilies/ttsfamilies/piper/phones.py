@@ -17,7 +17,7 @@ from shutil import which
 from typing import Final, TypeAlias
 
 from ttscommon.wire.errors import AntiphonError, NothingToSay
-from ttsfamilies.base.text.frontend import PRIVATE, EnglishFrontend, Given, Utterance, Word
+from ttsfamilies.base.text.frontend import PRIVATE, EnglishFrontend, Substitution, Utterance, Word
 from ttsfamilies.piper.spelling import spelt_words
 
 PROGRAM: Final = "espeak-ng"
@@ -35,7 +35,7 @@ class Sentence(Utterance):
     symbols: tuple[str, ...] = ()
 
 
-Sentences: TypeAlias = Callable[[str, tuple[Given, ...]], Sentence]
+Sentences: TypeAlias = Callable[[str, tuple[Substitution, ...]], Sentence]
 """Raises NothingToSay."""
 
 
@@ -59,18 +59,18 @@ class _Builder:
         return Sentence((), tuple(self.words), (), tuple(self.symbols))
 
 
-def _written(text: str, given: Sequence[Given]) -> Iterator[tuple[str, int]]:
+def _written(text: str, given: Sequence[Substitution]) -> Iterator[tuple[str, int]]:
     """Words with the place of each; given ones as they are read."""
     for match in re.finditer(r"\S+", text):
         yield PRIVATE.sub(lambda mark: _read(mark[0], given), match[0]), match.start()
 
 
-def _read(mark: str, given: Sequence[Given]) -> str:
+def _read(mark: str, given: Sequence[Substitution]) -> str:
     index = ord(mark) - 0xE000
     return (given[index].alias or given[index].text) if index < len(given) else ""
 
 
-def characters(text: str, given: tuple[Given, ...] = ()) -> Sentence:
+def characters(text: str, given: tuple[Substitution, ...] = ()) -> Sentence:
     """Of voices trained on text: code points, composed characters taken apart."""
     builder = _Builder()
     for word, first in _written(text, given):
@@ -91,7 +91,7 @@ class Espeak:
     def installed(program: str = PROGRAM) -> bool:
         return which(program) is not None
 
-    def __call__(self, text: str, given: tuple[Given, ...] = ()) -> Sentence:
+    def __call__(self, text: str, given: tuple[Substitution, ...] = ()) -> Sentence:
         builder = _Builder()
         written = list(_written(text, given))
         whole = " ".join(word for word, _ in written)
@@ -151,7 +151,7 @@ class English:
     def __init__(self, frontend: EnglishFrontend, british: bool = False) -> None:
         self._frontend, self._british = frontend, british
 
-    def __call__(self, text: str, given: tuple[Given, ...] = ()) -> Sentence:
+    def __call__(self, text: str, given: tuple[Substitution, ...] = ()) -> Sentence:
         return spelt(self._frontend.phones(text, given, self._british))
 
 

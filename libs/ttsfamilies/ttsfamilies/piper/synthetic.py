@@ -15,19 +15,19 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import dump_json
-from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.onnx_file import model, node
 from ttsfamilies.base.synthetic.tensors import normals
-from ttsfamilies.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
+from ttsfamilies.piper.net import Durations, Encoder, Flow, PriorEncoder, Vits
 
 Array = npt.NDArray[np.float32]
 _SYMBOLS: Final = " !',-.:;?abcdefghijklmnopqrstuvwxyz"
 _CHANNELS, _LATENT, _SPEAKER = 8, 4, 6
 _STAGES: Final = (
-    Stage(16, 8, (Block(3, (1, 2), paired=False),)),
-    Stage(16, 8, (Block(3, (1, 3), paired=False),)),
-    Stage(8, 4, (Block(3, (1,), paired=False),)),
+    UpsampleSizes(16, 8, (ResidualSizes(3, (1, 2), paired=False),)),
+    UpsampleSizes(16, 8, (ResidualSizes(3, (1, 3), paired=False),)),
+    UpsampleSizes(8, 4, (ResidualSizes(3, (1,), paired=False),)),
 )
 # The exporter folds weight norm, and the weights lose their names.
 _ANONYMOUS: Final = (".in_layers.", ".res_skip_layers.", ".cond_layer.")
@@ -55,7 +55,7 @@ def network(speakers: int = 1) -> nn.Module:
     """All modules of a voice, by their published names; no memory."""
     speaker = _SPEAKER if speakers > 1 else 0
     with torch.device("meta"):
-        text = TextEncoder(64, _CHANNELS, _LATENT, Encoder(2, _CHANNELS, 16, 2, 3))
+        text = PriorEncoder(64, _CHANNELS, _LATENT, Encoder(2, _CHANNELS, 16, 2, 3))
         whole: nn.Module = Vits(
             text,
             Durations(_CHANNELS, _CHANNELS, speaker, 2, 3),
@@ -121,4 +121,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_voice(folder, speakers=2 if kind == "speakers" else 1, seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a voice with its generator", kinds=("", "speakers"))
+FAMILY: Final = SyntheticFamily(write_family, "a voice with its generator", kinds=("", "speakers"))

@@ -19,7 +19,7 @@ from ttscommon.engine.nn.weights import filled, same, unfilled
 from ttscommon.engine.onnx import Graph, Node, read_graph
 from ttscommon.engine.onnx_weights import OnnxWeights, check_all_used, put
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
+from ttsfamilies.piper.net import Durations, Encoder, Flow, PriorEncoder, Vits
 
 HOP: Final = 256
 _CONVOLUTIONS: Final = ("Conv", "ConvTranspose")
@@ -37,7 +37,7 @@ class Audio:
 
 
 @dataclass(frozen=True)
-class Espeak:
+class EspeakVoice:
     voice: str = ""
 
 
@@ -61,7 +61,7 @@ class PiperConfig:
 
     phoneme_id_map: dict[str, list[int]]
     audio: Audio = field(default_factory=Audio)
-    espeak: Espeak = field(default_factory=Espeak)
+    espeak: EspeakVoice = field(default_factory=EspeakVoice)
     inference: Inference = field(default_factory=Inference)
     language: Language = field(default_factory=Language)
     phoneme_type: str = "espeak"
@@ -216,7 +216,7 @@ def _shaped(voice: PiperVoice) -> Vits:
     if any(voice.ints(f"flow.flows.0.enc.in_layers.{i}", "dilations") != 1 for i in range(gates)):
         raise CheckpointError(f"{voice.where('')}: the flow's convolutions are dilated")
     return Vits(
-        TextEncoder(symbols, channels, latent, encoder),
+        PriorEncoder(symbols, channels, latent, encoder),
         Durations(text, durations, speaker, layers, narrow),
         Flow(latent, hidden, gates, wide, speaker),
         nn.Embedding(speakers, speaker) if speakers else None,

@@ -11,13 +11,13 @@ from ttscommon.engine.nn.decoder import DecoderConfig
 from ttscommon.engine.nn.mimi import LatentEncoder, transformer_config
 from ttscommon.engine.nn.rope import RopeConfig
 from ttscommon.engine.nn.weights import Source, same
-from ttsfamilies.pocket_tts.sizes import Backbone, LatentMimi
+from ttsfamilies.pocket_tts.sizes import LatentMimi, PocketBackbone
 
 FLOW_LM, MIMI = "flow_lm.", "mimi."
 _SCALES = (("attention", 1), ("mlp", 2))
 
 
-def backbone_config(c: Backbone) -> DecoderConfig:
+def backbone_config(c: PocketBackbone) -> DecoderConfig:
     """The transformer over voice, text and latents; its last norm is `out_norm`."""
     return DecoderConfig(
         dim=c.d_model,

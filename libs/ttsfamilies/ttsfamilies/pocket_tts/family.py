@@ -35,14 +35,14 @@ from ttsfamilies.pocket_tts.request import (
     LEFT,
     PocketPrepared,
     PocketStream,
+    VoicePrefix,
     parameters,
     published,
     recorded,
 )
-from ttsfamilies.pocket_tts.request import Voice as Conditions
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config
 from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
-from ttsfamilies.pocket_tts.voices import Kept, ended_on_a_pause, load_voices, resampled
+from ttsfamilies.pocket_tts.voices import VoiceCache, ended_on_a_pause, load_voices, resampled
 
 # A voice of half a minute, a sentence of 300 tokens and its speech.
 _POSITIONS: Final = 2048
@@ -82,7 +82,7 @@ class PocketTts(TalkerModel):
         net: PocketNet,
         encoder: PocketEncoder | None,
         tokenizer: Tokenizer,
-        kept: Kept | None = None,
+        kept: VoiceCache | None = None,
         most_frames: int | None = None,
     ) -> None:
         """most_frames: of a chunk, for tests of the engine."""
@@ -101,7 +101,7 @@ class PocketTts(TalkerModel):
             *(request, self._net.config, voice, self._tokenizer, self.positions, self._most)
         )
 
-    def _voice(self, request: SpeechRequest, reference: Arrays | None) -> Conditions:
+    def _voice(self, request: SpeechRequest, reference: Arrays | None) -> VoicePrefix:
         if reference is not None:
             return recorded(reference["latents"], begins=self._net.begin is not None)
         spans = self._kept.spans if self._kept else {}

@@ -23,7 +23,7 @@ from ttsfamilies.pocket_tts.blocks import (
     stack_sources,
 )
 from ttsfamilies.pocket_tts.request import BEGIN, LATENT, TEXT
-from ttsfamilies.pocket_tts.sizes import Flow, PocketConfig, load_config
+from ttsfamilies.pocket_tts.sizes import FlowHeadSizes, PocketConfig, load_config
 
 _FREQUENCIES = 128
 
@@ -67,7 +67,7 @@ class FlowHead(nn.Module):
 
     times: Tensor
 
-    def __init__(self, c: Flow, latent: int, hidden: int, steps: int) -> None:
+    def __init__(self, c: FlowHeadSizes, latent: int, hidden: int, steps: int) -> None:
         super().__init__()
         self.kind, self.steps = c.type, steps
         self.embeddings = nn.ModuleList(TimeEmbedding(c.dim) for _ in range(c.times))

@@ -59,7 +59,7 @@ class PocketDrawing:
         return cls(math.sqrt(hot), float(extra[_THRESHOLD]), int(extra[_AFTER]))
 
 
-class Voice(NamedTuple):
+class VoicePrefix(NamedTuple):
     """The positions that a prompt begins with: kind and id [positions] int64, latents of a
     recording [positions, values].
     """
@@ -93,7 +93,7 @@ class PocketPrepared(PassagesText):
         self,
         request: SpeechRequest,
         config: PocketConfig,
-        voice: Voice,
+        voice: VoicePrefix,
         tokenizer: Tokenizer,
         positions: int,
         most: int | None = None,
@@ -118,18 +118,20 @@ class PocketPrepared(PassagesText):
         return Prompt(tuple(ids), length, most, after if asked < 0 else asked, seconds)
 
 
-def recorded(latents: Array, *, begins: bool) -> Voice:
+def recorded(latents: Array, *, begins: bool) -> VoicePrefix:
     """A voice made of a recording's latents [frames, values]. begins: something stands before."""
     kind = np.full(begins + len(latents), HEARD, np.int64)
     kind[:begins] = BEGIN
     row = np.pad(latents.astype(np.float32), ((int(begins), 0), (0, 0)))
-    return Voice(kind, np.zeros(len(kind), np.int64), row)
+    return VoicePrefix(kind, np.zeros(len(kind), np.int64), row)
 
 
-def published(rows: range, values: int) -> Voice:
+def published(rows: range, values: int) -> VoicePrefix:
     """A voice whose keys and values are known."""
     ids = np.arange(rows.start, rows.stop, dtype=np.int64)
-    return Voice(np.full(len(ids), KEPT, np.int64), ids, np.zeros((len(ids), values), np.float32))
+    return VoicePrefix(
+        np.full(len(ids), KEPT, np.int64), ids, np.zeros((len(ids), values), np.float32)
+    )
 
 
 # Frames that follow a frame once the end was seen; before that, none is known.

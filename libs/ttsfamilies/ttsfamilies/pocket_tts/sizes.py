@@ -29,7 +29,7 @@ _TIMES: Final = {"lsd": 2, "flow_matching": 1}
 
 
 @dataclass(frozen=True)
-class Flow:
+class FlowHeadSizes:
     """The head that makes a latent of noise. type: see `ttsfamilies.pocket_tts.net`."""
 
     dim: int
@@ -43,7 +43,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Backbone:
+class PocketBackbone:
     """The causal transformer over voice, text and latents."""
 
     d_model: int
@@ -80,8 +80,8 @@ class Table:
 
 @dataclass(frozen=True)
 class FlowLm:
-    flow: Flow
-    transformer: Backbone
+    flow: FlowHeadSizes
+    transformer: PocketBackbone
     lookup_table: Table
     z_dim: int | None = None
     insert_bos_before_voice: bool = False

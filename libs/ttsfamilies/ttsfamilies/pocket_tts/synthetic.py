@@ -14,13 +14,19 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
 from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
 from ttsfamilies.pocket_tts.codec.codec import LatentDecoder
 from ttsfamilies.pocket_tts.codec.codec import sources as decoder_sources
 from ttsfamilies.pocket_tts.net import PocketNet, sources
-from ttsfamilies.pocket_tts.sizes import MODEL_TYPE, Backbone, languages, load_config, published
+from ttsfamilies.pocket_tts.sizes import (
+    MODEL_TYPE,
+    PocketBackbone,
+    languages,
+    load_config,
+    published,
+)
 from ttsfamilies.pocket_tts.voices import FOLDER
 
 _WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to")
@@ -134,7 +140,9 @@ def write_checkpoint(
         write_voice(folder / FOLDER / f"{voice}.safetensors", c.flow_lm.transformer, seed)
 
 
-def write_voice(path: Path, c: Backbone, seed: int, positions: int = _VOICE_POSITIONS) -> None:
+def write_voice(
+    path: Path, c: PocketBackbone, seed: int, positions: int = _VOICE_POSITIONS
+) -> None:
     """Keys and values as `export-voice` stores them, with room behind them that holds nothing."""
     tensors = {}
     for layer in range(c.num_layers):
@@ -188,6 +196,6 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_checkpoint(folder, tiny() if size == "tiny" else published(size), seed=seed)
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     write_family, "a talker, its codec and a voice", sizes=("tiny", *languages())
 )

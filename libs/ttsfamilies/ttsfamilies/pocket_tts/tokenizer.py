@@ -18,7 +18,7 @@ from ttsfamilies.base.lm.tokenizer import load_processor
 from ttsfamilies.pocket_tts.sizes import PocketConfig, Table
 
 
-class Tokens(NamedTuple):
+class PlacedTokens(NamedTuple):
     """Ids, and the character of the text at which each begins."""
 
     ids: list[int]
@@ -28,7 +28,7 @@ class Tokens(NamedTuple):
 class Tokenizer(Protocol):
     """Used by any number of threads."""
 
-    def tokens(self, text: str) -> Tokens: ...
+    def tokens(self, text: str) -> PlacedTokens: ...
 
     def text(self, ids: list[int]) -> str: ...
 
@@ -52,9 +52,9 @@ class JsonTokenizer:
             raise CheckpointError(f"{path} is not as expected: {error}") from error
         _check_size(path, self._tokenizer.get_vocab_size(), ids)
 
-    def tokens(self, text: str) -> Tokens:
+    def tokens(self, text: str) -> PlacedTokens:
         found = self._tokenizer.encode(text, add_special_tokens=False)
-        return Tokens(found.ids, [begin for begin, _ in found.offsets])
+        return PlacedTokens(found.ids, [begin for begin, _ in found.offsets])
 
     def text(self, ids: list[int]) -> str:
         read = [token for token in ids if token not in self._unread]
@@ -70,9 +70,9 @@ class SentencePiece:
         self._processor = load_processor(path)
         _check_size(path, self._processor.vocab_size(), ids)
 
-    def tokens(self, text: str) -> Tokens:
+    def tokens(self, text: str) -> PlacedTokens:
         found = self._processor.encode(text, return_type="offset_mapping")
-        return Tokens(found["ids"], [begin for begin, _ in found["offsets"]])
+        return PlacedTokens(found["ids"], [begin for begin, _ in found["offsets"]])
 
     def text(self, ids: list[int]) -> str:
         found: str = self._processor.decode(ids)

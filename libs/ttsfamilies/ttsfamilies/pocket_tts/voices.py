@@ -20,7 +20,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
 from ttscommon.sound.recordings import Floats
 from ttsfamilies.base.runners.computation import Attend
-from ttsfamilies.pocket_tts.sizes import Backbone
+from ttsfamilies.pocket_tts.sizes import PocketBackbone
 
 _TAPS, _BETA = 10, 5.0
 _FRAME_S, _FADE_S, _PAUSE_S = 0.02, 0.02, 0.08
@@ -77,7 +77,7 @@ FOLDER: Final = "embeddings"
 
 
 @dataclass(frozen=True)
-class Kept:
+class VoiceCache:
     """keys, values: [layers, rows, kv_heads, head_dim]. spans: each voice's rows."""
 
     keys: Tensor
@@ -97,7 +97,7 @@ class Kept:
         return attended
 
 
-def load_voices(checkpoint: Path, c: Backbone, device: str) -> Kept | None:
+def load_voices(checkpoint: Path, c: PocketBackbone, device: str) -> VoiceCache | None:
     """The voices of a checkpoint's folder, None without any; raises CheckpointError."""
     paths = sorted((checkpoint / FOLDER).glob(f"*{TENSORS}"))
     if not paths:
@@ -107,10 +107,10 @@ def load_voices(checkpoint: Path, c: Backbone, device: str) -> Kept | None:
         spans[path.name.removesuffix(TENSORS)] = range(at, at + state.shape[2])
         at += state.shape[2]
     keys, values = torch.cat(states, 2).to(device)
-    return Kept(keys, values, spans)
+    return VoiceCache(keys, values, spans)
 
 
-def _read(path: Path, c: Backbone) -> Tensor:
+def _read(path: Path, c: PocketBackbone) -> Tensor:
     """[2, layers, positions, kv_heads, head_dim] float32."""
     try:
         with safe_open(path, "pt") as file:
@@ -141,7 +141,7 @@ def _length(tensors: Mapping[str, Tensor], layer: str, path: Path) -> int:
     return 0 if end is None else len(end)
 
 
-def _state(cache: Tensor, length: int, c: Backbone, path: Path) -> Tensor:
+def _state(cache: Tensor, length: int, c: PocketBackbone, path: Path) -> Tensor:
     heads: Sequence[int] = (c.kv_heads, c.head_dim)
     if cache.ndim != 5 or (*cache.shape[:2], *cache.shape[3:]) != (2, 1, *heads):
         raise CheckpointError(f"{path} is a voice of another model: keys of {list(cache.shape)}")

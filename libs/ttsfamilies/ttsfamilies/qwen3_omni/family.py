@@ -28,8 +28,8 @@ from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
-from ttsfamilies.qwen3_tts.request import Reader
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.request import RequestReader
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5
@@ -39,7 +39,7 @@ _GENDERS: Final[Mapping[str, Gender]] = {"chelsie": "female", "ethan": "male", "
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Omni:
     """A checkpoint's folder; raises CheckpointError."""
     config, net, table = load_talker(folder, device=how.where, dtype=how.dtype)
-    tokenizer = TextTokenizer.load(folder)
+    tokenizer = TurnTokenizer.load(folder)
     if tokenizer.size > table.size:
         raise CheckpointError(
             f"{folder}: the tokenizer has ids up to {tokenizer.size - 1}, the thinker's"
@@ -57,7 +57,7 @@ class Qwen3Omni(FramedTalker):
         config: OmniConfig,
         net: OmniNet,
         table: ThinkerTable,
-        tokenizer: TextTokenizer,
+        tokenizer: TurnTokenizer,
         defaults: GenerationConfig = DEFAULTS,
     ) -> None:
         self.make_frames_of(net, least=0)
@@ -82,7 +82,7 @@ class Qwen3Omni(FramedTalker):
         self._positions = positions
         most = min(self._defaults.max_new_tokens, positions // 2)
         defaults = replace(self._defaults, max_new_tokens=most)
-        self._reader = Reader(
+        self._reader = RequestReader(
             *(self._net.config, defaults, self._tokenizer, most - 1),
             streaming=True,
             positions=positions,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.qwen3_omni.codec import codec
 from ttsfamilies.qwen3_omni.codec.codec import load_config as load_codec_config
@@ -169,6 +169,6 @@ def _known(name: str) -> str:
     return name.replace("code2wav.decoder.", "decoder.decoder.")
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed), "a talker and its codec"
 )

@@ -33,9 +33,9 @@ from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_conf
 from ttsfamilies.qwen3_tts.frame import embed_positions
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
 from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.request import Qwen3Prepared, Reader
+from ttsfamilies.qwen3_tts.request import Qwen3Prepared, RequestReader
 from ttsfamilies.qwen3_tts.stream import Qwen3Stream
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 
 SAMPLE_RATE: Final = 24_000
@@ -48,7 +48,7 @@ _ROOTS: Final = ("", "talker.", "talker.model.")
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Tts:
     """A checkpoint's folder; raises CheckpointError."""
-    tokenizer, defaults = TextTokenizer.load(folder), load_generation_config(folder)
+    tokenizer, defaults = TurnTokenizer.load(folder), load_generation_config(folder)
     known = load_config(folder).talker_config.text_vocab_size
     if tokenizer.size > known:
         raise CheckpointError(
@@ -66,14 +66,14 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
     """A loaded checkpoint.
 
     cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
-    Reader.
+    RequestReader.
     """
 
     def __init__(
         self,
         name: str,
         net: TalkerNet,
-        tokenizer: TextTokenizer,
+        tokenizer: TurnTokenizer,
         defaults: GenerationConfig,
         *,
         cloning: Cloning | None = None,
@@ -97,8 +97,8 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         most = min(self._defaults.max_new_tokens, positions // 2)
         self._reader = self._reading(replace(self._defaults, max_new_tokens=most), positions)
 
-    def _reading(self, defaults: GenerationConfig, positions: int | None = None) -> Reader:
-        return Reader(
+    def _reading(self, defaults: GenerationConfig, positions: int | None = None) -> RequestReader:
+        return RequestReader(
             self._net.config,
             defaults,
             self._tokenizer,

@@ -79,7 +79,7 @@ class PromptRequest:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PromptLayout:
     """Which tokens of `spoken` stand in the prompt; the others are told one a step.
 
     spoken: transcript of the reference, text, and the end token once the text is complete.
@@ -97,20 +97,20 @@ class Layout:
         return pad if self.complete else None
 
 
-def layout(config: TalkerConfig, r: PromptRequest) -> Layout | None:
+def layout(config: TalkerConfig, r: PromptRequest) -> PromptLayout | None:
     """How the text is divided, or None while too little of it is known."""
     transcript = r.reference.text if r.reference else ()
     ending = (config.tts_eos_token_id,) if r.complete else ()
     spoken = (*transcript, *r.text, *ending)
     if not r.streaming:
-        return Layout(spoken, True, len(spoken)) if r.complete else None
+        return PromptLayout(spoken, True, len(spoken)) if r.complete else None
     wanted = 1 if r.reference is None else 1 + len(r.reference.codes)
     if len(spoken) < wanted and not r.complete:
         return None
-    return Layout(spoken, r.complete, wanted)
+    return PromptLayout(spoken, r.complete, wanted)
 
 
-def prompt(config: TalkerConfig, r: PromptRequest, parts: Layout) -> Positions:
+def prompt(config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> Positions:
     """All positions before the first frame."""
     rows = _Rows(config.talker_config.codebooks)
     for token in (*r.instruction, *r.role):
@@ -123,7 +123,7 @@ def prompt(config: TalkerConfig, r: PromptRequest, parts: Layout) -> Positions:
     return rows.done()
 
 
-def common_positions(r: PromptRequest, parts: Layout, positions: int) -> int:
+def common_positions(r: PromptRequest, parts: PromptLayout, positions: int) -> int:
     """How many of a prompt's `positions` come before the first that tells of the text to speak."""
     transcript = len(r.reference.text) if r.reference else 0
     if r.streaming:
@@ -200,7 +200,7 @@ def _add_header(rows: _Rows, config: TalkerConfig, r: PromptRequest) -> None:
     rows.add(config.tts_bos_token_id, Heard.CONTROL, c.codec_pad_id)
 
 
-def _add_aligned(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: Layout) -> None:
+def _add_aligned(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> None:
     texts = [parts.step(i - parts.in_prompt, config.tts_pad_token_id) for i in range(_codec(r))]
     known = [NO_TEXT if text is None else text for text in texts]
     rows.add(known[0], Heard.CONTROL, config.talker_config.codec_bos_id)
@@ -213,7 +213,7 @@ def _codec(r: PromptRequest) -> int:
     return 1 if r.reference is None else 1 + len(r.reference.codes)
 
 
-def _add_whole(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: Layout) -> None:
+def _add_whole(rows: _Rows, config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> None:
     for token in parts.spoken:
         rows.add(token, Heard.CONTROL, config.talker_config.codec_pad_id)
     rows.add(config.tts_pad_token_id, Heard.CONTROL, config.talker_config.codec_bos_id)

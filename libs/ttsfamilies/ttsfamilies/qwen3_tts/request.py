@@ -20,7 +20,7 @@ from ttsfamilies.base.talker.checks import known_voice, recorded
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import NAMES
 from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 TASK_TYPES: Final = {
     "custom_voice": "CustomVoice",
@@ -57,7 +57,7 @@ class Qwen3Drawing(LayeredDrawing, PenalisedDrawing):
         return usual.wished(asked)
 
 
-class Tokens(NamedTuple):
+class TurnTokens(NamedTuple):
     """Tokens that are final now. role: those that open the turn; complete: no more follow."""
 
     role: tuple[int, ...]
@@ -80,7 +80,7 @@ class Qwen3Prepared(Prepared):
         asked: PromptRequest,
         drawing: Qwen3Drawing,
         speaker: Array | None,
-        tokenizer: TextTokenizer,
+        tokenizer: TurnTokenizer,
         most_tokens: int,
         positions: int | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class Qwen3Prepared(Prepared):
         self._given = 0
         self._spoken = False
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Tokens]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[TurnTokens]:
         """Tokens as soon as no later text can change them; raises TextTooLong, NothingToSay."""
         text = "".join(plain_text(piece) for piece in pieces)
         self._spoken = self._spoken or speakable(text)
@@ -110,7 +110,7 @@ class Qwen3Prepared(Prepared):
         self._check_room(len(tokens))
         new, self._given = tokens[self._given :], len(tokens)
         if new or final:
-            yield Tokens(self._text.role, new, final)
+            yield TurnTokens(self._text.role, new, final)
 
     def _check_room(self, tokens: int) -> None:
         prompt = prompt_positions(self.asked, tokens)
@@ -124,14 +124,14 @@ class Qwen3Prepared(Prepared):
             )
 
 
-class Reader:
+class RequestReader:
     """Turns requests into what a checkpoint is asked; raises BadRequest for what it cannot do."""
 
     def __init__(
         self,
         config: TalkerConfig,
         defaults: GenerationConfig,
-        tokenizer: TextTokenizer,
+        tokenizer: TurnTokenizer,
         most_tokens: int,
         *,
         streaming: bool | None = None,

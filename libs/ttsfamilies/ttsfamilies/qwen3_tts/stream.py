@@ -30,7 +30,7 @@ from ttsfamilies.qwen3_tts.prompt import (
     prompt,
     spoken_frames,
 )
-from ttsfamilies.qwen3_tts.request import Qwen3Drawing, Tokens, with_text
+from ttsfamilies.qwen3_tts.request import Qwen3Drawing, TurnTokens, with_text
 
 _DRAWING: Final = (
     *("temperature", "top_k", "top_p", "penalty"),
@@ -83,7 +83,7 @@ class Qwen3Stream(TalkerStream):
     def done(self) -> bool:
         return self._ended or self.frames >= self._prepared.drawing.frames
 
-    def feed(self, units: Sequence[Tokens], *, final: bool) -> None:
+    def feed(self, units: Sequence[TurnTokens], *, final: bool) -> None:
         for unit in units:
             self._role = unit.role
             self._text.extend(unit.ids)

@@ -14,7 +14,7 @@ _ROLE: Final = "assistant\n"
 _ROLE_TOKENS: Final = 2
 
 
-class TextTokenizer(Qwen2Tokenizer):
+class TurnTokenizer(Qwen2Tokenizer):
     """Text to ids. Used by any number of threads."""
 
     @classmethod
@@ -45,7 +45,7 @@ class GrowingText(GrowingIds):
     role: the first three tokens of the turn, known as soon as any token of the text is.
     """
 
-    def __init__(self, tokenizer: TextTokenizer, start: int) -> None:
+    def __init__(self, tokenizer: TurnTokenizer, start: int) -> None:
         super().__init__(tokenizer, _ROLE)
         self.known = [start]
 

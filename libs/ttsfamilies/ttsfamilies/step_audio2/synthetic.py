@@ -11,7 +11,7 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
@@ -109,4 +109,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     add_codec(folder, seed)
 
 
-FAMILY: Final = Family(write_family, "a talker and its codec")
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec")

@@ -26,10 +26,10 @@ from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
-from ttsfamilies.base.talker.signs import Signs, Stall
+from ttsfamilies.base.talker.signs import RunawaySigns, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.piper.phones import Sentences
-from ttsfamilies.tacotron2.net import TacotronNet, Text, load_net
+from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
 from ttsfamilies.tacotron2.request import (
     BEGINS,
     ENDS,
@@ -44,7 +44,7 @@ from ttsfamilies.tacotron2.request import (
 )
 from ttsfamilies.tacotron2.sizes import HifiganConfig
 
-SIGNS: Final = Signs(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
+SIGNS: Final = RunawaySigns(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
 """Attention that stays where it is, or goes back: the furthest place does not move."""
 _LAG_FRAMES: Final = 23
 """What postnet and generator look ahead, as published."""
@@ -130,7 +130,9 @@ class Tacotron2(TalkerModel):
     ) -> None:
         """Take the state of the first `real` rows a frame on; the others are there for company."""
         old = {name: state[name].index_select(0, slots) for name in self._carried}
-        text = Text(*(state[name].index_select(0, slots) for name in ("memory", "keys", LENGTH)))
+        text = AttendedText(
+            *(state[name].index_select(0, slots) for name in ("memory", "keys", LENGTH))
+        )
         noise = self.noise(state["seed"][slots], state["begun"][slots] + positions)
         share = state["dropout"][slots][:, None]
         drawn = (noise.uniform(draw, width) for draw, width in enumerate(self._net.sizes.prenet))

@@ -85,7 +85,7 @@ _VOCODED: Final = ("postnet.", "conv_pre.", "conv_post.", "ups.", "resblocks.")
 _CELLS: Final = {"listening": "attention_rnn", "speaking": "decoder_rnn"}
 
 
-class Text(NamedTuple):
+class AttendedText(NamedTuple):
     """What is attended to: memory [rows, ids, text], keys [rows, ids, attention] and the number of
     each row's ids, [rows]. Beyond those, both are zeros.
     """
@@ -144,7 +144,9 @@ class LocationAttention(nn.Module):
         self.place = nn.Linear(c.filters, c.attention, bias=False)
         self.energy = nn.Linear(c.attention, 1, bias=False)
 
-    def forward(self, hidden: Tensor, text: Text, weights: Tensor, summed: Tensor) -> Tensor:
+    def forward(
+        self, hidden: Tensor, text: AttendedText, weights: Tensor, summed: Tensor
+    ) -> Tensor:
         """[rows, listening], and [rows, ids] twice -> how much of each id is heard, [rows, ids]."""
         count = text.keys.shape[1]
         around = self.location.shape[-1] // 2
@@ -176,7 +178,7 @@ class TacotronNet(nn.Module):
         self.gate = nn.Linear(c.speaking + c.text, 1)
 
     def read(self, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Memory and keys of texts; see SymbolEncoder and Text."""
+        """Memory and keys of texts; see SymbolEncoder and AttendedText."""
         memory = self.encoder(ids, lengths)
         return memory, self.attention.key(memory)
 
@@ -194,7 +196,7 @@ class TacotronNet(nn.Module):
         }
 
     def step(
-        self, mel: Tensor, kept: Sequence[Tensor], text: Text, old: Recurrent
+        self, mel: Tensor, kept: Sequence[Tensor], text: AttendedText, old: Recurrent
     ) -> dict[str, Tensor]:
         """A frame on. mel: [rows, mels], the frame before. kept: by how much each number of a layer
         of the prenet counts, [rows, width] each.

@@ -26,7 +26,7 @@ from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter
 from ttsfamilies.base.talker.wordtimes import TimedStream
-from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance, Word
+from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.piper.phones import Sentence, Sentences, ids_of
 
@@ -46,7 +46,7 @@ class Letters:
     def __init__(self, frontend: EnglishFrontend) -> None:
         self._frontend = frontend
 
-    def __call__(self, text: str, given: tuple[Given, ...] = ()) -> Sentence:
+    def __call__(self, text: str, given: tuple[Substitution, ...] = ()) -> Sentence:
         return spelt_out(self._frontend.phones(text, given))
 
 

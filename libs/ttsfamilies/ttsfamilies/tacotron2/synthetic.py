@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.tacotron2.codec.codec import MelVocoder, sources
 from ttsfamilies.tacotron2.net import TacotronNet
@@ -134,6 +134,6 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
         write_checkpoint(folder, seed=seed, sizes=PUBLISHED, generator=kind)
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     write_family, "a talker and its generator", ("tiny", "published"), ("v1", "v2", "v3")
 )

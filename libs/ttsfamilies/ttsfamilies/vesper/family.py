@@ -36,8 +36,8 @@ from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.signs import Signs, Stall
-from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
+from ttsfamilies.base.talker.signs import RunawaySigns, Stall
+from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
 from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
 from ttsfamilies.base.text.reader import utterances_of
@@ -50,7 +50,7 @@ from ttsfamilies.vesper.stream import (
     VesperSampling,
     VesperStream,
 )
-from ttsfamilies.vesper.text import TextCodes, TextEncoder
+from ttsfamilies.vesper.text import TextCodes, VesperTextEncoder
 
 if TYPE_CHECKING:
     from ttsfamilies.vesper.drafts import Drafts
@@ -67,7 +67,7 @@ CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)
 in front, which listeners are not sent, and the second chunk has to be made in what is left. With
 company it may take longer than that, though steps need little of the engine's time.
 """
-SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
+SIGNS: Final = RunawaySigns(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
 """The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
 it holds a token for as long as it may now and then, or three: see docs/decisions/runaways.md.
 """
@@ -80,7 +80,7 @@ class Frontend(Protocol):
     """Turns an utterance's text into phones; raises NothingToSay."""
 
     def phones(
-        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+        self, utterance: str, given: Sequence[Substitution] = (), british: bool = False
     ) -> Utterance: ...
 
 
@@ -239,7 +239,7 @@ class Vesper(TalkerModel):
         return self._reading.embed_pace(paces)
 
 
-def _on_a_processor(encoder: TextEncoder) -> Callable[[Tensor], Tensor]:
+def _on_a_processor(encoder: VesperTextEncoder) -> Callable[[Tensor], Tensor]:
     """An encoder that reads [1, tokens], in one compiled loop where loops can be compiled."""
     if not compiles():
         return encoder

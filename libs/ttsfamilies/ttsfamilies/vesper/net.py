@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.blocks import swiglu
 from ttscommon.engine.nn import RMSNorm, TransformerBlock, rope_table
-from ttsfamilies.vesper.text import TextEncoder
+from ttsfamilies.vesper.text import VesperTextEncoder
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -93,8 +93,8 @@ class VesperNet(nn.Module):
     def __init__(self, config: VesperConfig | None = None) -> None:
         super().__init__()
         c = self.config = config or VesperConfig()
-        self.text = TextEncoder(c.symbols, c.text_dim, c.text_rounds)
-        self.prosody = TextEncoder(c.symbols, c.prosody_dim, c.prosody_rounds)
+        self.text = VesperTextEncoder(c.symbols, c.text_dim, c.text_rounds)
+        self.prosody = VesperTextEncoder(c.symbols, c.prosody_dim, c.prosody_rounds)
         self.text_table = nn.Parameter(torch.zeros(2, c.text_codes, 2 * c.text_dim))
         self.pace = nn.Linear(4, c.dim)
         self.begin = nn.Parameter(0.05 * torch.randn(c.dim))

@@ -16,7 +16,7 @@ _CONVOLUTIONS = 2
 _HEADS = 2
 
 
-class TextEncoder(nn.Module):
+class VesperTextEncoder(nn.Module):
     """[batch, tokens] int64 -> [batch, tokens, dim]."""
 
     def __init__(self, symbols: int, dim: int, rounds: int) -> None:

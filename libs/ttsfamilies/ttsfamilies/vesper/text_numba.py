@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
 from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
 from ttscommon.engine.nn import ConvNeXt, HalfLinear
-from ttsfamilies.vesper.text import TextEncoder
+from ttsfamilies.vesper.text import VesperTextEncoder
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -75,9 +75,9 @@ _LAYER: Final = tuple_of(_Layer, _NORM, _PRODUCT, _PRODUCT, _NORM, _PRODUCT, _PR
 
 
 class CompiledEncoder:
-    """A `TextEncoder` as it is now, for inference on a processor."""
+    """A `VesperTextEncoder` as it is now, for inference on a processor."""
 
-    def __init__(self, encoder: TextEncoder) -> None:
+    def __init__(self, encoder: VesperTextEncoder) -> None:
         self._table = numbers(encoder.embedding.weight)
         self._convolutions = _convolutions([cast(ConvNeXt, c) for c in encoder.convolutions])
         layer = encoder.layer

@@ -84,7 +84,7 @@ class VoxcpmPassage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class PassageLayout:
     """A passage's positions: ids [positions] int64, patches [positions, latents, values], of which
     those that are `audio` [positions] int64 count. common: leading positions that do not depend
     on the text. frames: the most that may follow.
@@ -160,7 +160,7 @@ class VoxcpmPrepared(PassagesText):
 
     def laid_out(
         self, passage: VoxcpmPassage, first: VoxcpmPassage | None = None, said: Array | None = None
-    ) -> Layout:
+    ) -> PassageLayout:
         """A passage's prompt.
 
         first, said: the request's first passage and its patches, from which a later one goes on:
@@ -180,7 +180,9 @@ class VoxcpmPrepared(PassagesText):
         parts = ((RECORDING_STARTS,), clone.patches, (RECORDING_ENDS,), ids)
         return self._layout(passage, len(clone.patches) + 2, *parts)
 
-    def _continued(self, before: str, text: str, patches: Array, passage: VoxcpmPassage) -> Layout:
+    def _continued(
+        self, before: str, text: str, patches: Array, passage: VoxcpmPassage
+    ) -> PassageLayout:
         """A text of which the part `before` is spoken in `patches` already."""
         ids = (*self._tokenizer.ids(f"{before}{text}"), AUDIO_STARTS)
         # The last token of a text may be another one where more follows.
@@ -188,12 +190,14 @@ class VoxcpmPrepared(PassagesText):
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], shared))
         return self._layout(passage, common, ids, patches)
 
-    def _layout(self, passage: VoxcpmPassage, common: int, *parts: Sequence[int] | Array) -> Layout:
+    def _layout(
+        self, passage: VoxcpmPassage, common: int, *parts: Sequence[int] | Array
+    ) -> PassageLayout:
         """Ids and patches, one behind the other."""
         each = zip(*(_positions(part, self._shape) for part in parts), strict=True)
         ids, patches, audio = (np.concatenate(arrays) for arrays in each)
         frames = max(1, min(passage.frames, self._positions - len(ids)))
-        return Layout(ids, patches, audio, common, frames, passage.longest_s)
+        return PassageLayout(ids, patches, audio, common, frames, passage.longest_s)
 
 
 def _positions(part: Sequence[int] | Array, patch: tuple[int, int]) -> tuple[Array, Array, Array]:
@@ -214,7 +218,7 @@ class VoxcpmStream(LmStream):
     def __init__(self, prepared: VoxcpmPrepared, patch: Field) -> None:
         super().__init__(prepared.most_frames)
         self._prepared, self._patch = prepared, patch
-        self._laid: tuple[int, Layout] | None = None
+        self._laid: tuple[int, PassageLayout] | None = None
 
     @property
     def frame(self) -> Mapping[str, Field]:  # type: ignore[override]
@@ -227,7 +231,7 @@ class VoxcpmStream(LmStream):
             self._laid = self._at, self._layout()
         return self._laid[1]
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> PassageLayout:
         told = self._passages[self._at]
         if not self._at:
             return self._prepared.laid_out(told)

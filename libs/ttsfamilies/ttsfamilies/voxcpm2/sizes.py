@@ -27,7 +27,7 @@ class LongRope:
 
 
 @dataclass(frozen=True)
-class Backbone:
+class LanguageModelSizes:
     """lm_config: both causal language models, and what the local ones take from them.
 
     use_mup: the package's default is true.
@@ -146,7 +146,7 @@ class VaeSizes:
 class VoxcpmConfig:
     """config.json. A frame is a patch of `patch_size` latents of `feat_dim` values."""
 
-    lm_config: Backbone
+    lm_config: LanguageModelSizes
     encoder_config: LocalSizes
     dit_config: LocalSizes
     audio_vae_config: VaeSizes = field(default_factory=VaeSizes)

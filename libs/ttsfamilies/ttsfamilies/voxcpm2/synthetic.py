@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec.codec import VaeDecoder
@@ -179,4 +179,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_checkpoint(folder, told, seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a talker and its codec", sizes=("tiny", "published"))
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec", sizes=("tiny", "published"))

@@ -37,7 +37,7 @@ from ttsfamilies.zonos.request import (
     PARAMETERS,
     SPEEDS,
     STAGGER,
-    Layout,
+    PhoneRows,
     ZonosDrawing,
     ZonosPrepared,
     ZonosStream,
@@ -98,7 +98,7 @@ class Zonos(TalkerModel):
         settings = completed(PARAMETERS, request.extra_params)
         values = values_of(request, settings, self._speaker(request, derived.reference))
         rows = self._net.config.prefix_conditioner.rows
-        layout = Layout(self._before, tuple(row.name in values for row in rows))
+        layout = PhoneRows(self._before, tuple(row.name in values for row in rows))
         told, asked = self._conditions.told(values), ZonosDrawing.of(request, settings)
         sentences = self._readings.of(request.language, str(settings[WAY]))
         heard, words, known = None, "", derived.reference

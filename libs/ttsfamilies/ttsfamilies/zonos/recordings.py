@@ -145,7 +145,7 @@ class SpeakerNet(nn.Module):
         return found
 
 
-class SpeakerEncoder(nn.Module):
+class ProjectedSpeakerEncoder(nn.Module):
     """The network, and the projection behind it."""
 
     def __init__(self, net: SpeakerNet, lda: nn.Linear) -> None:
@@ -158,7 +158,7 @@ class SpeakerEncoder(nn.Module):
         return found
 
 
-def load_speaker(folder: Path) -> SpeakerEncoder | None:
+def load_speaker(folder: Path) -> ProjectedSpeakerEncoder | None:
     """Of a checkpoint's folders `speaker` and `lda`; None without them. Raises CheckpointError."""
     if not (folder / "speaker").is_dir():
         return None
@@ -172,7 +172,7 @@ def load_speaker(folder: Path) -> SpeakerEncoder | None:
     _fill(net, published, unused)
     _fill(lda, projection, ())
     net.bands = MelBands()  # computed, not read
-    return SpeakerEncoder(net, lda).eval().requires_grad_(False)
+    return ProjectedSpeakerEncoder(net, lda).eval().requires_grad_(False)
 
 
 def _fill(net: nn.Module, published: Tensors, unused: tuple[str, ...]) -> None:
@@ -199,7 +199,7 @@ CODEC: Final = "dac"
 class ZonosRecordings:
     """speaker: None where no voice can be made. codec: None where speech cannot go on from one."""
 
-    def __init__(self, speaker: SpeakerEncoder | None, codec: DacEncoder | None) -> None:
+    def __init__(self, speaker: ProjectedSpeakerEncoder | None, codec: DacEncoder | None) -> None:
         self.speaker, self.codec = speaker, codec
         self._revision = ""
 

@@ -111,7 +111,7 @@ class ZonosPrompt(NamedTuple):
         return self.limit + STAGGER.most
 
 
-class Layout(NamedTuple):
+class PhoneRows(NamedTuple):
     """Where a prefix has its phones: so many rows of conditions `before` them and in all.
 
     known: of each row, whether anything is said of it.
@@ -141,7 +141,7 @@ class ZonosPrepared(Prepared):
         request: SpeechRequest,
         asked: ZonosDrawing,
         told: Array,
-        layout: Layout,
+        layout: PhoneRows,
         sentences: Sentences,
         positions: int,
         most: int,

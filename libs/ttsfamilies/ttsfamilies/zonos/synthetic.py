@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
 from ttsfamilies.zonos.dac.synthetic import write_codec
@@ -103,7 +103,7 @@ def write_speaker(folder: Path, seed: int) -> None:
     save(folder / "lda", drawn(projection, seed))
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
     "a talker with encoders of recordings; its codec is a dac",
 )

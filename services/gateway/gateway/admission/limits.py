@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from gateway.admission.peers import Peers, Spent, TenantUse
+from gateway.admission.peers import Peers, PeerUsage, TenantUse
 from gateway.errors import RateLimited, StreamsUsed
 from gateway.keys import Tenant
 
@@ -156,7 +156,7 @@ class KeyLimits:
         """Requests were admitted here, or text of one came later."""
         self._allowances[tenant].use(requests, characters, now)
 
-    def spent(self, spent: Spent, now: float) -> None:
+    def spent(self, spent: PeerUsage, now: float) -> None:
         """A tenant has used something at another gateway."""
         allowance = self._allowances.get(spent.tenant)
         if allowance is None:  # its keys are newer than ours

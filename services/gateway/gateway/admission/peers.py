@@ -88,7 +88,7 @@ class _Peer:
 
 
 @dataclass(frozen=True)
-class Spent:
+class PeerUsage:
     """What a peer's word adds to what a tenant has used, or, when the two have just met, what the
     tenant owes at least.
     """
@@ -148,7 +148,7 @@ class Peers:
         total = recent + sum(peer.use.recent for peer in self._peers.values())
         return (1 + recent) / (1 + len(self._peers) + total)
 
-    def hear(self, use: GatewayUse, now: float) -> list[Spent]:
+    def hear(self, use: GatewayUse, now: float) -> list[PeerUsage]:
         """Take a peer's word; returns what its tenants have used that was not known."""
         if use.leaving:
             self._peers.pop(use.gateway, None)
@@ -186,14 +186,14 @@ class Peers:
             self._held.update({name: use.held for name, use in peer.tenants.items() if use.held})
 
 
-def _owed(tenants: dict[str, TenantUse]) -> Iterator[Spent]:
+def _owed(tenants: dict[str, TenantUse]) -> Iterator[PeerUsage]:
     for name, use in tenants.items():
-        yield Spent(name, use.requests_owed, use.characters_owed, met=True)
+        yield PeerUsage(name, use.requests_owed, use.characters_owed, met=True)
 
 
-def _since(before: dict[str, TenantUse], now: dict[str, TenantUse]) -> Iterable[Spent]:
+def _since(before: dict[str, TenantUse], now: dict[str, TenantUse]) -> Iterable[PeerUsage]:
     for name, use in now.items():
         known = before.get(name, TenantUse())
         requests, characters = use.requests - known.requests, use.characters - known.characters
         if requests > 0 or characters > 0:
-            yield Spent(name, requests, characters, met=False)
+            yield PeerUsage(name, requests, characters, met=False)

@@ -11,8 +11,8 @@ import msgspec
 from antiphon_bench.plan.calls import Wanted
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
 from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape, TalkerSetup
-from ttsfamilies.fake.codec import Curve as VocoderCurve
-from ttsfamilies.fake.talker import Curve as TalkerCurve
+from ttsfamilies.fake.codec import DecodeCurve
+from ttsfamilies.fake.talker import StepCurve
 
 RECOVERY: Final = Recovery(
     0.2, {"talker": 2.0, "vocoder": 2.0, "gateway": 1.0, "broker": 0.5}, 0.4, 0.25, 3.0
@@ -29,14 +29,14 @@ COSTS: Final = Costs(
     recovery=RECOVERY,
 )
 CURVES: Final = Curves(
-    TalkerCurve(base_s=0.004, stream_s=0.001, prefill_s=0.002),
-    VocoderCurve(base_s=0.004, stream_s=0.0002, frame_s=0.0002),
+    StepCurve(base_s=0.004, stream_s=0.001, prefill_s=0.002),
+    DecodeCurve(base_s=0.004, stream_s=0.0002, frame_s=0.0002),
     COSTS,
 )
 # A talker of these keeps up with three streams.
 SLOW: Final = Curves(
-    TalkerCurve(base_s=0.020, stream_s=0.004, prefill_s=0.002),
-    VocoderCurve(base_s=0.010, stream_s=0.002, frame_s=0.0005),
+    StepCurve(base_s=0.020, stream_s=0.004, prefill_s=0.002),
+    DecodeCurve(base_s=0.010, stream_s=0.002, frame_s=0.0005),
     COSTS,
 )
 ONE: Final = Shape()

@@ -10,9 +10,9 @@ import pytest
 from antiphon_bench.plan.models import PlannedRunner, PlannedStream, chance
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import Plan
-from ttsfamilies.fake.talker import Curve, Drafted
+from ttsfamilies.fake.talker import Drafted, StepCurve
 
-CURVE = Curve(
+CURVE = StepCurve(
     step_s={1: 0.010, 8: 0.017},
     prefill_s=0.005,
     drafts={1: Drafted({1: 0.010, 8: 0.017}), 4: Drafted({1: 0.012, 8: 0.040}, 2.5)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission.peers import GatewayUse, Peers, PeersTuning, Spent, TenantUse
+from gateway.admission.peers import GatewayUse, Peers, PeersTuning, PeerUsage, TenantUse
 from ttscommon.wire.errors import MalformedMessage
 
 
@@ -27,13 +27,13 @@ def test_what_was_used_is_counted_once_also_when_a_word_was_lost() -> None:
     peers = Peers()
     peers.hear(use("a", acme=TenantUse(requests=5, characters=50)), 0.0)
     later = use("a", acme=TenantUse(requests=8, characters=90))
-    assert peers.hear(later, 0.1) == [Spent("acme", 3, 40, met=False)]
+    assert peers.hear(later, 0.1) == [PeerUsage("acme", 3, 40, met=False)]
     assert peers.hear(later, 0.2) == []
 
 
 def test_a_gateway_that_is_met_says_what_its_tenants_owe() -> None:
     known = TenantUse(requests=500, characters=9000, requests_owed=4.0, characters_owed=70.0)
-    assert Peers().hear(use("a", acme=known), 0.0) == [Spent("acme", 4.0, 70.0, met=True)]
+    assert Peers().hear(use("a", acme=known), 0.0) == [PeerUsage("acme", 4.0, 70.0, met=True)]
 
 
 def test_a_whole_word_clears_streams_that_a_lost_one_would_have_cleared() -> None:

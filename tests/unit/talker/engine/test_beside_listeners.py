@@ -17,11 +17,11 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner, fake_frames
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
 
 TUNING = OfflineTuning()
 # A step of all jobs takes 28 ms, one of 3 fits into 10.
-CURVE = Curve(0.004, 0.002, 0.002)
+CURVE = StepCurve(0.004, 0.002, 0.002)
 JOBS = 12
 JOB_LETTERS, LETTERS = 200, 60
 SEED = 5

@@ -26,11 +26,11 @@ from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.streams import Plan, Taken
 from ttsfamilies.fake.talker import (
     PROMPT,
-    Curve,
     FakeModel,
     FakeRunner,
     FakeStream,
     Manner,
+    StepCurve,
     fake_frame,
 )
 
@@ -80,7 +80,7 @@ class Model(FakeModel):
     """A fake whose streams and runner may break."""
 
     def __init__(self, manner: Manner = Manner()) -> None:  # noqa: B008
-        super().__init__("m", Curve(), sleep=lambda _: None, manner=manner)
+        super().__init__("m", StepCurve(), sleep=lambda _: None, manner=manner)
         self.batches: list[int] = []
         object.__setattr__(self.spec, "raw", self.spec.frame)  # so that render is called
 
@@ -392,7 +392,7 @@ def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    model = FakeModel("m", Curve(0.02, 0.0, 0.0), sleep, Manner())
+    model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, Manner())
     desk = Desk(model, clock=lambda: now[0])
     desk.engine.on_step = lambda took_s, keys: steps.append((took_s, list(keys)))
     desk.open("a")
@@ -409,7 +409,7 @@ def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    model = FakeModel("m", Curve(0.02, 0.0, 0.03), sleep, Manner())
+    model = FakeModel("m", StepCurve(0.02, 0.0, 0.03), sleep, Manner())
     desk = Desk(model, clock=lambda: now[0])
     desk.open("a")
     desk.run()
@@ -426,7 +426,7 @@ def test_the_pace_counts_frames_not_streams() -> None:
         now[0] += seconds
 
     def paced(manner: Manner) -> float:
-        model = FakeModel("m", Curve(0.02, 0.0, 0.0), sleep, manner)
+        model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, manner)
         desk = Desk(model, clock=lambda: now[0])
         desk.open("a", "x" * 400)
         desk.run()
@@ -442,7 +442,9 @@ def test_the_pace_counts_frames_not_streams() -> None:
 def test_a_stream_that_waits_for_text_holds_nothing_and_goes_on_as_if_it_had_not(
     depth: int,
 ) -> None:
-    desk = Desk(FakeModel("m", Curve(0, 0, 0), manner=Manner(cached=True)), depth=depth, blocks=32)
+    desk = Desk(
+        FakeModel("m", StepCurve(0, 0, 0), manner=Manner(cached=True)), depth=depth, blocks=32
+    )
     parked: list[bool] = []
     desk.open("a", "hello ", final=False, seed=1)
     desk.engine.park("a", parked.append)  # before it has spoken

@@ -24,7 +24,7 @@ from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import Turn
+from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.fish_s2.family import FishS2
 from ttsfamilies.fish_s2.net import FishNet, load_net
@@ -53,7 +53,7 @@ def parts() -> tuple[FishNet, TextTokenizer]:
 def model() -> FishS2:
     """A voice whose recording takes thousands of positions, and one of a few."""
     codes = np.random.default_rng(1).integers(0, 1024, (POSITIONS, 2))
-    voices = {"long": (Turn(0, "So.", codes),), "none": (Turn(0, "So.", codes[:3]),)}
+    voices = {"long": (EncodedTurn(0, "So.", codes),), "none": (EncodedTurn(0, "So.", codes[:3]),)}
     return FishS2("m", *parts(), voices)
 
 

@@ -10,7 +10,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
 from ttsfamilies.base.talker.parts import Parts
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
 LIMITS = StepLimits()
 
@@ -18,7 +18,7 @@ LIMITS = StepLimits()
 def stream(key: str, priority: int, *, now: float = 0.0) -> Stream:
     """One that is ready to step, `now` seconds after it came."""
     request = SpeechRequest(key, "vesper", "slt", "Hello there.", priority=priority)
-    model = FakeModel("vesper", Curve(), manner=Manner(cached=True))
+    model = FakeModel("vesper", StepCurve(), manner=Manner(cached=True))
     prepared = model.prepare(request)
     units = list(prepared.read([Text(request.text)], final=True))
     one = Stream(request, Parts(model, prepared), 25.0, 0.0, LIMITS.starved_s)

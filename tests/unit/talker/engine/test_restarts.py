@@ -9,7 +9,7 @@ from tests.unit.talker.engine.test_engine import Desk, both_depths, expected
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.blocks import blocks_for
-from ttsfamilies.fake.talker import PROMPT, Curve, FakeModel, FakeStream, Manner
+from ttsfamilies.fake.talker import PROMPT, FakeModel, FakeStream, Manner, StepCurve
 
 RUN = 33
 """Steps of a frame: as many as a model may say words without sound."""
@@ -31,7 +31,7 @@ class Wordy(FakeModel):
             now[0] += seconds
 
         manner = Manner(cached=True, steps_per_frame=RUN)
-        super().__init__("m", Curve(0.1, 0.0, 0.0), sleep, manner)
+        super().__init__("m", StepCurve(0.1, 0.0, 0.0), sleep, manner)
 
     def open(self, prepared: Prepared) -> FakeStream:
         return Forgetting(prepared.request, self.manner)

@@ -29,7 +29,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.fake.talker import Curve, FakeModel, Manner, fake_frames
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
 MANNERS = (
@@ -94,7 +94,7 @@ class Schedule:
         self.dice = dice = random.Random(seed)
         self.now = 0.0
         self.model = FakeModel(
-            "m", Curve(0.004, 0.001, 0.002), self.sleep, dice.choice(MANNERS), lambda: self.now
+            "m", StepCurve(0.004, 0.001, 0.002), self.sleep, dice.choice(MANNERS), lambda: self.now
         )
         most = self.model.spec.lanes * -(-self.model.spec.max_positions // 16)
         self.engine = Engine(

@@ -17,7 +17,7 @@ from ttscommon.wire.errors import BadRequest, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
 from ttsfamilies.chatterbox.config import SILENCE
-from ttsfamilies.chatterbox.request import ChatterboxPrepared, Sentence
+from ttsfamilies.chatterbox.request import ChatterboxPrepared, SentencePrompt
 from ttsfamilies.chatterbox.tokenizer import ends_sentence, evened
 from ttsfamilies.chatterbox.voices import levelled, loudness, windows
 
@@ -26,7 +26,7 @@ def prepared(kind: str = "english", **asked: Any) -> ChatterboxPrepared:
     return tiny(kind).prepare(request(**{"text": "", **asked}))
 
 
-def read(text: str, kind: str = "english", **asked: Any) -> list[Sentence]:
+def read(text: str, kind: str = "english", **asked: Any) -> list[SentencePrompt]:
     return list(prepared(kind, **asked).read([Text(text)], final=True))
 
 

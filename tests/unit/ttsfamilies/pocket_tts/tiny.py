@@ -14,11 +14,11 @@ from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.sizes import load_config
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
-from ttsfamilies.pocket_tts.voices import Kept, load_voices
+from ttsfamilies.pocket_tts.voices import VoiceCache, load_voices
 
 
 @cache
-def parts() -> tuple[PocketNet, PocketEncoder, Tokenizer, Kept | None]:
+def parts() -> tuple[PocketNet, PocketEncoder, Tokenizer, VoiceCache | None]:
     """Networks, tokenizer and voices."""
     with TemporaryDirectory() as folder:
         path = Path(folder)

@@ -13,19 +13,19 @@ from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 MOST_FRAMES = 60
 _ROWS = range(600)
 
 
 @cache
-def _parts(ending: float) -> tuple[OmniConfig, OmniNet, ThinkerTable, TextTokenizer]:
+def _parts(ending: float) -> tuple[OmniConfig, OmniNet, ThinkerTable, TurnTokenizer]:
     """Fewer codebooks than published, and a speaker that tests ask for."""
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), seed=2, codebooks=4, ending=ending)
         config, net, table = load_talker(Path(folder))
-        tokenizer = TextTokenizer.load(Path(folder))
+        tokenizer = TurnTokenizer.load(Path(folder))
         table.rows([i for i in _ROWS if i < table.size])  # the folder goes
     speakers = {"slt": 2301}
     talker = replace(config.talker_config, speaker_id=speakers)

@@ -11,7 +11,7 @@ from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_talker
 
 
@@ -45,5 +45,5 @@ def net(custom: Path) -> TalkerNet:
 
 
 @pytest.fixture(scope="session")
-def tokenizer(custom: Path) -> TextTokenizer:
-    return TextTokenizer.load(custom)
+def tokenizer(custom: Path) -> TurnTokenizer:
+    return TurnTokenizer.load(custom)

@@ -12,8 +12,8 @@ from ttsfamilies.qwen3_tts.prompt import (
     NO_TEXT,
     Heard,
     InContext,
-    Layout,
     Positions,
+    PromptLayout,
     PromptRequest,
     join,
     language_id,
@@ -28,7 +28,9 @@ STREAMED = replace(WHOLE, streaming=True)
 REFERENCE = InContext((31, 32), np.arange(48, dtype=np.int16).reshape(3, 16))
 
 
-def sides(config: TalkerConfig, request: PromptRequest) -> tuple[list[int], list[int], Layout]:
+def sides(
+    config: TalkerConfig, request: PromptRequest
+) -> tuple[list[int], list[int], PromptLayout]:
     """Text side and first codes of all positions behind the role."""
     parts = layout(config, request)
     assert parts is not None

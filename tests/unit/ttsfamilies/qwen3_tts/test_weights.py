@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.qwen3_tts.family import load
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker
 
 
@@ -93,14 +93,14 @@ def test_pickles_are_refused(copy: Path) -> None:
 def test_a_missing_tokenizer_file_is_named(copy: Path, name: str) -> None:
     (copy / name).unlink()
     with pytest.raises(CheckpointError, match=name):
-        TextTokenizer.load(copy)
+        TurnTokenizer.load(copy)
 
 
 def test_a_tokenizer_whose_files_disagree_is_refused(copy: Path) -> None:
     with (copy / "merges.txt").open("a") as file:
         file.write("neither here\n")
     with pytest.raises(CheckpointError, match=r"merges\.txt does not fit vocab\.json"):
-        TextTokenizer.load(copy)
+        TurnTokenizer.load(copy)
 
 
 def test_only_base_models_have_encoders(custom: Path, base: Path) -> None:

@@ -14,18 +14,18 @@ from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TextTokenizer
+from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 CODEBOOKS = 4
 MOST_FRAMES = 90
 
 
 @cache
-def _parts() -> tuple[TalkerNet, TextTokenizer]:
+def _parts() -> tuple[TalkerNet, TurnTokenizer]:
     """Fewer codebooks and layers than any published model, and a speaker that tests ask for."""
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), "tiny", "custom_voice", small=True)
-        config, tokenizer = load_config(Path(folder)), TextTokenizer.load(Path(folder))
+        config, tokenizer = load_config(Path(folder)), TurnTokenizer.load(Path(folder))
     talker = config.talker_config
     predictor: PredictorConfig = replace(
         talker.code_predictor_config, num_hidden_layers=1, num_code_groups=CODEBOOKS

@@ -20,7 +20,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.talker.checks import check
-from ttsfamilies.base.text.frontend import Given, Utterance, Word
+from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 from ttsfamilies.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
@@ -82,7 +82,7 @@ def test_the_language_of_a_request_decides_how_its_text_is_read(
 ) -> None:
     asked: list[bool] = []
 
-    def phones(text: str, given: Sequence[Given] = (), british: bool = False) -> Utterance:
+    def phones(text: str, given: Sequence[Substitution] = (), british: bool = False) -> Utterance:
         asked.append(british)
         return Letters().phones(text, given)
 

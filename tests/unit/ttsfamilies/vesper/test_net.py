@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ttscommon.engine.nn import causal_attention, halve
 from ttsfamilies.vesper.net import CONTEXT, MOVES, VesperConfig, VesperNet, moved
-from ttsfamilies.vesper.text import TextCodes, TextEncoder
+from ttsfamilies.vesper.text import TextCodes, VesperTextEncoder
 
 SMALL = VesperConfig(
     symbols=20, codebook_size=24, text_codes=16, text_dim=16, prosody_dim=16, dim=32, layers=2,
@@ -42,7 +42,7 @@ def test_a_move_says_where_the_pointer_is_after_two_units(
 
 def test_padding_changes_no_encoding() -> None:
     torch.manual_seed(0)
-    encoder = TextEncoder(20, 16, 3).eval()
+    encoder = VesperTextEncoder(20, 16, 3).eval()
     tokens = torch.randint(1, 20, (1, 9))
     padded = torch.nn.functional.pad(tokens, (0, 5))
     real = torch.arange(14)[None] < 9

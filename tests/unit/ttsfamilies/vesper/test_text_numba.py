@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ttscommon.engine.nn import halve
-from ttsfamilies.vesper.text import TextEncoder
+from ttsfamilies.vesper.text import VesperTextEncoder
 from ttsfamilies.vesper.text_numba import CompiledEncoder
 
 
@@ -15,7 +15,7 @@ from ttsfamilies.vesper.text_numba import CompiledEncoder
 @torch.inference_mode()
 def test_an_utterance_is_encoded_as_torch_does(tokens: int, halved: bool) -> None:
     torch.manual_seed(tokens)
-    encoder = TextEncoder(20, 24, 3).eval()
+    encoder = VesperTextEncoder(20, 24, 3).eval()
     for parameter in encoder.parameters():
         parameter.data = (2.0 * parameter.data + 0.02 * torch.randn_like(parameter)).half().float()
     if halved:

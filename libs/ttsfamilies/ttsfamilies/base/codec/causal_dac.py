@@ -38,7 +38,7 @@ class ConvNeXtBlock(nn.Module):
         return found
 
 
-class ResidualUnit(nn.Module):
+class CausalResidualUnit(nn.Module):
     """A dilated convolution and a pointwise one around a residual."""
 
     def __init__(self, size: int, dilation: int, snake: Activation) -> None:
@@ -60,7 +60,7 @@ class UpsampleBlock(nn.Module):
         super().__init__()
         self.snake = snake(inputs)
         self.up = CausalUpsample1d(inputs, outputs, 2 * rate, rate)
-        self.units = nn.ModuleList(ResidualUnit(outputs, each, snake) for each in DILATIONS)
+        self.units = nn.ModuleList(CausalResidualUnit(outputs, each, snake) for each in DILATIONS)
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, inputs, steps] -> [batch, outputs, steps * rate]."""
@@ -108,7 +108,7 @@ class CausalWave(nn.Module):
         for block in self.ups:
             assert isinstance(block, UpsampleBlock)
             yield block.up
-            yield from (unit.wide for unit in block.units if isinstance(unit, ResidualUnit))
+            yield from (unit.wide for unit in block.units if isinstance(unit, CausalResidualUnit))
         yield self.out
 
     def sound(self, x: Tensor, tails: Tails) -> Tensor:

@@ -26,7 +26,7 @@ from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.wire.fields import Array, Arrays, Field, rows
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.kernels.rows import StateRows
-from ttsfamilies.base.codec.options import DeviceLimits, Shape, Shapes
+from ttsfamilies.base.codec.options import BatchShape, DeviceLimits, Shapes
 from ttsfamilies.base.codec.state_slots import StateSlots
 
 
@@ -226,7 +226,7 @@ class DeviceExecutor(Executor):
             for fetch in fetches:
                 fetch.wait()
 
-    def _arrays(self, slices: Sequence[Slice], shape: Shape) -> Arrays:
+    def _arrays(self, slices: Sequence[Slice], shape: BatchShape) -> Arrays:
         missing = shape.rows - len(slices)
         return {
             "slots": np.array([*(one.row for one in slices), *[self.slots.padding] * missing]),
@@ -234,7 +234,7 @@ class DeviceExecutor(Executor):
             **self._inputs(slices, shape.frames),
         }
 
-    def _told(self, shape: Shape) -> InputShapes:
+    def _told(self, shape: BatchShape) -> InputShapes:
         conditioning, frame = self._codec.conditioning.items(), self._codec.spec.frame.items()
         return {
             "slots": ((shape.rows,), "i8"),
@@ -244,10 +244,10 @@ class DeviceExecutor(Executor):
             **{name: ((*shape, *f.shape), f.dtype) for name, f in frame},
         }
 
-    def _nothing(self, shape: Shape) -> Arrays:
+    def _nothing(self, shape: BatchShape) -> Arrays:
         return self._arrays([], shape)
 
-    def _run(self, inputs: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
+    def _run(self, inputs: Mapping[str, Tensor], shape: BatchShape) -> Mapping[str, Tensor]:
         del shape
         at = inputs["slots"]
         if use_triton(at):

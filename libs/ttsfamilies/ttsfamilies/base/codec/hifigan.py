@@ -23,7 +23,7 @@ _POST: Final = 7
 
 
 @dataclass(frozen=True)
-class Block:
+class ResidualSizes:
     """A residual block: its kernel, and the dilations of its convolutions.
 
     paired: a plain convolution follows each dilated one.
@@ -41,12 +41,12 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Stage:
+class UpsampleSizes:
     """Steps in, times `rate`; then blocks side by side."""
 
     kernel: int
     rate: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[ResidualSizes, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Sizes:
     latent: int
     channels: int
     speaker: int
-    stages: tuple[Stage, ...]
+    stages: tuple[UpsampleSizes, ...]
     biased: bool = False
 
     @property
@@ -79,8 +79,8 @@ class Sizes:
         return PRE // 2 - low
 
 
-class Residual(nn.Module):
-    def __init__(self, channels: int, block: Block) -> None:
+class DilatedResidual(nn.Module):
+    def __init__(self, channels: int, block: ResidualSizes) -> None:
         super().__init__()
 
         def convolutions(dilations: tuple[int, ...]) -> nn.ModuleList:
@@ -127,7 +127,7 @@ class Generator(nn.Module):
         for stage in sizes.stages:
             self.ups.append(nn.ConvTranspose1d(channels, channels // 2, stage.kernel, stage.rate))
             channels //= 2
-            self.resblocks.extend(Residual(channels, block) for block in stage.blocks)
+            self.resblocks.extend(DilatedResidual(channels, block) for block in stage.blocks)
         self.conv_post = nn.Conv1d(channels, 1, _POST, bias=sizes.biased)
 
     def forward(self, z: Tensor, told: Tensor | None, context: StreamContext) -> Tensor:

@@ -52,7 +52,7 @@ class CodecOptions:
 ON_CPU: Final = CodecOptions()
 
 
-class Shape(NamedTuple):
+class BatchShape(NamedTuple):
     """What a launch is padded to: rows, and frames of each."""
 
     rows: int
@@ -70,19 +70,19 @@ class Shapes:
         self._rows = BatchSizes.doubling(limits.streams)
         self._frames = BatchSizes.doubling(limits.stream_frames + extra)
 
-    def expected(self) -> list[Shape]:
+    def expected(self) -> list[BatchShape]:
         """All that launches are padded to, the largest first."""
         every = [
-            Shape(rows, frames)
+            BatchShape(rows, frames)
             for frames in self._frames.sizes
             for rows in self._rows.sizes
             if rows <= self.most_rows(frames)
         ]
         return sorted(every, key=lambda s: -s.rows * s.frames)
 
-    def fit(self, rows: int, frames: int) -> Shape:
+    def fit(self, rows: int, frames: int) -> BatchShape:
         """The least that holds them; beyond all buckets, the next powers of two."""
-        return Shape(
+        return BatchShape(
             self._rows.fit(rows) or _power(rows), self._frames.fit(max(1, frames)) or _power(frames)
         )
 

@@ -22,7 +22,7 @@ FRAME: Final = -1
 _TEXT_SHARE, _PROMPT_SHARE = 8, 2
 
 
-class Turn(NamedTuple):
+class EncodedTurn(NamedTuple):
     """speaker: a number. codes: [frames, codebooks], None where the words are all there is."""
 
     speaker: int
@@ -53,14 +53,14 @@ class TurnsPrompt(NamedTuple):
 
 def turns_of(
     request: SpeechRequest, reference: Arrays | None, sounds: Sequence[Arrays | None]
-) -> list[Turn]:
+) -> list[EncodedTurn]:
     """What was said before the request's text; sounds: what was derived of each turn's.
 
     A recording whose voice is to speak is the first turn, of the speaker who goes on. Raises
     BadRequest where nothing says what is spoken in it.
     """
     found = [
-        Turn(turn.speaker, turn.text, None if sound is None else sound["codes"])
+        EncodedTurn(turn.speaker, turn.text, None if sound is None else sound["codes"])
         for turn, sound in zip(request.turns, sounds, strict=True)
     ]
     if request.reference is None or reference is None:
@@ -69,7 +69,7 @@ def turns_of(
         raise BadRequest(
             "this model needs ref_text, what is said in the recording", param="ref_text"
         )
-    return [Turn(request.speaker, request.reference.text, reference["codes"]), *found]
+    return [EncodedTurn(request.speaker, request.reference.text, reference["codes"]), *found]
 
 
 class TurnsPrepared(WholeText):
@@ -78,7 +78,7 @@ class TurnsPrepared(WholeText):
     def __init__(
         self,
         request: SpeechRequest,
-        turns: Sequence[Turn],
+        turns: Sequence[EncodedTurn],
         tokenizer: TextTokenizer,
         codebooks: int,
         positions: int,

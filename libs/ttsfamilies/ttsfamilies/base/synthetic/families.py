@@ -18,7 +18,7 @@ _SHARED: Final = frozenset({"base", "s3"})
 
 
 @dataclass(frozen=True)
-class Family:
+class SyntheticFamily:
     """write(folder, size, kind, seed) writes one; the first size and kind are the defaults.
 
     holds: what is in the folder afterwards, in words.
@@ -48,12 +48,12 @@ def names() -> list[str]:
     return sorted(_written())
 
 
-def family(name: str) -> Family:
+def family(name: str) -> SyntheticFamily:
     """What writes `name`. Raises ValueError where nothing does."""
     written = _written()
     if name not in written:
         raise ValueError(f"there is no family {name!r}; there is {', '.join(sorted(written))}")
-    found: Family = import_module(written[name]).FAMILY
+    found: SyntheticFamily = import_module(written[name]).FAMILY
     return found
 
 

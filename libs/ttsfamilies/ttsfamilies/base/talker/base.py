@@ -33,7 +33,7 @@ from ttscommon.wire.replicas import Model, Voice
 from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.signs import Signs, Watch
+from ttsfamilies.base.talker.signs import RunawaySigns, Watch
 from ttsfamilies.base.talker.streams import TalkerStream
 
 # A number of each slot or position.
@@ -183,7 +183,7 @@ class Family(ABC):
     cache_itemsize: int = 4
     pauses: bool = False
     adapters: Adaptable | None = None
-    signs: Signs | None = Signs()
+    signs: RunawaySigns | None = RunawaySigns()
     silences: bool = False
     watch: Watch | None = None
     watched_code: str = ""

@@ -23,7 +23,7 @@ from ttscommon.wire.fields import Arrays, Field, cut, rows
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import Plan
-from ttsfamilies.base.talker.wordtimes import TimedStream, Word
+from ttsfamilies.base.talker.wordtimes import TimedStream, TimedWord
 
 PLACE: Final = "place"
 """The index of the id that a frame is of, which a family's launches give with their frames."""
@@ -40,7 +40,7 @@ class Segment(Protocol):
         """Ids."""
 
     @property
-    def words(self) -> Sequence[Word]:
+    def words(self) -> Sequence[TimedWord]:
         """In the order that they are said in."""
 
     @property

@@ -23,7 +23,7 @@ from ttsfamilies.base.talker.guard import FLAG as REDRAW_FLAG
 from ttsfamilies.base.talker.guard import REDRAW
 from ttsfamilies.base.talker.parts import Said, Silence
 from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.signs import Signs, Watch, letters
+from ttsfamilies.base.talker.signs import RunawaySigns, Watch, letters
 from ttsfamilies.base.talker.streams import TalkerStream
 
 Unit: TypeAlias = Said | Silence
@@ -186,7 +186,7 @@ class ServedPrepared(Prepared):
             self._before.append(Silence(max(1, frames)))
 
 
-def _code(spec: ModelSpec, signs: Signs) -> str:
+def _code(spec: ModelSpec, signs: RunawaySigns) -> str:
     """The field of a frame whose first column repeats in a loop; empty without one."""
     if signs.code or not signs.repeat_s:
         return signs.code

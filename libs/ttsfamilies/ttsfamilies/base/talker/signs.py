@@ -59,7 +59,7 @@ class Stall:
 
 
 @dataclass(frozen=True)
-class Signs:
+class RunawaySigns:
     """What a family can see of a runaway besides its budget of frames.
 
     stall: where its streams tell how far in the text each frame is. repeat_s: codes of the first
@@ -98,7 +98,7 @@ class Watch:
     Looked for `early`, less is asked of each: frames are suspected long before a sign is certain.
     """
 
-    signs: Signs
+    signs: RunawaySigns
     rate_hz: float
 
     @property

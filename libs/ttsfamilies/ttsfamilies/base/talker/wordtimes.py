@@ -13,7 +13,7 @@ from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import Taken
 
 
-class Word(Protocol):
+class TimedWord(Protocol):
     """A word, said with the ids start .. end of its passage; see text.frontend.Word."""
 
     @property
@@ -45,7 +45,7 @@ class WordTimes:
         """A passage, of which frames may be known that were told of already."""
         self.places, self._word = list(places), 0
 
-    def find(self, words: Sequence[Word], first: int, known: int, *, ended: bool) -> None:
+    def find(self, words: Sequence[TimedWord], first: int, known: int, *, ended: bool) -> None:
         """Words that the passage's frames from `known` on end, each with the frame that tells so:
         the first one behind it, or the passage's last. first: the passage's first frame.
         """
@@ -61,7 +61,7 @@ class WordTimes:
                 start = int(np.searchsorted(places, word.start))
                 self._due.append((first + told, self._timed(word, first + start, first + end)))
 
-    def _timed(self, word: Word, start: int, end: int) -> WordTime:
+    def _timed(self, word: TimedWord, start: int, end: int) -> WordTime:
         start_s, end_s = (frame / self._rate_hz for frame in (start, end))
         return WordTime(word.text, start_s, end_s, word.spoken, word.first, word.last)
 

@@ -54,7 +54,7 @@ class Utterance:
     marks: tuple[str, ...] = ()
 
 
-class Given(NamedTuple):
+class Substitution(NamedTuple):
     """A word as written, and its phones or what is read in its place; see ttscommon's Phones."""
 
     text: str
@@ -64,7 +64,7 @@ class Given(NamedTuple):
     form: str = ""
 
     @classmethod
-    def parse(cls, piece: Phones) -> "Given":
+    def parse(cls, piece: Phones) -> "Substitution":
         """Phones as "t ah0 m ey1 t ow0", in any case, or in IPA; raises BadRequest for others."""
         if not piece.phones and (piece.alias or piece.kind):
             return cls(piece.text, (), piece.alias, piece.kind, piece.form)
@@ -108,7 +108,7 @@ class EnglishFrontend:
         return cls(Lexicon.load(voice_dir))
 
     def phones(
-        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+        self, utterance: str, given: Sequence[Substitution] = (), british: bool = False
     ) -> Utterance:
         """Phones of one utterance, in which `marker(i)` stands for the word `given[i]`.
 
@@ -136,7 +136,7 @@ class EnglishFrontend:
             if written.pause:
                 builder.pause(written.mark)
 
-    def _words_of(self, given: Given, british: bool) -> Sequence[str]:
+    def _words_of(self, given: Substitution, british: bool) -> Sequence[str]:
         """What is said for a given word: one word where its phones are known."""
         if given.phones:
             return (given.text.lower(),)
@@ -176,7 +176,7 @@ class _Builder:
             self._owners.append(len(self._texts) - 1)
         self._open = False
 
-    def say_given(self, given: Given, words: Sequence[str], mark: str, at: int) -> None:
+    def say_given(self, given: Substitution, words: Sequence[str], mark: str, at: int) -> None:
         if given.phones:
             self._given[len(self._spoken)] = given.phones
         self.say_all(words, given.text and given.text + mark, at, at + 1)

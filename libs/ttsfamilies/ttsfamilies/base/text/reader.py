@@ -9,13 +9,20 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
-from ttsfamilies.base.text.frontend import MOST_GIVEN, PRIVATE, Given, Utterance, Word, marker
+from ttsfamilies.base.text.frontend import (
+    MOST_GIVEN,
+    PRIVATE,
+    Substitution,
+    Utterance,
+    Word,
+    marker,
+)
 from ttsfamilies.base.text.segment import Cut, Segmenter
 
 # A table's cells stay apart; see Normalizer.
 _ONE_LINE: Final = {ord("\n"): " "}
 
-Phonetise: TypeAlias = Callable[[str, tuple[Given, ...]], Utterance]
+Phonetise: TypeAlias = Callable[[str, tuple[Substitution, ...]], Utterance]
 
 
 class _Place(NamedTuple):
@@ -96,7 +103,7 @@ class Reader:
         self._places = _Places()
         self._fed = 0
         self._segmenter = segmenter or Segmenter()
-        self._given: list[Given] = []
+        self._given: list[Substitution] = []
         self._spoken = False
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Utterance | Pause]:
@@ -139,7 +146,7 @@ class Reader:
         try:
             if len(self._given) == MOST_GIVEN:
                 raise BadRequest("too many words with phones of their own", param="phones")
-            self._given.append(Given.parse(piece))
+            self._given.append(Substitution.parse(piece))
         except BadRequest:
             if piece.optional:
                 return PRIVATE.sub(" ", piece.text)  # with its places kept

@@ -21,7 +21,7 @@ _GROUPS: Final = 16
 _TIME_WAVES: Final = 256
 
 
-class Positions(nn.Module):
+class PositionalConvolutions(nn.Module):
     """Two grouped convolutions over this step and those before it."""
 
     def __init__(self, c: DiTSizes) -> None:
@@ -44,7 +44,7 @@ class InputEmbed(nn.Module):
     def __init__(self, c: DiTSizes) -> None:
         super().__init__()
         self.proj = nn.Linear(c.inputs, c.width)
-        self.conv_pos_embed = Positions(c)
+        self.conv_pos_embed = PositionalConvolutions(c)
 
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """[rows, steps, inputs] -> [rows, steps, width]."""

@@ -41,7 +41,7 @@ class Around(NormedConv1d):
         return super().forward(nn.functional.pad(x, self._around))
 
 
-class Snake(nn.Module):
+class PlainSnake(nn.Module):
     """x + sin(a x)^2 / a (Liu et al., 2020)."""
 
     def __init__(self, channels: int) -> None:
@@ -65,8 +65,8 @@ class Residual(nn.Module):
 
         self.convs1 = nn.ModuleList(conv(dilation) for dilation in DILATIONS)
         self.convs2 = nn.ModuleList(conv(1) for _ in DILATIONS)
-        self.activations1 = nn.ModuleList(Snake(channels) for _ in DILATIONS)
-        self.activations2 = nn.ModuleList(Snake(channels) for _ in DILATIONS)
+        self.activations1 = nn.ModuleList(PlainSnake(channels) for _ in DILATIONS)
+        self.activations2 = nn.ModuleList(PlainSnake(channels) for _ in DILATIONS)
 
     def forward(self, x: Tensor) -> Tensor:
         first = zip(self.activations1, self.convs1, strict=True)

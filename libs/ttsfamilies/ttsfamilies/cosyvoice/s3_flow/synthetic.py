@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
 from ttscommon.engine.nn.weights import unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import spread_out
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
@@ -108,6 +108,6 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     return float(np.prod(shape[1:])) ** -0.5, 0.0
 
 
-FAMILY: Final = Family(
+FAMILY: Final = SyntheticFamily(
     lambda folder, size, kind, seed: write_codec(folder, kind, seed=seed), "a codec", kinds=KINDS
 )

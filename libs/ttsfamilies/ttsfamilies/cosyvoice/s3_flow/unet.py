@@ -29,7 +29,7 @@ class LeftConv(nn.Conv1d):
         return found
 
 
-class Unit(nn.Module):
+class ConvolutionUnit(nn.Module):
     """Convolution, norm over channels and Mish."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -48,7 +48,10 @@ class Resnet(nn.Module):
     def __init__(self, inputs: int, outputs: int, time: int) -> None:
         super().__init__()
         self.mlp = nn.ModuleDict({"1": nn.Linear(time, outputs)})
-        self.block1, self.block2 = Unit(inputs, outputs), Unit(outputs, outputs)
+        self.block1, self.block2 = (
+            ConvolutionUnit(inputs, outputs),
+            ConvolutionUnit(outputs, outputs),
+        )
         self.res_conv = nn.Conv1d(inputs, outputs, 1)
 
     def forward(self, x: Tensor, time: Tensor, run: Pass) -> Tensor:
@@ -99,7 +102,7 @@ class Layer(nn.Module):
         return x + cast(Tensor, net["2"](net["0"](self.norm3(x))))
 
 
-class Level(nn.ModuleList):
+class UNetLevel(nn.ModuleList):
     """A resnet, layers, and a convolution where a level has one."""
 
     def __init__(self, c: UNetSizes, inputs: int, *, closes: bool) -> None:
@@ -144,10 +147,12 @@ class UNet(nn.Module):
         self.time_mlp = TimeMLP(c.inputs, c.time)
         if c.meanflow:
             self.time_embed_mixer = nn.Linear(2 * c.time, c.time, bias=False)
-        self.down_blocks = nn.ModuleList((Level(c, c.inputs, closes=True),))
-        self.mid_blocks = nn.ModuleList(Level(c, c.width, closes=False) for _ in range(c.middle))
-        self.up_blocks = nn.ModuleList((Level(c, 2 * c.width, closes=True),))
-        self.final_block = Unit(c.width, c.width)
+        self.down_blocks = nn.ModuleList((UNetLevel(c, c.inputs, closes=True),))
+        self.mid_blocks = nn.ModuleList(
+            UNetLevel(c, c.width, closes=False) for _ in range(c.middle)
+        )
+        self.up_blocks = nn.ModuleList((UNetLevel(c, 2 * c.width, closes=True),))
+        self.final_block = ConvolutionUnit(c.width, c.width)
         self.final_proj = nn.Conv1d(c.width, c.mels, 1)
 
     def forward(
@@ -157,11 +162,11 @@ class UNet(nn.Module):
         time = self._time(span)
         wide = speaker[..., None].expand(-1, -1, x.shape[2])
         x = torch.cat((x, mu, wide, cond), 1)
-        down, up = cast(Level, self.down_blocks[0]), cast(Level, self.up_blocks[0])
+        down, up = cast(UNetLevel, self.down_blocks[0]), cast(UNetLevel, self.up_blocks[0])
         x = skip = down.body(x, time, run)
         x = down.close(x, run)
         for level in self.mid_blocks:
-            x = cast(Level, level).body(x, time, run)
+            x = cast(UNetLevel, level).body(x, time, run)
         x = up.close(up.body(torch.cat((x, skip), 1), time, run), run)
         found: Tensor = self.final_proj(self.final_block(x, run))
         return found

@@ -61,7 +61,7 @@ def context_frames(c: MimiSizes) -> int:
 UNUSED = ("encoder", "downsample.", "quantizer.")
 
 
-class ResidualBlock(nn.Module):
+class StreamingResidual(nn.Module):
     """A dilated convolution to part of the width and a pointwise one back, around a residual."""
 
     def __init__(self, c: MimiSizes, size: int, dilation: int) -> None:
@@ -77,14 +77,14 @@ class ResidualBlock(nn.Module):
         return found
 
 
-class UpsampleBlock(nn.Module):
+class MimiUpsampleBlock(nn.Module):
     """A transposed convolution that multiplies the rate and halves the width; residual blocks."""
 
     def __init__(self, c: MimiSizes, size: int, ratio: int) -> None:
         super().__init__()
         self.up = CausalUpsample1d(size, size // 2, 2 * ratio, ratio)
         dilations = [c.dilation_growth_rate**depth for depth in range(c.num_residual_layers)]
-        self.blocks = nn.ModuleList(ResidualBlock(c, size // 2, each) for each in dilations)
+        self.blocks = nn.ModuleList(StreamingResidual(c, size // 2, each) for each in dilations)
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, size, steps] -> [batch, size / 2, steps * ratio]."""
@@ -107,7 +107,7 @@ class VectorDecoder(nn.Module):
         self.transformer = Decoder(stack)
         self.widen = CausalConv1d(dim, width, c.kernel_size)
         self.ups = nn.ModuleList(
-            UpsampleBlock(c, width >> i, ratio) for i, ratio in enumerate(c.upsampling_ratios)
+            MimiUpsampleBlock(c, width >> i, ratio) for i, ratio in enumerate(c.upsampling_ratios)
         )
         self.out = CausalConv1d(c.num_filters, 1, c.last_kernel_size)
 
@@ -115,9 +115,9 @@ class VectorDecoder(nn.Module):
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield from (self.stretch, self.widen)
         for up in self.ups:
-            assert isinstance(up, UpsampleBlock)
+            assert isinstance(up, MimiUpsampleBlock)
             yield up.up
-            yield from (block.wide for block in up.blocks if isinstance(block, ResidualBlock))
+            yield from (block.wide for block in up.blocks if isinstance(block, StreamingResidual))
         yield self.out
 
     def new_state(self, batch: int = 1) -> CausalState:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_sizes, sources
 
@@ -83,4 +83,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     add_decoder(folder, seed=seed)
 
 
-FAMILY: Final = Family(write_family, "a codec, or the decoder of the folder's talker")
+FAMILY: Final = SyntheticFamily(write_family, "a codec, or the decoder of the folder's talker")

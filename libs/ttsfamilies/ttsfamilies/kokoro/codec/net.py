@@ -7,8 +7,7 @@ two. Names of modules are those of published checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Generator as Steps
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -26,7 +25,7 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttsfamilies.kokoro.codec.source import HARMONICS, Spectrum, Voicing
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 
-Pieces: TypeAlias = Steps[int, None, Tensor]
+Pieces: TypeAlias = Generator[int, None, Tensor]
 """Yields the multiply-adds of each piece of work, as far as they count; returns the result."""
 
 Drawn: TypeAlias = Callable[[int], Tensor]
@@ -82,7 +81,7 @@ class TextEncoder(nn.Module):
         return found
 
 
-class ResidualBlock(nn.Module):
+class StyledResidual(nn.Module):
     """Three pairs of normed convolutions with Snake activations, each around a residual."""
 
     def __init__(
@@ -140,7 +139,7 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
     return out
 
 
-class Generator(nn.Module):
+class IstftGenerator(nn.Module):
     """Two upsampling stages, each with a branch of the source, and an inverse STFT."""
 
     def __init__(self, c: KokoroConfig) -> None:
@@ -162,12 +161,12 @@ class Generator(nn.Module):
         first = nn.Conv1d(bins, widths[1], 2 * stride, stride, padding=(stride + 1) // 2)
         self.noise_convs = nn.ModuleList((first, nn.Conv1d(bins, widths[2], 1)))
         self.noise_res = nn.ModuleList(
-            ResidualBlock(width, kernel, _NOISE_DILATIONS, style)
+            StyledResidual(width, kernel, _NOISE_DILATIONS, style)
             for width, kernel in zip(widths[1:], _NOISE_KERNELS, strict=True)
         )
         kinds = list(zip(g.resblock_kernel_sizes, g.resblock_dilation_sizes, strict=True))
         self.resblocks = nn.ModuleList(
-            ResidualBlock(width, *kind, style) for width in widths[1:] for kind in kinds
+            StyledResidual(width, *kind, style) for width in widths[1:] for kind in kinds
         )
         self.conv_post = NormedConv1d(widths[2], bins, 7, padding=3)
 
@@ -195,11 +194,11 @@ def _work(net: nn.Module, out: Tensor) -> int:
 
 
 def _pieces(block: nn.Module, x: Tensor, style: Tensor) -> Pieces:
-    assert isinstance(block, ResidualBlock)
+    assert isinstance(block, StyledResidual)
     return block.pieces(x, style)
 
 
-class Decoder(nn.Module):
+class KokoroDecoder(nn.Module):
     """Text rows and curves at the frame rate, and then the generator."""
 
     def __init__(self, c: KokoroConfig) -> None:
@@ -212,7 +211,7 @@ class Decoder(nn.Module):
         self.F0_conv = NormedConv1d(1, 1, 3, stride=2, padding=1)
         self.N_conv = NormedConv1d(1, 1, 3, stride=2, padding=1)
         self.asr_res = nn.Sequential(NormedConv1d(c.hidden_dim, c.decoder_residual, 1))
-        self.generator = Generator(c)
+        self.generator = IstftGenerator(c)
 
     def pieces(self, asr: Tensor, curves: Tensor, style: Tensor, source: Tensor) -> Pieces:
         """[1, hidden_dim, frames], [2, 2 * frames] and the source's spectrum -> [samples]."""
@@ -234,7 +233,7 @@ class KokoroSound(nn.Module):
         super().__init__()
         self.config = config
         self.text_encoder = TextEncoder(config)
-        self.decoder = Decoder(config)
+        self.decoder = KokoroDecoder(config)
 
     def pieces(
         self, ids: Tensor, durations: Tensor, curves: Tensor, style: Tensor, noise: Drawn

@@ -78,7 +78,7 @@ class NoiseBlock(nn.Module):
         return x + noise * found
 
 
-class DecoderBlock(nn.Module):
+class SnacBlock(nn.Module):
     """A stretch by `rate`, noise, and three residual units."""
 
     def __init__(self, inputs: int, outputs: int, rate: int, *, noise: bool) -> None:
@@ -109,7 +109,7 @@ class SnacDecoder(nn.Module):
         )
         sizes = widths(c.decoder_dim, c.decoder_rates)
         blocks = [
-            DecoderBlock(sizes[i], sizes[i + 1], rate, noise=c.noise)
+            SnacBlock(sizes[i], sizes[i + 1], rate, noise=c.noise)
             for i, rate in enumerate(c.decoder_rates)
         ]
         first, last = wide(c.latent, c.latent, depthwise=True), wide(sizes[-1], 1)
@@ -127,7 +127,7 @@ class SnacDecoder(nn.Module):
         model = self.decoder.model
         assert isinstance(model, nn.Sequential)
         for layer in model:
-            if isinstance(layer, DecoderBlock):
+            if isinstance(layer, SnacBlock):
                 start *= self.config.decoder_rates[place]
                 x = layer(x, noise, place, start)
                 place += 1

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.orpheus.snac.codec import SnacDecoder, load_config
 
@@ -55,4 +55,6 @@ def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor
     return {f"{stem}0": length, f"{stem}1": drawn}
 
 
-FAMILY: Final = Family(lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec")
+FAMILY: Final = SyntheticFamily(
+    lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec"
+)

@@ -15,7 +15,7 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
-from ttsfamilies.base.codec.hifigan import PRE, Block, Generator, Sizes, Stage
+from ttsfamilies.base.codec.hifigan import PRE, Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
@@ -63,7 +63,7 @@ def sizes_of(voice: PiperVoice) -> Sizes:
     ups = voice.count("dec.ups.{}")
     blocks = voice.count("dec.resblocks.{}") // ups
     stages = tuple(
-        Stage(
+        UpsampleSizes(
             shapes[f"dec.ups.{i}.weight"][2],
             voice.ints(f"dec.ups.{i}", "strides"),
             tuple(_block(voice, f"dec.resblocks.{i * blocks + j}") for j in range(blocks)),
@@ -81,12 +81,12 @@ def sizes_of(voice: PiperVoice) -> Sizes:
     return Sizes(latent, channels, speaker, stages)
 
 
-def _block(voice: PiperVoice, name: str) -> Block:
+def _block(voice: PiperVoice, name: str) -> ResidualSizes:
     paired = f"{name}.convs1.0.weight" in voice.shapes
     convs = f"{name}.convs1" if paired else f"{name}.convs"
     count = voice.count(f"{convs}.{{}}")
     dilations = tuple(voice.ints(f"{convs}.{i}", "dilations") for i in range(count))
-    return Block(voice.shapes[f"{convs}.0.weight"][2], dilations, paired)
+    return ResidualSizes(voice.shapes[f"{convs}.0.weight"][2], dilations, paired)
 
 
 Speaker: TypeAlias = Tensor | None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalUpsample1d
-from ttsfamilies.base.codec.causal_dac import ConvNeXtBlock, ResidualUnit, UpsampleBlock
+from ttsfamilies.base.codec.causal_dac import CausalResidualUnit, ConvNeXtBlock, UpsampleBlock
 from ttsfamilies.base.codec.kernels.rows import StateRows, UnsettledSum
 from ttsfamilies.base.codec.kernels.way import FusedTails, Wave, packed_of
 from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, SnakeBeta
@@ -64,7 +64,7 @@ class FusedDecoder:
     ) -> UnsettledSum:
         waiting = way.through(block.up, waiting, self._waves[block.snake])
         for unit in block.units:
-            assert isinstance(unit, ResidualUnit)
+            assert isinstance(unit, CausalResidualUnit)
             found, base = way.beside(unit.wide, waiting, self._waves[unit.snake1])
             waved = way.waved(found, self._waves[unit.snake2])
             point = way.convolved(unit.point, waved)

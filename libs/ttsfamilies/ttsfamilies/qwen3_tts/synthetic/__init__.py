@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.qwen3_tts.synthetic.sizes import KINDS, SIZES
 from ttsfamilies.qwen3_tts.synthetic.write import write_checkpoint
 
@@ -17,4 +17,4 @@ def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     write_checkpoint(folder, size, kind, seed=seed)  # type: ignore[arg-type]
 
 
-FAMILY: Final = Family(write_family, "a talker and its codec", sizes=SIZES, kinds=KINDS)
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec", sizes=SIZES, kinds=KINDS)

@@ -24,7 +24,7 @@ from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import CodecSpec
-from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
+from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
@@ -91,9 +91,11 @@ class MelVocoder(nn.Module):
 def generator_sizes(config: HifiganConfig) -> Sizes:
     """What the generator's own config.json says."""
     pairs = zip(config.resblock_kernel_sizes, config.resblock_dilation_sizes, strict=True)
-    blocks = tuple(Block(k, dilations, config.resblock == _PAIRED) for k, dilations in pairs)
+    blocks = tuple(
+        ResidualSizes(k, dilations, config.resblock == _PAIRED) for k, dilations in pairs
+    )
     ups = zip(config.upsample_kernel_sizes, config.upsample_rates, strict=True)
-    stages = tuple(Stage(kernel, rate, blocks) for kernel, rate in ups)
+    stages = tuple(UpsampleSizes(kernel, rate, blocks) for kernel, rate in ups)
     return Sizes(config.num_mels, config.upsample_initial_channel, 0, stages, biased=True)
 
 

@@ -51,7 +51,7 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Codec:
     if how.device is not None:
         return VesperOnDevice(name, decoder, voice.voices, presets, how)
     halve(decoder)
-    return Vesper(name, decoder, voice.voices, presets)
+    return VesperCodec(name, decoder, voice.voices, presets)
 
 
 class Preset(NamedTuple):
@@ -61,7 +61,7 @@ class Preset(NamedTuple):
     span: float = 1.0
 
 
-class Vesper(Codec):
+class VesperCodec(Codec):
     """Causal with a short look ahead: exact carried state, the last frames held back."""
 
     silences = True

@@ -13,7 +13,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.dac import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import Family
+from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save
 from ttsfamilies.zonos.dac.codec import DacDecoder, sources
 
@@ -62,4 +62,6 @@ def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     return values * scale
 
 
-FAMILY: Final = Family(lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec")
+FAMILY: Final = SyntheticFamily(
+    lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec"
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttsfamilies.base.codec.options import DeviceLimits, Shape, Shapes
+from ttsfamilies.base.codec.options import BatchShape, DeviceLimits, Shapes
 from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 
 ROOM = DeviceLimits(states=32, streams=16, frames=32, stream_frames=16)
@@ -52,8 +52,8 @@ def test_no_launch_computes_more_frames_than_a_step_may_have(limit: int) -> None
 
 def test_what_never_comes_up_is_not_expected() -> None:
     expected = Shapes(ROOM).expected()
-    assert Shape(16, 16) not in expected
-    assert Shape(16, 2) in expected
+    assert BatchShape(16, 16) not in expected
+    assert BatchShape(16, 2) in expected
     assert expected[0].rows * expected[0].frames == max(r * f for r, f in expected)
 
 

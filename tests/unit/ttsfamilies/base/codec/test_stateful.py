@@ -24,7 +24,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.codec.options import DeviceLimits, Shape
+from ttsfamilies.base.codec.options import BatchShape, DeviceLimits
 from ttsfamilies.base.codec.stateful import StatefulCodec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
@@ -328,7 +328,7 @@ def without_values(family: str) -> StatefulCodec:
 
 @every_family
 def test_a_step_reads_nothing_back_and_stays_on_its_device(family: str) -> None:
-    codec, shape = without_values(family), Shape(4, 8)
+    codec, shape = without_values(family), BatchShape(4, 8)
     kinds = {"i2": torch.int16, "i8": torch.int64, "f4": torch.float32, "?": torch.bool}
     told = {
         name: torch.zeros(size, dtype=kinds[dtype], device=META)

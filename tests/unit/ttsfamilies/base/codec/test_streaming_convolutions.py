@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, conv_transpose1d, leaky_relu
 
 from ttscommon.engine.nn.flat import flat
-from ttsfamilies.base.codec.hifigan import Block, Generator, Sizes, Stage
+from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.streaming_convolutions import StreamContext
 
-PLAIN = (Block(3, (1, 2), paired=False), Block(7, (3, 5), paired=False))
-PAIRED = (Block(3, (1, 3), paired=True), Block(5, (2, 1), paired=True))
+PLAIN = (ResidualSizes(3, (1, 2), paired=False), ResidualSizes(7, (3, 5), paired=False))
+PAIRED = (ResidualSizes(3, (1, 3), paired=True), ResidualSizes(5, (2, 1), paired=True))
 STAGES = {
-    "plain": (Stage(16, 8, PLAIN), Stage(8, 4, PLAIN)),
-    "paired": (Stage(12, 8, PAIRED), Stage(4, 2, PAIRED)),
-    "no overlap": (Stage(4, 4, PLAIN),),
+    "plain": (UpsampleSizes(16, 8, PLAIN), UpsampleSizes(8, 4, PLAIN)),
+    "paired": (UpsampleSizes(12, 8, PAIRED), UpsampleSizes(4, 2, PAIRED)),
+    "no overlap": (UpsampleSizes(4, 4, PLAIN),),
 }
 
 

@@ -10,7 +10,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds, ChunkSizes
 from ttsfamilies.base.talker.parts import Parts
-from ttsfamilies.fake.talker import Curve, FakeModel, FakeStream
+from ttsfamilies.fake.talker import FakeModel, FakeStream, StepCurve
 
 SIZES = ChunkSizes(initial=2, regular=25)
 
@@ -19,7 +19,7 @@ class Pending(FakeModel):
     """So many frames of every stream wait."""
 
     def __init__(self, pending: int) -> None:
-        super().__init__("m", Curve())
+        super().__init__("m", StepCurve())
         self.pending = pending
 
     def open(self, prepared: Prepared) -> FakeStream:

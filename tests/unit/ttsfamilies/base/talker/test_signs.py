@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ttsfamilies.base.talker.signs import Seen, Sign, Signs, Stall, Watch, letters, longest_s
+from ttsfamilies.base.talker.signs import RunawaySigns, Seen, Sign, Stall, Watch, letters, longest_s
 
 RATE_HZ = 10.0
 
@@ -20,7 +20,7 @@ def found(
     budget: float = math.inf,
     early: bool = False,
 ) -> Sign | None:
-    watch = Watch(Signs(Stall(4.0, 4)), RATE_HZ)
+    watch = Watch(RunawaySigns(Stall(4.0, 4)), RATE_HZ)
     frames = first + max(len(codes), len(reached) - first)
     return watch.find(Seen(frames, first, codes, reached, budget), early=early)
 

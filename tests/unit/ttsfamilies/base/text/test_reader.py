@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
-from ttsfamilies.base.text.frontend import EnglishFrontend, Given, Utterance
+from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
 from ttsfamilies.base.text.reader import Reader
 
 
@@ -48,10 +48,10 @@ def test_what_cannot_be_spoken_is_passed_over_unless_it_is_all(frontend: English
 
 def test_phones_that_do_not_exist_are_refused() -> None:
     with pytest.raises(BadRequest, match="xx"):
-        Given.parse(Phones("tomato", "t xx"))
+        Substitution.parse(Phones("tomato", "t xx"))
     with pytest.raises(BadRequest, match="no phone"):
-        Given.parse(Phones("tomato", " "))
-    assert Given.parse(Phones("tomato", "T AH M EY2 T OW")).phones == (
+        Substitution.parse(Phones("tomato", " "))
+    assert Substitution.parse(Phones("tomato", "T AH M EY2 T OW")).phones == (
         *("t", "ah0", "m", "ey1", "t", "ow0"),
     )
 

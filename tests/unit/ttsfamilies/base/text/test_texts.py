@@ -10,7 +10,7 @@ import pytest
 
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.pieces import Pause, Text
-from ttsfamilies.base.text.frontend import Given, Utterance, Word
+from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.base.text.normalize import Normalizer
 from ttsfamilies.base.text.reader import Reader
 
@@ -21,7 +21,7 @@ TEXTS = [(text, read) for text, _, read in (line.partition(" => ") for line in T
 def read_out(normalizer: Normalizer, text: str) -> str:
     """What of a text is said, with its marks and the ends of its lines."""
 
-    def said(utterance: str, given: tuple[Given, ...]) -> Utterance:
+    def said(utterance: str, given: tuple[Substitution, ...]) -> Utterance:
         found = normalizer.words(utterance)
         if not found:
             raise NothingToSay("nothing", param="input")
