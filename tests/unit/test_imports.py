@@ -6,7 +6,8 @@ import ast
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -64,13 +65,20 @@ FLOORS: Final = {
 }
 
 
+@cache
+def _imports(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """At whatever depth. Every test of a session asks for the same files."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that a file imports, at whatever depth."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Line and full name of everything that a file imports."""
+    for node in _imports(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             yield node.lineno, node.module
 
 
@@ -82,10 +90,10 @@ def name_of(package: str, path: Path) -> str:
 
 def dependencies(path: Path, known: Container[str]) -> Iterator[str]:
     """Full names of what a file imports, the `known` submodules among it as such."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             below = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from (name if name in known else node.module for name in below)
 
@@ -96,17 +104,19 @@ def modules(package: str, folder: Path) -> list[str]:
     return [package, *(name for name in below if not name.endswith("__main__"))]
 
 
-def drags_in_torch(names: list[str]) -> bool:
-    """Whether a fresh interpreter that imports `names` has torch loaded afterwards."""
-    return drags_in("torch", names)
-
-
-def drags_in(package: str, names: list[str]) -> bool:
-    """The same of another package."""
-    program = f"import {', '.join(names)}, sys; sys.exit({package!r} in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def dragging_in(package: str, names: Iterable[str]) -> str:
+    """Which of `names` is the first behind which a fresh interpreter has `package` loaded."""
+    program = """
+import importlib, sys
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+    if sys.argv[1] in sys.modules:
+        sys.exit(print(name))
+"""
+    command = [sys.executable, "-c", program, package, *names]
+    result = subprocess.run(command, capture_output=True, text=True)
     assert result.stderr == ""
-    return result.returncode != 0
+    return result.stdout.strip()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -180,13 +190,25 @@ def test_the_gateway_knows_nothing_of_engines() -> None:
     assert found == []
 
 
-def test_torch_never_enters_the_gateway() -> None:
-    assert not drags_in_torch(modules("gateway", PACKAGES["gateway"]))
+def torch_free() -> Iterator[str]:
+    """The gateway, ttscommon but for engines, and rooms of packages that do see torch; and the
+    command line, but for what has a GPU compute, which no other module imports unasked.
+    """
+    yield from modules("gateway", PACKAGES["gateway"])
+    shared = modules("ttscommon", PACKAGES["ttscommon"])
+    yield from (name for name in shared if not name.startswith(TENSORS))
+    for package, rooms in TORCH_FREE.items():
+        for room in rooms:
+            name = f"{package}.{room}"
+            top, *below = name.split(".")
+            folder = PACKAGES[top].joinpath(*below)
+            yield from modules(name, folder) if folder.is_dir() else [name]
+    commands = modules("antiphon", PACKAGES["antiphon"])
+    yield from (name for name in commands if name != "antiphon.doctor_gpu")
 
 
-def test_torch_enters_ttscommon_only_where_engines_are() -> None:
-    names = modules("ttscommon", PACKAGES["ttscommon"])
-    assert not drags_in_torch([name for name in names if not name.startswith(TENSORS)])
+def test_torch_never_enters_gateway_schedulers_chunker_allocator_edges_and_commands() -> None:
+    assert not dragging_in("torch", torch_free())
 
 
 def test_a_process_of_a_gpu_imports_no_compiler_for_processors() -> None:
@@ -195,19 +217,4 @@ def test_a_process_of_a_gpu_imports_no_compiler_for_processors() -> None:
     names = [name for package in packages for name in modules(package, PACKAGES[package])]
     kept = [n for n in names if not n.endswith("_numba") and n not in OF_PROCESSORS]
     assert set(names) > OF_PROCESSORS
-    assert not drags_in("numba", kept)
-
-
-def test_torch_never_enters_the_command_line() -> None:
-    """But for what has a GPU compute, which no other module imports before it is asked to."""
-    names = modules("antiphon", PACKAGES["antiphon"])
-    assert not drags_in_torch([name for name in names if name != "antiphon.doctor_gpu"])
-
-
-@pytest.mark.parametrize(
-    "name", [f"{package}.{room}" for package, rooms in TORCH_FREE.items() for room in rooms]
-)
-def test_torch_never_enters_schedulers_chunker_allocator_and_edges(name: str) -> None:
-    package, *below = name.split(".")
-    folder = PACKAGES[package].joinpath(*below)
-    assert not drags_in_torch(modules(name, folder) if folder.is_dir() else [name])
+    assert not dragging_in("numba", kept)
