@@ -47,11 +47,13 @@ def _features() -> set[str]:
 _choose_target()
 os.environ.setdefault("NUMBA_CACHE_DIR", str(kept.folder()))
 
-# Behind what numba reads when it is imported.
+# Behind what numba reads when it is imported. Others take it from here: a module that imported it
+# first would compile for the processor at hand, and anew in every process.
 import numba  # noqa: E402
-from llvmlite import ir  # noqa: E402
-from numba.core import types  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402
+from llvmlite import ir as ir  # noqa: E402
+from numba.core import cgutils as cgutils  # noqa: E402
+from numba.core import types as types  # noqa: E402
+from numba.extending import intrinsic as intrinsic  # noqa: E402
 
 _HIGHEST: Final = np.float32(88.0)
 _LOWEST: Final = np.float32(-87.0)

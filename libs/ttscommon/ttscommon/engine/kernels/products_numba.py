@@ -12,12 +12,18 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.compiled import compiled, floats, part, tuple_of
+from ttscommon.engine.kernels.compiled import (
+    cgutils,
+    compiled,
+    floats,
+    intrinsic,
+    ir,
+    part,
+    tuple_of,
+    types,
+)
 
 Floats = NDArray[np.float32]
 Bits = NDArray[np.uint16]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +51,33 @@ def test_setups_compile_every_module_that_holds_such_kernels() -> None:
     for path in (p for part in ("libs", "services") for p in (root / part).rglob("*.py")):
         if "kernels.compiled import" in path.read_text():
             assert path.stem.endswith("_numba"), path
+
+
+def test_every_process_compiles_for_one_target_whichever_kernels_it_imports_first() -> None:
+    """Otherwise services compile again what a setup compiled, and in silence."""
+    program = (
+        "import importlib, sys; importlib.import_module(sys.argv[1]);"
+        "from numba.core.registry import cpu_target;"
+        "print(cpu_target.target_context.codegen().magic_tuple()[1:])"
+    )
+    names = ("ttscommon.engine.kernels.products_numba", "ttscommon.engine.kernels.blocks_numba")
+    chosen = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # by this process
+    environ = {name: value for name, value in os.environ.items() if name not in chosen}
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program, name],
+            env=environ, capture_output=True, check=True, timeout=300,
+        ).stdout
+        for name in names
+    }  # fmt: skip
+    assert len(found) == 1, found
+
+
+def test_numba_is_imported_behind_the_choice_of_its_target_alone() -> None:
+    root = Path(__file__).parents[5]
+    for path in (p for part in ("libs", "services") for p in (root / part).rglob("*.py")):
+        if path != kept.COMPILER:
+            assert not re.search(r"^ *(from|import) (numba|llvmlite)", path.read_text(), re.M), path
 
 
 def test_kernels_are_copied_where_they_can_be_written(tmp_path: Path) -> None:
