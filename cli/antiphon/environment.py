@@ -30,6 +30,7 @@ _DECIDED: Final = MappingProxyType(
         "PORT": "use --port",
         "ENGINE": "use --engine",
         "DEVICE": "use --device",
+        "MODELS": "use --model",
         "LOG_LEVEL": "use --log-level",
         "LOG_FORMAT": "use --json",
         "ADMIN_PORT": "every process takes a free one",

@@ -20,7 +20,9 @@ from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
-from ttscommon.engine.stage import Build, run_stage
+from ttscommon.engine.interface import Build
+from ttscommon.engine.sharing import Sharing, run_models
+from ttscommon.engine.stage import run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
@@ -48,8 +50,19 @@ async def serve(
 ) -> None:
     """Run a talker until the service stops; raises what killed the engine, if anything did.
 
-    build: of an engine that is elsewhere; otherwise one is made here.
+    build: of an engine that is elsewhere; otherwise one is made here, or one for each of several
+    models.
     """
+    await run_models(service, settings, partial(_serve, service, build))
+
+
+async def _serve(
+    service: Service,
+    build: Build[SpeechEngine] | None,
+    settings: TalkerSettings,
+    sharing: Sharing | None,
+) -> None:
+    """One model's part of it."""
 
     def handler(bus: Bus, engine: SpeechEngine) -> Handler:
         timing = TextTiming(settings.text_timeout_s)
@@ -60,6 +73,7 @@ async def serve(
         *(service, settings, subjects.TALKER, made, handler),
         feeds=subjects.VOCODER,
         answer=lambda engine: partial(answered, engine.family),
+        sharing=sharing,
     )
 
 

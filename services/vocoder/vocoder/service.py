@@ -10,7 +10,9 @@ from functools import partial
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
-from ttscommon.engine.stage import Build, run_stage
+from ttscommon.engine.interface import Build
+from ttscommon.engine.sharing import Sharing, run_models
+from ttscommon.engine.stage import run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -33,14 +35,25 @@ async def serve(
 ) -> None:
     """Run a vocoder until the service stops; raises what killed the engine, if anything did.
 
-    build: of an engine that is elsewhere; otherwise one is made here.
+    build: of an engine that is elsewhere; otherwise one is made here, or one for each of several
+    models.
     """
+    await run_models(service, settings, partial(_serve, service, build))
+
+
+async def _serve(
+    service: Service,
+    build: Build[SoundEngine] | None,
+    settings: VocoderSettings,
+    sharing: Sharing | None,
+) -> None:
+    """One model's part of it."""
 
     def handler(bus: Bus, engine: SoundEngine) -> Handler:
         return Vocoder(bus, engine, settings.codes_timeout_s).handle
 
     made = build or partial(build_engine, settings)
-    await run_stage(service, settings, subjects.VOCODER, made, handler)
+    await run_stage(service, settings, subjects.VOCODER, made, handler, sharing=sharing)
 
 
 def build_engine(

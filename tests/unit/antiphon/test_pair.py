@@ -19,6 +19,7 @@ from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
 from tests.waits import PATIENCE_S
+from ttscommon.process.merged import Merged
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import SettingsError
@@ -57,7 +58,7 @@ def samples(registry: CollectorRegistry) -> list[str]:
 
 
 def test_metrics_of_both_stages_are_one_page_without_a_series_twice() -> None:
-    merged = pair.Merged()
+    merged = Merged()
     for stage in ("talker", "vocoder"):
         metrics = Metrics("m")
         metrics.slots.labels(stage).set(4)
@@ -75,7 +76,7 @@ def test_metrics_of_both_stages_are_one_page_without_a_series_twice() -> None:
 
 def test_what_edges_measure_comes_on_top() -> None:
     here, there = Metrics("m"), Metrics("m")
-    merged = pair.Merged()
+    merged = Merged()
     merged.registries.append(here.registry)
     merged.elsewhere.append(lambda: list(there.registry.collect()))
     here.slots.labels("talker").set(4)
@@ -96,7 +97,7 @@ def collected(metrics: Metrics) -> list[Metric]:
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_one_edge_without_a_broker_is_not_hidden_by_the_other(lost: int) -> None:
-    edges, merged = [Metrics("m"), Metrics("m")], pair.Merged()
+    edges, merged = [Metrics("m"), Metrics("m")], Merged()
     merged.registries.append(Metrics("m").registry)
     merged.elsewhere += [partial(collected, edge) for edge in edges]
     for number, edge in enumerate(edges):

@@ -240,6 +240,20 @@ class Metrics:
             "were drawn again, or the rest was left.",
             ("sign", "came"),
         )
+        self.model_bytes = self._gauge(
+            "tts_model_bytes",
+            "Memory of the model's weights and caches, where a process serves several; 0 while it "
+            "is not loaded.",
+            ("stage",),
+        )
+        self.model_loads = self._counter(
+            "tts_model_loads", "Times that the model was loaded, likewise.", ("stage",)
+        )
+        self.model_crashes = self._counter(
+            "tts_model_crashes",
+            "Times that the model's engine died, likewise; other models went on.",
+            ("stage",),
+        )
         self.adapters = self._gauge("tts_adapters", "Adapters that a talker holds.")
         self.adapter_bytes = self._gauge("tts_adapter_bytes", "Bytes that they take together.")
         self.adapter_load = self._histogram(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -220,6 +221,17 @@ class StageSettings(ServiceSettings):
     """`fake` serves measured times and no model, for tests of fleets."""
     model: ModelName = "vesper"
     """Name of the model that is served."""
+    models: Annotated[tuple[dict[str, Any], ...], NoDecode] = ()
+    """Several models in place of the one: a JSON list with the settings in which each differs from
+    the others, such as `[{"model": "amy", "voice_dir": "/voices/amy"}, ...]`. They are loaded at
+    their first use. On a CPU.
+    """
+    models_bytes: int | None = Field(default=None, ge=1 << 20)
+    """Memory of the weights and caches of several models; for one more, those without streams are
+    unloaded, the least recently used first. By default as much as all of them take.
+    """
+    model_idle_s: float = Field(default=600.0, ge=1)
+    """One of several models that spoke nothing for so long is unloaded."""
     also: Annotated[tuple[ModelName, ...], NoDecode] = ()
     """Further models that this process serves as well, separated by commas; a vocoder does so for
     checkpoints that share a codec.
@@ -245,10 +257,37 @@ class StageSettings(ServiceSettings):
         device = str(given.get("device", "cpu")).startswith("cuda")
         return {**cls.on_a_device, **given} if device else given
 
+    @field_validator("models", mode="before")
+    @classmethod
+    def _read_models(cls, value: Any) -> Any:
+        return json.loads(value or "[]") if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _models_of_their_own(self) -> Self:
+        names = [name for one in self.each() for name in (one.model, *one.also)]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"models: {', '.join(sorted(twice))} twice")
+        if self.models and self.device != "cpu":
+            raise ValueError("models: several share a process on a CPU alone")
+        return self
+
+    def each(self) -> Sequence[Self]:
+        """The settings of each of several models; else these alone. Raises ValidationError."""
+        common = {name: getattr(self, name) for name in self.model_fields_set if name != "models"}
+        for own in self.models:
+            if whole := own.keys() & OF_A_PROCESS:
+                raise ValueError(f"models: {', '.join(sorted(whole))} is of the whole process")
+        return [type(self)(**{**common, **own}) for own in self.models] or [self]
+
     @field_validator("also", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
         return listed(value)
+
+
+OF_A_PROCESS: Final = frozenset(
+    {*ServiceSettings.model_fields, "models", "models_bytes", "model_idle_s", "device", "threads"}
+)
 
 
 class _Environment(EnvSettingsSource):

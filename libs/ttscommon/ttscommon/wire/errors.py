@@ -172,6 +172,12 @@ class Fenced(AntiphonError):
         self.owner = owner
 
 
+class ModelFailed(AntiphonError):
+    """The request's model cannot be loaded where it is served; the worker's log explains why."""
+
+    code = "unavailable"
+
+
 class VoiceError(Exception):
     """A voice folder or checkpoint is missing, incomplete, damaged, or of another format.
 

@@ -105,7 +105,9 @@ class Replica(msgspec.Struct, frozen=True):
     for; both 0 where the model has none.
     loading: the model that it cannot serve yet, because its weights are being loaded. slowed: how
     many times as long its work takes because of other programs; `step_s` and `frame_s` include it.
-    version: of Antiphon; empty before 0.2.0.
+    version: of Antiphon; empty before 0.2.0. loaded: whether the model is in memory; one that is
+    not is loaded by its next job, and what was measured is of the last time. memory_bytes: what it
+    takes there; 0 where that is not known.
     """
 
     worker_id: str
@@ -123,6 +125,8 @@ class Replica(msgspec.Struct, frozen=True):
     loading: str = ""
     slowed: float = 1.0
     version: str = ""
+    loaded: bool = True
+    memory_bytes: int = 0
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

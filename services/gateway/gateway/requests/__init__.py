@@ -1,7 +1,7 @@
 """Requests, from a source to one end, and the catalogue of what can be spoken."""
 
 from gateway.requests.aliases import DEFAULT, Aliases
-from gateway.requests.catalogue import Catalogue, CatalogueTuning
+from gateway.requests.catalogue import Catalogue, CatalogueTuning, ReplicaSnapshot
 from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.listeners import Listeners
@@ -26,6 +26,7 @@ __all__ = [
     "Listeners",
     "NewVoice",
     "Production",
+    "ReplicaSnapshot",
     "RequestOptions",
     "RequestServices",
     "ResumeTokens",

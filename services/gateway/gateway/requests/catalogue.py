@@ -82,6 +82,11 @@ class ReplicaSnapshot:
         """Streams that the talkers of `model` report."""
         return sum(r.slots - r.free for r in self.live("talker", model))
 
+    def memory(self, model: str) -> tuple[bool, int]:
+        """Whether both stages have it loaded, and the bytes that it takes, where that is known."""
+        loaded = [[r for r in self.live(stage, model) if r.loaded] for stage in STAGES]
+        return all(loaded), sum(r.memory_bytes for stage in loaded for r in stage)
+
     def model(self, name: str, preferred: str) -> Model:
         """The model called `name`, or the default one; raises UnknownModel or Unavailable."""
         models = self.models()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from talker.engine.stream import Event
-from ttscommon.engine.stage import StageEngine
+from ttscommon.engine.interface import StageEngine
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
 from ttscommon.wire.lookups import PhonesFound

@@ -25,7 +25,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import Chores, stop, until
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
-from ttscommon.wire.errors import BusUnavailable, Fenced, LogGone, LogUnwritable
+from ttscommon.wire.errors import BusUnavailable, Fenced, LogGone, LogUnwritable, ModelFailed
 from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import Cancel, SpeechRequest
 from ttscommon.wire.replicas import Replica
@@ -43,8 +43,8 @@ class Worker:
 
     `handle` calls `job.spoken` when it has written the request's End, which lets the next job in,
     and returns when the log has it (the job is then acknowledged), or raises Fenced (another worker
-    has the request), LogGone or LogUnwritable (none can go on). Any other exception hands the job
-    on; one that fails everywhere gets an error End.
+    has the request), LogGone, LogUnwritable or ModelFailed (it cannot go on). Any other exception
+    hands the job on; one that fails everywhere gets an error End.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Worker:
             if not job.superseded:
                 await self._endings.give_back(job)
             raise
-        except (LogGone, LogUnwritable) as error:
+        except (LogGone, LogUnwritable, ModelFailed) as error:
             log.error("job.ended", code=error.code, error=error.message)
             await self._endings.end(job, error.code, error.message)
         except Exception as error:

@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import Metric
 
 from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
 from ttscommon.engine.apart.state import EngineState
+from ttscommon.engine.interface import StageEngine
 from ttscommon.engine.runtime import Failed, Sink, Stopped
-from ttscommon.engine.stage import StageEngine
 
 # Gauges of an engine are read by its edge for a report a second.
 _TELL_S: Final = 0.25

@@ -17,15 +17,16 @@ from gateway.protocols import deepgram
 from gateway.protocols.shared.context import Context
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.pages import limit_of, page
-from gateway.requests import DEFAULT, GatewayContext, StoredVoice
+from gateway.requests import DEFAULT, GatewayContext, ReplicaSnapshot, StoredVoice
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.replicas import Model, Voice
 
 router = APIRouter()
 
 
-def model_card(model: Model) -> dict[str, Any]:
-    """One model, as OpenAI lists its own."""
+def model_card(model: Model, snapshot: ReplicaSnapshot) -> dict[str, Any]:
+    """One model, as OpenAI lists its own; and what it takes of memory, where that is told."""
+    loaded, memory_bytes = snapshot.memory(model.name)
     return {
         "id": model.name,
         "object": "model",
@@ -36,6 +37,8 @@ def model_card(model: Model) -> dict[str, Any]:
         "accepts": list(model.accepts),
         "languages": list(model.languages),
         "extra_params": msgspec.to_builtins(model.parameters),
+        "loaded": loaded,
+        **({"memory_bytes": memory_bytes} if memory_bytes else {}),
         **({"row_width": model.row_width} if model.row_width else {}),
         **({"says": True} if model.says else {}),
         **_adapters(model),
@@ -76,7 +79,8 @@ async def model(request: Request, context: Context, name: str) -> dict[str, Any]
         raise NotFound(f"there is no model '{name}'", param="model")
     wanted, _ = context.names(name, DEFAULT)
     found = await context.catalogue.model(wanted)
-    return {**model_card(found), "id": name, "voices": [voice_card(v) for v in found.voices]}
+    card = model_card(found, context.catalogue.snapshot)
+    return {**card, "id": name, "voices": [voice_card(v) for v in found.voices]}
 
 
 @router.get("/v1/audio/models")

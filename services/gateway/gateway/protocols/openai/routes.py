@@ -40,7 +40,7 @@ async def models(request: Request, context: Context) -> Response:
         return JSONResponse(await deepgram.models(context, request))
     found = await context.catalogue.models()
     names = default_first(found, context.settings.default_model)
-    cards = [model_card(found[name]) for name in names]
+    cards = [model_card(found[name], context.catalogue.snapshot) for name in names]
     return JSONResponse({"object": "list", "data": cards})
 
 

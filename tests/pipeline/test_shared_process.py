@@ -1,0 +1,227 @@
+"""Several models in one talker's and one vocoder's process: each is loaded for its own jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import talker.service
+import vocoder.service
+from antiphon.client import Audio, Finished, SpeechOptions, speak
+from antiphon.say import whole
+from antiphon.stack import LocalStack
+from gateway.service import serve as serve_gateway
+from gateway.settings import GatewaySettings
+from talker.settings import TalkerSettings
+from tests.waits import PATIENCE_S
+from ttscommon.bus.setup import prepare
+from ttscommon.engine.hub import CheckpointError
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import Service
+from vocoder.settings import VocoderSettings
+
+TEXT = "Twenty characters..." * 4
+NAMES = ("amy", "bob")
+MODELS = tuple({"model": name} for name in NAMES)
+
+
+@dataclass
+class Engines:
+    """Those that the two processes made, in order, by stage and model; `broken` ones fail."""
+
+    made: list[tuple[str, str, Any]]
+    broken: set[str]
+
+    def names(self, stage: str) -> list[str]:
+        return [model for of, model, _ in self.made if of == stage]
+
+    def latest(self, stage: str, model: str) -> Any:
+        return [one for of, name, one in self.made if (of, name) == (stage, model)][-1]
+
+
+@dataclass
+class Standing:
+    url: str
+    engines: Engines
+    services: dict[str, Service]
+
+    async def models(self) -> dict[str, Any]:
+        """The list of models, by name."""
+        async with httpx.AsyncClient(base_url=self.url) as client:
+            listed = (await client.get("/v1/models")).json()["data"]
+        return {one["id"]: one for one in listed}
+
+    async def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The list of models, once it is so."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds(found := await self.models()):
+                await asyncio.sleep(0.05)
+        return found
+
+    async def metric(self, stage: str, name: str, model: str) -> float:
+        """Of a process's page."""
+        port = self.services[stage].ports["admin"]
+        async with httpx.AsyncClient() as client:
+            page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+        wanted = f'{name}{{model="{model}",stage="{stage}"}} '
+        return next(float(line.split()[-1]) for line in page.splitlines() if wanted in line)
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engines:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = Engines([], set())
+
+    def recorded(stage: str, build: Any) -> Any:
+        def built(settings: Any, metrics: Metrics, **kw: Any) -> Any:
+            name = settings.model
+            if name in found.broken:
+                raise CheckpointError(f"{name} has no weights")
+            found.made.append((stage, name, build(settings, metrics, **kw)))
+            return found.made[-1][2]
+
+        return built
+
+    for stage, module in (("talker", talker.service), ("vocoder", vocoder.service)):
+        monkeypatch.setattr(module, "build_engine", recorded(stage, module.build_engine))
+    return found
+
+
+@asynccontextmanager
+async def standing(
+    broker: LocalStack, engines: Engines, **settings: Any
+) -> AsyncIterator[Standing]:
+    """A gateway, and one process of each stage for all models."""
+    await prepare(broker.bus, "migrate")
+    common = {"engine": "fake", "models": MODELS, "bus": broker.bus, "drain_s": 1, **settings}
+    talking, vocoding = TalkerSettings(**common), VocoderSettings(**common)
+    at = GatewaySettings(port=0, bus=broker.bus, drain_s=1, admission="off")
+    services = {
+        "talker": Service("talker", talking),
+        "vocoder": Service("vocoder", vocoding),
+        "gateway": Service("gateway", at),
+    }
+    mains = {
+        "talker": lambda one: talker.service.serve(one, talking),
+        "vocoder": lambda one: vocoder.service.serve(one, vocoding),
+        "gateway": lambda one: serve_gateway(one, at),
+    }
+    running = [asyncio.create_task(services[name].run(main)) for name, main in mains.items()]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while any("admin" not in one.ports or not one.ready().ok for one in services.values()):
+                await asyncio.sleep(0.02)
+        stand = Standing(f"http://127.0.0.1:{services['gateway'].ports['http']}", engines, services)
+        expected = set(NAMES) - engines.broken
+        await stand.until(lambda found: found.keys() >= expected)
+        yield stand
+    finally:
+        for service in services.values():
+            service.stop()
+        await asyncio.gather(*running)
+
+
+async def said(stand: Standing, model: str, on_audio: Callable[[], object] = lambda: None) -> bytes:
+    """The sound of TEXT, the same in every model; `on_audio` hears of every piece."""
+    pcm = b""
+    options = SpeechOptions(model=model, voice="slt", seed=7)
+    async with asyncio.timeout(PATIENCE_S):
+        async for event in speak(stand.url, whole(TEXT), options):
+            if isinstance(event, Audio):
+                pcm += event.pcm
+                on_audio()
+            elif isinstance(event, Finished):
+                assert event.outcome == "ok"
+    return pcm
+
+
+async def test_each_model_of_one_pair_of_processes_speaks_with_its_own_queue_and_metrics(
+    broker: LocalStack, engines: Engines
+) -> None:
+    async with standing(broker, engines) as stand:
+        first, second = await asyncio.gather(*(said(stand, name) for name in NAMES))
+        assert len(first) > 48_000
+        assert first == second
+        assert await stand.metric("talker", "tts_model_loads_total", "amy") == 1
+        assert await stand.metric("vocoder", "tts_model_loads_total", "bob") == 1
+    assert sorted(engines.names("talker")) == sorted(engines.names("vocoder")) == list(NAMES)
+
+
+async def test_a_model_that_is_known_takes_jobs_before_it_is_loaded_and_is_unloaded_when_idle(
+    broker: LocalStack, engines: Engines
+) -> None:
+    async with standing(broker, engines) as stand:
+        whole_sound = await said(stand, "amy")
+    engines.made.clear()
+    async with standing(broker, engines, model_idle_s=1.0) as stand:
+        found = await stand.models()
+        assert [found[name]["loaded"] for name in NAMES] == [False, False]
+        assert engines.made == []
+        assert await said(stand, "amy") == whole_sound
+        assert engines.names("talker") == engines.names("vocoder") == ["amy"]
+        await stand.until(lambda found: not found["amy"]["loaded"])
+        assert await stand.metric("talker", "tts_model_bytes", "amy") == 0
+        assert await said(stand, "amy") == whole_sound
+        assert engines.names("talker") == ["amy", "amy"]
+
+
+async def test_an_engine_that_dies_ends_no_stream_and_no_other_model_notices(
+    broker: LocalStack, engines: Engines
+) -> None:
+    async with standing(broker, engines) as stand:
+        whole_sound = await said(stand, "amy")
+        victims = [engines.latest(stage, "amy") for stage in ("vocoder", "talker")]
+        other = [engines.latest(stage, "bob") for stage in ("talker", "vocoder")]
+
+        def kill() -> None:
+            if victims:
+                victims.pop()._put(partial(_raise, MemoryError("of one model")))
+
+        taken_over, untouched = await asyncio.gather(said(stand, "amy", kill), said(stand, "bob"))
+        assert taken_over == untouched == whole_sound
+        assert [engines.latest(stage, "bob") for stage in ("talker", "vocoder")] == other
+        assert await stand.metric("talker", "tts_model_crashes_total", "bob") == 0
+        crashes = [
+            await stand.metric(stage, "tts_model_crashes_total", "amy")
+            for stage in ("talker", "vocoder")
+        ]
+        assert sum(crashes) == 2 - len(victims) >= 1
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+async def test_a_model_that_cannot_be_loaded_is_left_out_and_a_later_failure_names_it(
+    broker: LocalStack, engines: Engines
+) -> None:
+    engines.broken.add("amy")
+    async with standing(broker, engines) as stand:
+        assert "amy" not in await stand.models()
+        await said(stand, "bob")
+    engines.broken.clear()
+    async with standing(broker, engines, model_idle_s=1.0) as stand:
+        await stand.until(lambda found: not found["amy"]["loaded"])
+        engines.broken.add("amy")
+        async with httpx.AsyncClient(base_url=stand.url, timeout=PATIENCE_S) as client:
+            body = {"input": "Hello.", "model": "amy"}
+            response = await client.post("/v1/audio/speech", json=body)
+        assert response.status_code == 503
+        assert response.json()["error"]["message"] == "the model 'amy' cannot be loaded"
+        await said(stand, "bob")
+
+
+def test_json_names_the_models() -> None:
+    settings = TalkerSettings.load(
+        {"ANTIPHON_MODELS": json.dumps(MODELS), "ANTIPHON_SLOTS": "7", "ANTIPHON_ENGINE": "fake"}
+    )
+    assert [(one.model, one.slots) for one in settings.each()] == [("amy", 7), ("bob", 7)]
