@@ -11,8 +11,8 @@ import torch
 
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.base.talker.options import ModelOptions
-from ttsfamilies.piper.codec.codec import PiperCodec
-from ttsfamilies.piper.codec.codec import load as load_codec
+from ttsfamilies.piper.codec import PiperCodec
+from ttsfamilies.piper.codec import load as load_codec
 from ttsfamilies.piper.family import Piper, load
 
 VOICE: Final = Path(joe.model_path())

@@ -24,7 +24,7 @@ from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.base.codec.stateful import CausalCodec
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kyutai_tts.config import load_config
 from ttsfamilies.kyutai_tts.net import KyutaiNet, sources

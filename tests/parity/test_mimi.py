@@ -13,7 +13,7 @@ from tests.parity.csm_cases import FRAMES, codes, pcm
 from tests.parity.families.csm import write_csm
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
-from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.base.codec.stateful import CausalCodec
 from ttsfamilies.csm.family import load_encoder
 from ttsfamilies.csm.mimi.codec import load
 

@@ -18,11 +18,10 @@ from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
 from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
-from ttsfamilies.pocket_tts.codec.codec import LatentDecoder
-from ttsfamilies.pocket_tts.codec.codec import sources as decoder_sources
+from ttsfamilies.pocket_tts.codec import LatentDecoder
+from ttsfamilies.pocket_tts.codec import sources as decoder_sources
 from ttsfamilies.pocket_tts.family import load
-from ttsfamilies.pocket_tts.net import PocketNet, sources
+from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, encoder_sources, sources
 from ttsfamilies.pocket_tts.sizes import PocketConfig, languages, load_config, published
 from ttsfamilies.pocket_tts.tokenizer import Chunks, load_tokenizer, prompt
 

@@ -20,7 +20,7 @@ from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3News
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.step_audio2.codec.codec import load
+from ttsfamilies.step_audio2.codec import load
 
 pytestmark = pytest.mark.slow  # one more family
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.parity.cases import TEXTS
 from tests.parity.conftest import Checkpoints
 from tests.parity.material import GOLDENS
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.
 TEMPLATE_END = 5

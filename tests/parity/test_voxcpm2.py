@@ -32,8 +32,8 @@ from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources
-from ttsfamilies.voxcpm2.codec.codec import VaeDecoder, VoxcpmCodec, load_decoder
-from ttsfamilies.voxcpm2.codec.codec import sources as decoder_sources
+from ttsfamilies.voxcpm2.codec import VaeDecoder, VoxcpmCodec, load_decoder
+from ttsfamilies.voxcpm2.codec import sources as decoder_sources
 from ttsfamilies.voxcpm2.family import Voxcpm2
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, sources
 from ttsfamilies.voxcpm2.sizes import VoxcpmConfig

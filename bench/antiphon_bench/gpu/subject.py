@@ -24,14 +24,14 @@ from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     Size,
     codec_config,
     model_config,
 )
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
+from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048

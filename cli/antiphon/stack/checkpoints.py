@@ -16,7 +16,7 @@ from typing import Final, Literal, Self
 from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
-from ttsfamilies.base.digest import digest_of
+from ttsfamilies.base.facts import digest_of
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.published import SILENTLY, Telling, find
 

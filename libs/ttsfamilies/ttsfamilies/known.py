@@ -9,8 +9,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
-from ttsfamilies.base.registry import Registry
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Registry, Signs
 from ttsfamilies.chatterbox.facts import FAMILY as CHATTERBOX
 from ttsfamilies.cosyvoice.facts import FAMILY as COSYVOICE
 from ttsfamilies.csm.facts import FAMILY as CSM

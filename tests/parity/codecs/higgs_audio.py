@@ -12,7 +12,7 @@ from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.higgs_audio.codec.codec import HiggsCodec, load
+from ttsfamilies.higgs_audio.codec import HiggsCodec, load
 from ttsfamilies.higgs_audio.synthetic import write_codec
 
 _STAGGER: Final = Stagger.even(CODEBOOKS)

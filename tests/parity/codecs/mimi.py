@@ -12,7 +12,7 @@ from tests.parity.families.csm import write_csm
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.base.codec.causal_codec import CausalCodec
+from ttsfamilies.base.codec.stateful import CausalCodec
 from ttsfamilies.csm.mimi.codec import load
 
 

@@ -11,7 +11,7 @@ from tests.parity.piper_voice import codec
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.piper.codec.codec import PiperCodec
+from ttsfamilies.piper.codec import PiperCodec
 
 
 class PiperCodecSubject(CodecSubject):

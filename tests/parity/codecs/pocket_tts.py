@@ -12,7 +12,7 @@ from tests.parity.material import Floats
 from tests.parity.pocket_cases import latents
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.pocket_tts.codec.codec import PocketCodec, load_decoder
+from ttsfamilies.pocket_tts.codec import PocketCodec, load_decoder
 
 
 class PocketCodecSubject(CodecSubject):

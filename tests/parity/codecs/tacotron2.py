@@ -12,7 +12,7 @@ from tests.parity.material import Floats
 from tests.parity.subject import CodecSubject
 from tests.parity.tacotron2_cases import HEARD, STRIDE
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.tacotron2.codec.codec import TacotronCodec, load_vocoder
+from ttsfamilies.tacotron2.codec import TacotronCodec, load_vocoder
 
 
 class TacotronCodecSubject(CodecSubject):

@@ -12,7 +12,7 @@ from tests.parity.material import Floats
 from tests.parity.subject import CodecSubject
 from tests.parity.voxcpm_cases import FRAMES, STRIDE, patches
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.voxcpm2.codec.codec import VoxcpmCodec, load_decoder
+from ttsfamilies.voxcpm2.codec import VoxcpmCodec, load_decoder
 
 
 class VoxcpmCodecSubject(CodecSubject):

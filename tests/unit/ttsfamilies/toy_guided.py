@@ -24,8 +24,8 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.blocks import keys, of_lanes
 from ttsfamilies.base.talker.lmstream import DRAWN, REPLAY, LmStream
-from ttsfamilies.base.talker.prefixes import keys, of_lanes
 from ttsfamilies.base.talker.streams import SlotWriter
 
 CODES: Final = 64

@@ -44,7 +44,7 @@ from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
 from ttsfamilies.base.codec.options import DeviceLimits
-from ttsfamilies.base.codec.staggered import Staggered
+from ttsfamilies.base.codec.wrapper import Staggered
 from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
 from ttsfamilies.kokoro.codec.codec import example
 from vocoder.engine.engine import Engine

@@ -19,11 +19,11 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.drawing import PenalisedDrawing
 from ttsfamilies.base.lm.texts import PassagesText, limited
+from ttsfamilies.base.talker.blocks import keys, of_lanes
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
-from ttsfamilies.base.talker.prefixes import keys, of_lanes
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
-from ttsfamilies.base.text.passages import Passages
+from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.chatterbox.config import BEGIN, CODES, IDS, SILENCE, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
 from ttsfamilies.chatterbox.tokenizer import ends_sentence

@@ -24,7 +24,7 @@ from ttsfamilies.chatterbox.config import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
 from ttsfamilies.chatterbox.voices import VoiceVector
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
+from ttsfamilies.qwen3_tts.synthetic.write import merges, vocabulary
 
 FILE: Final = "model.safetensors"
 LANGUAGES: Final = ("en", "de", "ko")

@@ -16,7 +16,7 @@ from ttsfamilies.base.lm.texts import IdsPrompt, limited, nothing_to_say, plain_
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.checks import recorded
 from ttsfamilies.base.talker.lmstream import ENDLESS
-from ttsfamilies.base.text.passages import Passages
+from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.cosyvoice.config import END_OF_PROMPT, TOKENS, Opening
 
 # The reference divides texts so that about 80 tokens are spoken at once.

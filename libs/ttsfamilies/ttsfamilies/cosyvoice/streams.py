@@ -15,8 +15,8 @@ import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.lm.texts import IdsPrompt
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
-from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import Progress, SlotWriter
 from ttsfamilies.cosyvoice.config import TOKENS, Block, Blocks, common
 from ttsfamilies.cosyvoice.request import MOST_RATIO, CosyPrepared, MoreText

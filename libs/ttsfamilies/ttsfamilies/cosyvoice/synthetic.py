@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.registry import read_header
+from ttsfamilies.base.facts import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.family import CosyNet, sources
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)

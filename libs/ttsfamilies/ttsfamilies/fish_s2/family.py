@@ -28,10 +28,9 @@ from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.fish_s2.config import WINDOW, FishConfig
+from ttsfamilies.fish_s2.config import WINDOW, FishConfig, Voices, load_voices
 from ttsfamilies.fish_s2.net import FishNet, load_net
 from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared, FishStream
-from ttsfamilies.fish_s2.voices import Voices, load_voices
 
 log_ = structlog.get_logger(__name__)
 

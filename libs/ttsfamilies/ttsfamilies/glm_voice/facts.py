@@ -28,6 +28,7 @@ FAMILY = FamilyFacts(
     title="GLM-4-Voice",
     fits=_talks,
     codec=CodecFacts(
+        package="ttsfamilies.glm_voice.codec",
         name="glm_voice",
         title="GLM-4-Voice's flow and HiFT",
         fits=_sounds,

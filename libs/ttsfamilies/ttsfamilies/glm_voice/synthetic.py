@@ -22,7 +22,7 @@ from ttsfamilies.glm_voice.family import GlmNet, sources
 from ttsfamilies.glm_voice.hearing import WhisperVQ
 from ttsfamilies.glm_voice.hearing import sources as hearing_sources
 from ttsfamilies.glm_voice.request import TOKENIZER, load_config, load_hearing_config
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary
+from ttsfamilies.qwen3_tts.synthetic.write import vocabulary
 
 _SPACE: Final = "\u0120"
 CODES: Final = 256

@@ -11,8 +11,8 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.higgs_audio.codec.codec import HiggsDecoder
-from ttsfamilies.higgs_audio.codec.codec import sources as decoder_sources
+from ttsfamilies.higgs_audio.codec import HiggsDecoder
+from ttsfamilies.higgs_audio.codec import sources as decoder_sources
 from ttsfamilies.higgs_audio.config import V2, V3, HiggsConfig, load_config
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, encoder_sources
 from ttsfamilies.higgs_audio.net import HiggsNet, sources

@@ -20,6 +20,7 @@ FAMILY = FamilyFacts(
     title="Kokoro",
     fits=_fits,
     codec=CodecFacts(
+        package="ttsfamilies.kokoro.codec",
         name="kokoro",
         title="Kokoro's iSTFTNet",
         fits=_fits,

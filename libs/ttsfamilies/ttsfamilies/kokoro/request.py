@@ -23,9 +23,9 @@ from ttsfamilies.base.talker.segments import LENGTH, SegmentStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.breaths import Breaths, Spoken
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
-from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.misaki import SYMBOLS, TOKENS, tokens_of
 from ttsfamilies.base.text.reader import Reader
+from ttsfamilies.base.text.tables import british
 from ttsfamilies.kokoro.sizes import LANGUAGES, style_row
 from ttsfamilies.piper.phones import Espeak, Sentence
 

@@ -24,7 +24,7 @@ from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, LmStream
 from ttsfamilies.base.talker.signs import letters, longest_s
 from ttsfamilies.base.talker.streams import SlotWriter
-from ttsfamilies.base.text.passages import Passages
+from ttsfamilies.base.text.segment import Passages
 
 SLOTS: Final = 7
 CODES: Final = 4096

@@ -15,7 +15,7 @@ from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.orpheus.family import OrpheusNet, sources
 from ttsfamilies.orpheus.request import END_SPEECH, load_config
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
+from ttsfamilies.qwen3_tts.synthetic.write import merges, vocabulary
 
 # Llama 3's division of a text into pre-tokens.
 _PRE_TOKEN: Final = (

@@ -30,8 +30,8 @@ from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.reader import utterances_of
+from ttsfamilies.base.text.tables import british
 from ttsfamilies.piper.net import Vits
 from ttsfamilies.piper.phones import (
     PROGRAM,

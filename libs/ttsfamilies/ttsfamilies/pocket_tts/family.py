@@ -28,8 +28,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.pocket_tts.blocks import PocketEncoder
-from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
+from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.request import (
     KEPT,
     LEFT,

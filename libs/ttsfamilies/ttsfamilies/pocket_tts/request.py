@@ -14,8 +14,8 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import ENDLESS, LmStream
-from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.pocket_tts.sizes import PocketConfig
 from ttsfamilies.pocket_tts.tokenizer import Chunks, Tokenizer, prompt

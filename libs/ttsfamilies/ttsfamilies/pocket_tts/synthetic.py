@@ -16,10 +16,9 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
-from ttsfamilies.pocket_tts.blocks import PocketEncoder, encoder_sources
-from ttsfamilies.pocket_tts.codec.codec import LatentDecoder
-from ttsfamilies.pocket_tts.codec.codec import sources as decoder_sources
-from ttsfamilies.pocket_tts.net import PocketNet, sources
+from ttsfamilies.pocket_tts.codec import LatentDecoder
+from ttsfamilies.pocket_tts.codec import sources as decoder_sources
+from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, encoder_sources, sources
 from ttsfamilies.pocket_tts.sizes import (
     MODEL_TYPE,
     PocketBackbone,

@@ -28,8 +28,8 @@ from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.request import RequestReader
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5

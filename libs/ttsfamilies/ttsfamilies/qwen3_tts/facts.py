@@ -25,6 +25,7 @@ FAMILY = FamilyFacts(
     title="Qwen3-TTS",
     fits=_talks,
     codec=CodecFacts(
+        package="ttsfamilies.qwen3_tts.codec",
         name="qwen3_tts",
         title="Qwen3-TTS tokenizer, 12 Hz",
         fits=_sounds,

@@ -30,12 +30,11 @@ from ttsfamilies.qwen3_tts.config import (
     TalkerConfig,
 )
 from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_config, voice_of
-from ttsfamilies.qwen3_tts.frame import embed_positions
 from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
-from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.net import TalkerNet, embed_positions
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.request import Qwen3Prepared, RequestReader
 from ttsfamilies.qwen3_tts.stream import Qwen3Stream
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 
 SAMPLE_RATE: Final = 24_000

@@ -21,9 +21,8 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Settings
 from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.qwen3_tts.config import CODEBOOK0_SIZE, MIN_NEW_TOKENS, BackboneConfig
-from ttsfamilies.qwen3_tts.frame import choose_codes
-from ttsfamilies.qwen3_tts.net import FrameNet
-from ttsfamilies.qwen3_tts.sampling import Prohibitions
+from ttsfamilies.qwen3_tts.net import FrameNet, choose_codes
+from ttsfamilies.qwen3_tts.stream import Prohibitions
 
 
 class FramedTalker(TalkerModel, TwoPartComputation):

@@ -13,10 +13,53 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 from ttsfamilies.base.kernels.slots import embed_codes
-from ttsfamilies.base.lm.depth import CodeDraw
+from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer
 from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.predictor import CodePredictor
-from ttsfamilies.qwen3_tts.prompt import Heard
+from ttsfamilies.qwen3_tts.prompt import NO_TEXT, Heard
+from ttsfamilies.qwen3_tts.stream import Prohibitions
+
+# The code predictor: codebooks 1 .. 15 of a frame, one after the other.
+
+
+def predictor_config(c: BackboneConfig) -> DecoderConfig:
+    """The predictor's decoder."""
+    p = c.code_predictor_config
+    return DecoderConfig(
+        dim=p.hidden_size,
+        layers=p.num_hidden_layers,
+        heads=p.num_attention_heads,
+        kv_heads=p.num_key_value_heads,
+        head_dim=p.head_dim,
+        hidden=p.intermediate_size,
+        eps=p.rms_norm_eps,
+        rope=RopeConfig(theta=p.rope_theta),
+        qk_norm=True,
+        qkv_bias=p.attention_bias,
+        out_bias=p.attention_bias,
+        fp32_qkv=True,
+    )
+
+
+class CodePredictor(DepthTransformer):
+    """Decoder, one embedding table and one head for each residual codebook.
+
+    codes: [residual codebooks * vocabulary, talker dim]; heads: [residuals, vocabulary, dim].
+    """
+
+    def __init__(self, c: BackboneConfig) -> None:
+        super().__init__(predictor_config(c), c.codebooks - 1)
+        p = c.code_predictor_config
+        self.size = p.vocab_size
+        self.codes = nn.Embedding(self.residuals * p.vocab_size, c.hidden_size)
+        same = c.hidden_size == p.hidden_size
+        self.project = nn.Identity() if same else nn.Linear(c.hidden_size, p.hidden_size)
+        self.heads = nn.Parameter(torch.empty(self.residuals, p.vocab_size, p.hidden_size))
+
+    def table(self, codebook: int) -> Tensor:
+        return self.codes.weight[(codebook - 1) * self.size : codebook * self.size]
+
+    def head(self, codebook: int) -> Tensor:
+        return self.heads[codebook - 1]
 
 
 def backbone_config(c: BackboneConfig) -> DecoderConfig:
@@ -128,3 +171,45 @@ class TalkerNet(FrameNet):
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
         return self.backbone(x, positions, attend)
+
+
+# A decode step as functions of tensors with a row a stream: what a graph can capture.
+#
+# Nothing here reads a value on the host or gives a shape that depends on one. How an id is drawn
+# is handed in.
+
+
+def embed_positions(
+    net: TalkerNet, text: Tensor, heard: Tensor, codes: Tensor, speaker: Tensor
+) -> Tensor:
+    """Inputs of prompt positions and of frames already made.
+
+    text: [tokens] int64, NO_TEXT for none; heard: [tokens] int64, see prompt.Heard;
+    codes: [tokens, codebooks] int64; speaker: [tokens, dim], read where heard is SPEAKER.
+    Returns [tokens, dim].
+    """
+    said = net.embed_text(text.clamp(min=0))
+    said = torch.where((text != NO_TEXT)[:, None], said, 0)
+    kind, sound = heard[:, None], net.embed_sound(heard, codes)
+    sound = torch.where(kind == Heard.SPEAKER, speaker.to(sound.dtype), sound)
+    return said + torch.where(kind == Heard.NOTHING, 0, sound)
+
+
+def choose_codes(
+    net: FrameNet,
+    never: Prohibitions,
+    hidden: Tensor,
+    seen: Tensor,
+    made: Tensor,
+    penalty: Tensor,
+    pick: CodeDraw,
+) -> tuple[Tensor, Tensor]:
+    """The next frame's codes from the backbone's state [rows, dim].
+
+    seen: [rows, codec vocabulary] bool, ids of codebook 0 chosen so far; made: [rows] int64, frames
+    so far; penalty: [rows] float32. Returns logits of codebook 0 [rows, vocabulary], and codes
+    [rows, codebooks] int64, of no frame where the first is the end.
+    """
+    logits = net.code0_logits(hidden)
+    code0 = pick(logits, 0, never.rules(seen, made, penalty))
+    return logits, torch.cat((code0[:, None], net.residuals(hidden, code0, pick)), 1)

@@ -19,8 +19,7 @@ from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.checks import known_voice, recorded
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import NAMES
-from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
+from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, TurnTokenizer, prompt_positions
 
 TASK_TYPES: Final = {
     "custom_voice": "CustomVoice",

@@ -9,17 +9,21 @@ same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.kernels.slots import NO_STEP, PADDED, TOLD
-from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.base.sampling import Rules
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
-from ttsfamilies.qwen3_tts.config import TalkerConfig
+from ttsfamilies.qwen3_tts.config import CONTROL_IDS, MIN_NEW_TOKENS, BackboneConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import Heard as Kind
 from ttsfamilies.qwen3_tts.prompt import (
     Positions,
@@ -234,3 +238,36 @@ class Qwen3Stream(TalkerStream):
             self._codes, self._padded = self._codes[:frames], self._padded[:frames]
             self._ended = False
         self._cached, self._staged = False, -1
+
+
+# Sampling of codebook 0, as the official package sets it for transformers' generate.
+#
+# A penalty on ids heard before, control ids never, the end not within the first two frames; these
+# hold under greedy choice as well.
+
+
+@dataclass(frozen=True)
+class Prohibitions:
+    """A checkpoint's. suppressed: [codec vocabulary] bool; eos: the id of the end; least: frames
+    before which it does not come.
+    """
+
+    suppressed: Tensor
+    eos: int
+    least: int = MIN_NEW_TOKENS
+
+    @classmethod
+    def of(
+        cls,
+        c: BackboneConfig,
+        device: torch.device | str = "cpu",
+        least: int = MIN_NEW_TOKENS,
+    ) -> Prohibitions:
+        """The ids that a checkpoint's config names."""
+        ids = torch.arange(c.vocab_size, device=device)
+        control = ids >= c.vocab_size - CONTROL_IDS
+        return cls(control & (ids != c.codec_eos_token_id), c.codec_eos_token_id, least)
+
+    def rules(self, seen: Tensor, made: Tensor, penalty: Tensor) -> Rules:
+        """A step's rules: [rows, vocabulary] bool, [rows] int64, [rows] float32; see Rules."""
+        return Rules(seen, penalty, made, self.suppressed, self.eos, self.least)

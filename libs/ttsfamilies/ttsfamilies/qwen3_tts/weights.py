@@ -20,8 +20,7 @@ from ttsfamilies.qwen3_tts.cloning import (
 )
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.predictor import CodePredictor
+from ttsfamilies.qwen3_tts.net import CodePredictor, TalkerNet
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."

@@ -17,8 +17,8 @@ from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
 from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.texts import WholeText, limited, speakable
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import DRAWN
-from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.step_audio2.config import ChatIds
 

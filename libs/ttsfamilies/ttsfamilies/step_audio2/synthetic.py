@@ -15,7 +15,7 @@ from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
 from ttsfamilies.step_audio2.config import TOKENS, load_config
 from ttsfamilies.step_audio2.family import StepNet, sources
 

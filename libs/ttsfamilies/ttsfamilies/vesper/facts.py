@@ -14,6 +14,7 @@ FAMILY = FamilyFacts(
     title="vesper, the default voice",
     fits=_fits,
     codec=CodecFacts(
+        package="ttsfamilies.vesper.codec",
         name="vesper",
         title="vesper",
         fits=_fits,

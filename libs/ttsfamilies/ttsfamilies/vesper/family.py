@@ -38,9 +38,9 @@ from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import RunawaySigns, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
-from ttsfamilies.base.text.locales import british
 from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
 from ttsfamilies.base.text.reader import utterances_of
+from ttsfamilies.base.text.tables import british
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
 from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from ttsfamilies.vesper.stream import (

@@ -20,11 +20,11 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
-from ttsfamilies.base.talker.prefixes import keys
 from ttsfamilies.base.talker.signs import letters, longest_s
 from ttsfamilies.base.talker.streams import SlotWriter
-from ttsfamilies.base.text.passages import Passages
+from ttsfamilies.base.text.segment import Passages
 
 _SPACE: Final = "\u2581"
 _UNKNOWN: Final = "<unk>"

@@ -17,8 +17,8 @@ from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
-from ttsfamilies.voxcpm2.codec.codec import VaeDecoder
-from ttsfamilies.voxcpm2.codec.codec import sources as decoder_sources
+from ttsfamilies.voxcpm2.codec import VaeDecoder
+from ttsfamilies.voxcpm2.codec import sources as decoder_sources
 from ttsfamilies.voxcpm2.net import VoxcpmNet, sources
 from ttsfamilies.voxcpm2.sizes import ARCHITECTURE, VoxcpmConfig
 

@@ -23,7 +23,7 @@ from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Settings, draw_ids
-from ttsfamilies.base.sampling.min_p import OUT, unlikely
+from ttsfamilies.base.sampling.rules import OUT, unlikely
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttsfamilies.base.digest import digest_of
+from ttsfamilies.base.facts import digest_of
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
 from ttsfamilies.known import FAMILIES

@@ -15,7 +15,7 @@ from ttscommon.engine.onnx import read_graph
 from ttsfamilies.base.codec.options import CodecOptions as CodecLoading
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.piper.codec.codec import load as load_codec
+from ttsfamilies.piper.codec import load as load_codec
 from ttsfamilies.piper.family import load, ways_of
 from ttsfamilies.piper.synthetic import config, network, onnx_of, write_voice
 from ttsfamilies.piper.voice import PiperConfig, PiperVoice

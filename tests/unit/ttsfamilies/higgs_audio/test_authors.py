@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ttsfamilies.higgs_audio.codec.codec import load_decoder
+from ttsfamilies.higgs_audio.codec import load_decoder
 from ttsfamilies.higgs_audio.encoder import load_encoder
 from ttsfamilies.higgs_audio.net import load_net
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes

@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.pocket_tts.blocks import PocketEncoder
 from ttsfamilies.pocket_tts.family import PocketTts
-from ttsfamilies.pocket_tts.net import PocketNet, load_encoder, load_net
+from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.sizes import load_config
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttsfamilies.qwen3_omni.codec.codec import load_config as load_codec_config
+from ttsfamilies.qwen3_omni.codec import load_config as load_codec_config
 from ttsfamilies.qwen3_omni.config import load_config
 from ttsfamilies.qwen3_omni.synthetic import config as written
 

@@ -13,7 +13,7 @@ from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 
 MOST_FRAMES = 60
 _ROWS = range(600)

@@ -10,8 +10,8 @@ import torch
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 from ttsfamilies.qwen3_tts.weights import load_talker
 
 

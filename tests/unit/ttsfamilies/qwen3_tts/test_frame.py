@@ -16,11 +16,9 @@ from ttsfamilies.base.kernels.slots import TOLD, move_on
 from ttsfamilies.base.lm.depth import Scratch
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import BackboneConfig, PredictorConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.frame import choose_codes, embed_positions
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.predictor import CodePredictor
+from ttsfamilies.qwen3_tts.net import CodePredictor, TalkerNet, choose_codes, embed_positions
 from ttsfamilies.qwen3_tts.prompt import Heard
-from ttsfamilies.qwen3_tts.sampling import Prohibitions
+from ttsfamilies.qwen3_tts.stream import Prohibitions
 
 PAD, FRAMES = 0, 5
 

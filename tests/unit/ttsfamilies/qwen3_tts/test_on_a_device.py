@@ -21,7 +21,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.runners.computation import Prompts, Rows
-from ttsfamilies.base.runners.device_cache import DeviceCache
+from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
 TEXTS = ("One small step.", "And another one, for good measure!", "The end of it.")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ttsfamilies.qwen3_tts.config import TalkerConfig
-from ttsfamilies.qwen3_tts.sampling import Prohibitions
+from ttsfamilies.qwen3_tts.stream import Prohibitions
 
 NEVER = float("-inf")
 

@@ -13,8 +13,8 @@ from ttsfamilies.qwen3_tts.config import GenerationConfig, PredictorConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.tokenizer import TurnTokenizer
 
 CODEBOOKS = 4
 MOST_FRAMES = 90

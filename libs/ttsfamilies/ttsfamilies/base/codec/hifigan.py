@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from ttsfamilies.base.codec.streaming_convolutions import StreamContext, convolved, reach_of
+from ttsfamilies.base.codec.causal import StreamContext, convolved, reach_of
 
 _SLOPE: Final = 0.1
 _LAST_SLOPE: Final = 0.01

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil, prod
 from typing import Final
 
 import torch
@@ -17,7 +18,55 @@ from torch import Tensor
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
-from ttsfamilies.base.codec.receptive_field import left_context
+
+# Receptive fields: how far to either side what a decoder gives depends on frames. No torch.
+
+
+# Of kernels of seven: steps on either side, or before; and the dilations of residual units.
+_AROUND: Final = 3
+_BEFORE: Final = 2 * _AROUND
+_DILATIONS: Final = (1, 3, 9)
+
+
+def causal_frames(ratios: Sequence[int], rates: Sequence[int]) -> int:
+    """Frames that the convolutions of a `CausalWave` look back, rounded up.
+
+    In samples: six steps for each ConvNeXt at its rate, six for the first convolution, one for
+    each transposed one, six times 1 + 3 + 9 for its residual units, six for the last.
+    """
+    whole = step = prod(ratios) * prod(rates)
+    reach = 0
+    for ratio in ratios:
+        step //= ratio
+        reach += _BEFORE * step
+    reach += _BEFORE * step
+    for rate in rates:
+        reach += step
+        step //= rate
+        reach += _BEFORE * sum(_DILATIONS) * step
+    return -(-(reach + _BEFORE) // whole)
+
+
+def surrounding_samples(rates: Sequence[int]) -> int:
+    """Samples before a frame's start and behind its end that the frame has a part in, by a
+    `snake.WaveDecoder`.
+
+    Three steps for the first convolution; half a stride and the three residual units for each
+    block; three for the last convolution.
+    """
+    samples = _AROUND
+    for rate in rates:
+        samples = samples * rate + (rate + 1) // 2 + _AROUND * sum(_DILATIONS)
+    return samples + _AROUND
+
+
+def left_context(lag: int, samples: int, before: int | None = None) -> int:
+    """See CodecSpec.context_frames: of frames of so many samples, `lag` of which are held back.
+
+    before: frames that a frame's samples depend on; None where it looks back as far as ahead.
+    """
+    return ceil(2 * lag / samples) if before is None else before + ceil(lag / samples)
+
 
 # Convolutions over windows of other lengths round otherwise, by far less than half a step.
 _TOLERANCE: Final = 1

@@ -13,7 +13,7 @@ from ttscommon.wire.fields import Array
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
 from ttscommon.wire.rows import FloatRows
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.prefixes import keys
+from ttsfamilies.base.talker.blocks import keys
 
 N = TypeVar("N", int, float)
 

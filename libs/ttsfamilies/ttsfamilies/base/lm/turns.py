@@ -14,8 +14,8 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.texts import WholeText, limited, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
+from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream
-from ttsfamilies.base.talker.prefixes import keys
 
 # Instead of a text id, where a frame stands.
 FRAME: Final = -1

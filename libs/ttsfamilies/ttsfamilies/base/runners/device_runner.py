@@ -20,10 +20,9 @@ from ttscommon.engine.device.transfer import Buffers
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, Field, concatenate, cut
 from ttsfamilies.base.runners.computation import Computation, TwoPartComputation
-from ttsfamilies.base.runners.device_cache import DeviceCache
+from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.base.runners.launches import TABLE, Decodes, LaunchContext, Part
-from ttsfamilies.base.runners.mixed import Between, Mixed
-from ttsfamilies.base.runners.promptings import Promptings
+from ttsfamilies.base.runners.mixed import Between, Mixed, Promptings
 from ttsfamilies.base.runners.resident import ResidentState
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 from ttsfamilies.base.talker.runner import Results, Row

@@ -17,9 +17,9 @@ from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Rows
-from ttsfamilies.base.runners.device_cache import DeviceCache
-from ttsfamilies.base.runners.lanes import LaneInputs
+from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.base.runners.resident import ResidentState
+from ttsfamilies.base.runners.state import LaneInputs
 from ttsfamilies.base.talker.runner import Row
 
 # The field of a slot's state that holds its blocks.

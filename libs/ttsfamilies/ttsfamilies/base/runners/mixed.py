@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import InputShapes
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Array, Arrays, concatenate
+from ttsfamilies.base.kernels.attention import TILE_QUERIES, prompt_tiles
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, TwoPartComputation
 from ttsfamilies.base.runners.launches import (
     Decodes,
@@ -28,8 +29,121 @@ from ttsfamilies.base.runners.launches import (
     Shape,
     tensors_of,
 )
-from ttsfamilies.base.runners.promptings import Promptings
+from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.runner import Row
+
+# The other kind of a launch on a device: prompts, see launches.
+
+
+_LEAST_TOKENS: Final = 32
+# Of recorded prompts: a row that is padding costs little, another recording costs start-up time.
+_PROMPT_ROWS: Final = 16
+_RECORDED_TOKENS: Final = 64, 1024
+
+
+class Promptings(KindOfLaunch):
+    """Prompts of any length side by side, padded to buckets of rows and tokens.
+
+    A few shapes are recorded where the family's `prefill` has fixed ones; others run as they come.
+    """
+
+    def __init__(self, place: LaunchContext) -> None:
+        super().__init__(place)
+        self._recorded: tuple[int, BatchSizes] | None = None
+
+    def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
+        if not self._place.model.fixed_prompts:
+            return []
+        least, most = _RECORDED_TOKENS
+        rows = min(streams, max(_PROMPT_ROWS, positions // _LEAST_TOKENS))
+        tokens = BatchSizes.doubling(max(least, min(most, _power(positions))), least)
+        self._recorded = rows, tokens
+        reaches = self._reaches.sizes
+        return [Shape(rows, size, reach) for size in reversed(tokens.sizes) for reach in reaches]
+
+    def _shape(self, rows: Sequence[Row]) -> Shape:
+        tokens = sum(row.plan.count * row.stream.lanes for row in rows)
+        reach = self._reach(rows, self._reaches)
+        if self._recorded is not None:
+            most, sizes = self._recorded
+            if len(rows) <= most and (size := sizes.fit(tokens)) is not None:
+                return Shape(most, size, reach)
+        return Shape(self._rows(rows), _power(max(_LEAST_TOKENS, tokens)), reach)
+
+    def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
+        each = self._lanes.each(rows)
+        plans = [row.plan for row in each]
+        counts = [plan.count for plan in plans]
+        tiles = prompt_tiles([plan.start for plan in plans], counts)
+        return {
+            **concatenate([row.stream.inputs(row.plan, row.lane) for row in each]),
+            "slots": self._slots(rows, shape.rows),
+            "positions": np.concatenate([np.arange(plan.start, plan.end) for plan in plans]),
+            "places": self._places(each, shape.tokens),
+            "last": np.cumsum(counts[: len(rows)]) - 1,
+            "samples": np.array([not row.plan.partial for row in rows]),
+            "tiles": np.array(tiles).reshape(-1, 4),
+            **self._lanes.arrays(rows, each, shape.tokens, self._most_lanes * shape.rows),
+        }
+
+    def _places(self, rows: Sequence[Row], tokens: int) -> Array:
+        """Where in the cache each token goes; padding goes to the reserved block."""
+        found = []
+        for row in rows:
+            if row.blocks:
+                at = np.arange(row.plan.start, row.plan.end)
+                blocks = np.asarray(row.blocks)[at // BLOCK_POSITIONS]
+                found.append(blocks * BLOCK_POSITIONS + at % BLOCK_POSITIONS)
+        known = np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.append(known, np.full(tokens - len(known), self.reserved_row))
+
+    @property
+    def reserved_row(self) -> int:
+        """A row of the caches that only padding writes."""
+        reserved = [cache.reserved * BLOCK_POSITIONS for cache in self._place.caches.values()]
+        return max(reserved, default=0)
+
+    def _nothing(self, shape: Shape) -> Arrays:
+        fields = {name: np.zeros((0, *size[1:])) for name, (size, _) in self._told(shape).items()}
+        padding = {"slots": self._slots([], shape.rows), "places": self._places([], shape.tokens)}
+        return {**fields, **padding}
+
+    def _told(self, shape: Shape) -> InputShapes:
+        rows, tokens = shape.rows, shape.tokens
+        fields = self._place.model.spec.inputs
+        return {
+            **{name: ((tokens, *field.shape), field.dtype) for name, field in fields.items()},
+            "slots": ((rows,), "i8"),
+            "positions": ((tokens,), "i8"),
+            "places": ((tokens,), "i8"),
+            "last": ((rows,), "i8"),
+            "samples": ((rows,), "?"),
+            "tiles": ((tokens // TILE_QUERIES + self._most_lanes * rows, 4), "i4"),
+            **self._lanes.told(rows, tokens, self._most_lanes * rows),
+        }
+
+    def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+        place, attend = self._place, dict[str, Attend]()
+        if place.caches:
+            tables = self._tables(told)
+            attend = {
+                name: cache.prompts(tables, told["tiles"], told["places"], shape.reach)
+                for name, cache in place.caches.items()
+            }
+        inputs = {name: told[name] for name in place.model.spec.inputs}
+        rows = Prompts(
+            *(told["slots"], told["positions"], shape.rows),
+            *(inputs, told["last"], told["samples"]),
+            lanes=self._lanes.of(told),
+        )
+        return self._computed(rows, attend)
+
+    def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
+        return tensors_of(self._place.model.prefill(rows, self._place.state.tensors, attend))
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()
 
 
 @dataclass(frozen=True)

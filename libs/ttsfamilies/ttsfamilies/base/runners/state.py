@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Array, Field
+from ttscommon.engine.device.launches import InputShapes
+from ttscommon.wire.fields import Array, Arrays, Field
+from ttsfamilies.base.runners.computation import Lanes
+from ttsfamilies.base.talker.runner import Row, sequences
 from ttsfamilies.base.talker.streams import SlotWriter
 
 _ALIGNMENT: Final = 8
@@ -59,3 +62,87 @@ class SlotState:
             array[slot] = value
         else:
             array[slot, at : at + len(value)] = value
+
+
+# Lanes in a launch: its extra inputs for families whose streams may have two, none for others.
+
+
+# Names of what is told: a row of all lanes' tables for each sequence, and the fields of Lanes.
+_SEQUENCES: Final = "sequences"
+_OWNERS: Final = "owners"
+_SECOND: Final = "second"
+
+
+class LaneInputs:
+    """lanes: most of a stream. padding: the slot of rows that are padding."""
+
+    def __init__(self, lanes: int, padding: int) -> None:
+        self._lanes, self._padding = lanes, padding
+
+    def each(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows' `sequences`."""
+        return sequences(rows) if self._lanes > 1 else rows
+
+    def told(self, rows: int, tokens: int, most_sequences: int) -> InputShapes:
+        """Shapes and types of `arrays`."""
+        if self._lanes == 1:
+            return {}
+        sizes = {_SEQUENCES: most_sequences, _OWNERS: tokens, _SECOND: rows}
+        return {name: ((size,), "i8") for name, size in sizes.items()}
+
+    def arrays(
+        self, rows: Sequence[Row], each: Sequence[Row], tokens: int, most_sequences: int
+    ) -> Arrays:
+        """Of rows and their sequences, padded to so many tokens and sequences."""
+        if self._lanes == 1:
+            return {}
+        known = [row.slot * self._lanes + row.lane for row in each]
+        padding = [self._padding * self._lanes] * (most_sequences - len(known))
+        return {
+            _SEQUENCES: np.array([*known, *padding]),
+            _OWNERS: self._owners(each, tokens),
+            _SECOND: _last_of_second(rows, each),
+        }
+
+    def of_rows(
+        self, rows: Sequence[Row], each: Sequence[Row], most_rows: int, least_tokens: int
+    ) -> Lanes | None:
+        """The same at once, on the CPU, padded to so many."""
+        if self._lanes == 1:
+            return None
+        owners = self._owners(each, max(least_tokens, sum(row.plan.count for row in each)))
+        second = np.zeros(most_rows, np.int64)
+        second[: len(rows)] = _last_of_second(rows, each)
+        return Lanes(torch.from_numpy(owners), torch.from_numpy(second))
+
+    def of(self, told: Mapping[str, Tensor]) -> Lanes | None:
+        """Of what was told."""
+        return None if self._lanes == 1 else Lanes(told[_OWNERS], told[_SECOND])
+
+    def tables(self, told: Mapping[str, Tensor], tables: Tensor) -> Tensor:
+        """Of each sequence, of all slots' tables [slots, lanes * blocks]: [sequences, blocks]."""
+        if self._lanes == 1:
+            return tables.index_select(0, told["slots"])
+        at, lanes = told[_SEQUENCES], self._lanes
+        return tables.view(len(tables), lanes, -1)[at // lanes, at % lanes]
+
+    def _owners(self, each: Sequence[Row], tokens: int) -> Array:
+        slots = np.array([row.slot for row in each], np.int64)
+        known = slots.repeat([row.plan.count for row in each]) if each else slots
+        return np.append(known, np.full(tokens - len(known), self._padding))
+
+
+def _last_of_second(rows: Sequence[Row], each: Sequence[Row]) -> Array:
+    last = np.cumsum([row.plan.count for row in each], dtype=np.int64) - 1
+    found = last[: len(rows)].copy()
+    found[[row.stream.lanes > 1 for row in rows]] = last[len(rows) :]
+    return found
+
+
+# Rows that are computed only so that a product has enough of them.
+
+
+def padded(x: Tensor, rows: int) -> Tensor:
+    """`x` with zeros behind it, to at least `rows` rows."""
+    missing = rows - len(x)
+    return x if missing <= 0 else torch.cat([x, x.new_zeros(missing, *x.shape[1:])])

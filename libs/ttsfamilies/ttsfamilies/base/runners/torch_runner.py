@@ -13,9 +13,7 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, concatenate
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Prompts, Rows
 from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache
-from ttsfamilies.base.runners.lanes import LaneInputs
-from ttsfamilies.base.runners.padding import padded
-from ttsfamilies.base.runners.state import SlotState
+from ttsfamilies.base.runners.state import LaneInputs, SlotState, padded
 from ttsfamilies.base.talker.runner import Results, Row
 
 # Rendered at once: more gains nothing in speed.

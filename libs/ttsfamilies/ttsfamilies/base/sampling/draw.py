@@ -7,16 +7,15 @@ settings alone, on either way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.choice import use_triton
-from ttsfamilies.base.sampling.limits import NEVER, keep_mass, keep_top
 from ttsfamilies.base.sampling.noise import Noise
-from ttsfamilies.base.sampling.rules import Rules
-from ttsfamilies.base.sampling.settings import Settings
+from ttsfamilies.base.sampling.rules import NEVER, Rules, Settings, keep_mass, keep_top
 
 # What one program of the kernel holds of a row; larger vocabularies are sampled by the twin.
 MOST_IDS: Final = 8192
@@ -155,3 +154,94 @@ def _among_largest(x: Tensor, noise: Noise, draw: int, settings: Settings, windo
     values, ids = x.topk(window, -1)
     noisy = _limited(values, settings) + noise.gumbel(draw, ids) * settings.temperature[:, None]
     return ids.gather(1, noisy.argmax(-1, keepdim=True))[:, 0]
+
+
+# Draws among the likeliest ids, without sorting all of them where few can be meant.
+
+
+# On the CPU, sorting all ids takes longer than the network that made them.
+_NARROW: Final = 64
+# (logits, noise, settings, how many of the likeliest ids are looked at) -> ids
+Among = Callable[[Tensor, Noise, Settings, int], Tensor]
+
+
+def draw_among(x: Tensor, noise: Noise, settings: Settings, among: Among) -> Tensor:
+    """Ids [rows] int64 that `among` draws of logits [rows, ids].
+
+    Which way a row goes is its own affair, and nothing is read back on a device.
+    """
+    if not x.is_cpu:
+        return among(x, noise, settings, x.shape[1])
+    assert settings.top_k is not None
+    narrow = (settings.top_k > 0) & (settings.top_k < min(_NARROW, x.shape[1]))
+    drawn = torch.empty(len(x), dtype=torch.int64)
+    for chosen, window in ((narrow, min(_NARROW, x.shape[1])), (~narrow, x.shape[1])):
+        index = chosen.nonzero()[:, 0]
+        if len(index):
+            own = noise.rows(index), settings.rows(index)
+            drawn[index] = among(x[index], *own, window)
+    return drawn
+
+
+def draw_unscaled(logits: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
+    """One id a row, of those that top-k and top-p leave of logits as they are; the temperature
+    counts behind them (Fish Audio's order). Of the likeliest ids those remain whose shares, their
+    own included, add up to no more than top-p; the first one always does.
+    """
+
+    def among(x: Tensor, noise: Noise, settings: Settings, window: int) -> Tensor:
+        assert settings.top_k is not None
+        assert settings.top_p is not None
+        values, ids = x.topk(window, -1)
+        shares = (values - x.logsumexp(-1, keepdim=True)).exp()
+        place = torch.arange(window, device=x.device)
+        most = settings.top_k.masked_fill(settings.top_k < 1, window)[:, None]
+        out = (shares.cumsum(-1) > settings.top_p[:, None]) | (place >= most)
+        noisy = values + noise.gumbel(draw, ids) * settings.temperature[:, None]
+        chosen = noisy.masked_fill(out & (place > 0), NEVER).argmax(-1, keepdim=True)
+        return ids.gather(1, chosen)[:, 0]
+
+    return draw_among(logits.float(), noise, settings, among)
+
+
+# Repetition-aware sampling (VALL-E 2: Chen et al., 2024), as CosyVoice has it.
+#
+# A draw from the nucleus; where that id is among the last few, it is out, and another is drawn
+# from all ids. The nucleus holds the likeliest ids until their share of all reaches top-p, but no
+# more than top-k of them.
+
+
+NUCLEUS, AGAIN = 0, 1
+
+
+def draw_unrepeated(
+    logits: Tensor, noise: Noise, settings: Settings, recent: Tensor, forbidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Ids [rows] int64 and whether each row's logits are finite [rows] bool.
+
+    logits: [rows, ids]. recent: [rows, window] int64, ids drawn last. forbidden: [rows, ids] bool,
+    as seen before any of it. A row of temperature 0 takes the likeliest id, repeated or not.
+    Draws are numbers NUCLEUS and AGAIN of the step.
+    """
+    x = logits.float()
+    finite = x.isfinite().all(-1)
+    x = x.masked_fill(forbidden, NEVER)
+    first = draw_among(x, noise, settings, _among_likeliest)
+    repeated = (recent == first[:, None]).any(-1) & (settings.temperature > 0.0)
+    left = x.scatter(1, first[:, None], NEVER)
+    noisy = left + noise.gumbel(AGAIN, x.shape[1]) * settings.temperature[:, None]
+    return torch.where(repeated, noisy.argmax(-1), first), finite
+
+
+def _among_likeliest(x: Tensor, noise: Noise, settings: Settings, window: int) -> Tensor:
+    assert settings.top_k is not None
+    assert settings.top_p is not None
+    values, ids = x.topk(window, -1)
+    hot = settings.temperature.clamp(min=1e-9)[:, None]
+    share = (values / hot - (x / hot).logsumexp(-1, keepdim=True)).exp()
+    before = share.cumsum(-1) - share
+    place = torch.arange(window, device=x.device)
+    most = settings.top_k.masked_fill(settings.top_k < 1, window)[:, None]
+    out = (before >= settings.top_p[:, None]) | (place >= most)
+    noisy = values + noise.gumbel(NUCLEUS, ids) * settings.temperature[:, None]
+    return ids.gather(1, noisy.masked_fill(out & (place > 0), NEVER).argmax(-1, keepdim=True))[:, 0]

@@ -16,8 +16,7 @@ from torch import bool as torch_bool
 from torch import int64 as torch_int64
 
 from ttsfamilies.base.sampling.noise import Noise
-from ttsfamilies.base.sampling.rules import Rules
-from ttsfamilies.base.sampling.settings import Settings
+from ttsfamilies.base.sampling.rules import Rules, Settings
 
 _WIDE: Final = 2048
 

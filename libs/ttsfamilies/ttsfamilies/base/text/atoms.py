@@ -19,10 +19,10 @@ from ttsfamilies.base.text import (
 )
 from ttsfamilies.base.text.addresses import ADDRESSES
 from ttsfamilies.base.text.cleanup import clean
-from ttsfamilies.base.text.formulas import FORMULAS
+from ttsfamilies.base.text.maths import FORMULAS
 from ttsfamilies.base.text.money import MONEY, SIGNS
 from ttsfamilies.base.text.names import NAMES
-from ttsfamilies.base.text.romans import ROMANS
+from ttsfamilies.base.text.numbers import ROMANS
 from ttsfamilies.base.text.rules import Kind, Rule
 
 _TAKEN = "\x00"

@@ -2,24 +2,186 @@
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ttscommon.wire.errors import VoiceError
 from ttsfamilies.base.text.heteronyms import choose
-from ttsfamilies.base.text.letters import LetterToPhone
+from ttsfamilies.base.text.postlexical import is_vowel
 from ttsfamilies.base.text.pronunciations import PHONES
-from ttsfamilies.base.text.suffixes import derived
-from ttsfamilies.base.text.tagger import Tagger
+from ttsfamilies.base.text.tables import collection
+
+Phones = tuple[str, ...]
+
+
+# A part-of-speech tag for words that sound different as noun, verb or adjective.
+
+
+_CONTENT = "content"
+_NO_WORD = "0"
+
+
+class Tagger:
+    """flite's tagging tree. It looks at two words on either side and at closed-class words."""
+
+    def __init__(self, nodes: Sequence[Sequence[Any]], function_words: Mapping[str, str]) -> None:
+        self._nodes = nodes
+        self._function_words = function_words
+
+    def tag(self, words: Sequence[str], index: int) -> str:
+        """The tag ("n", "v", "j", "r" or "0") of `words[index]`; words are lower case."""
+        node = 0
+        while len(self._nodes[node]) > 1:
+            feature, value, otherwise = self._nodes[node]
+            node = node + 1 if self._feature(feature, words, index) == value else otherwise
+        return str(self._nodes[node][0])
+
+    def _feature(self, name: str, words: Sequence[str], index: int) -> str:
+        *steps, kind = name.split(".")
+        for step in steps:
+            index += 1 if step == "n" else -1
+        if not 0 <= index < len(words):
+            return _NO_WORD
+        word = words[index]
+        return word if kind == "name" else self._function_words.get(word, _CONTENT)
+
+
+# Regular endings: phones of "innately" from those of "innate".
+
+
+_SIBILANTS = collection("s z sh zh ch jh")
+_VOICELESS = collection("p t k f th s sh ch")
+_SHORTEST_STEM = 4
+_SHORTEST_LISTED_STEM = 3
+
+
+def _plural(stem: Phones, reduced: str | None) -> Phones | None:
+    if stem[-1] in _SIBILANTS:
+        return (*stem, reduced, "z") if reduced else None
+    return (*stem, "s" if stem[-1] in _VOICELESS else "z")
+
+
+def _past(stem: Phones, reduced: str | None) -> Phones | None:
+    if stem[-1] in ("t", "d"):
+        return (*(_flapped(stem) if reduced else stem), reduced or "ax0", "d")
+    return (*stem, "t" if stem[-1] in _VOICELESS else "d")
+
+
+def _adverb(stem: Phones, _reduced: str | None) -> Phones | None:
+    return (*(stem[:-1] if stem[-1] == "l" else stem), "l", "iy0")
+
+
+def _participle(stem: Phones, reduced: str | None) -> Phones | None:
+    return (*(_flapped(stem) if reduced else stem), "ih0", "ng")
+
+
+def _flapped(stem: Phones) -> Phones:
+    """American English flaps a t between a vowel (or r) and an unstressed vowel."""
+    opens = len(stem) > 1 and (is_vowel(stem[-2]) or stem[-2] == "r")
+    return (*stem[:-1], "dx") if opens and stem[-1] == "t" else stem
+
+
+_ENDINGS: tuple[tuple[str, str, Callable[[Phones, str | None], Phones | None]], ...] = (
+    ("s", "su", _plural),
+    ("ed", "s", _past),
+    ("ing", "s", _participle),
+    ("ly", "i", _adverb),
+    ("ness", "i", lambda stem, _: (*stem, "n", "ax0", "s")),
+    ("less", "i", lambda stem, _: (*stem, "l", "ax0", "s")),
+)
+_VERBAL = ("ed", "ing")
+_PLAIN_STEM = re.compile(r"[aeiou]{2}[^aeiou]e$")
+
+
+def derived(
+    word: str,
+    entry: Callable[[str], str | None],
+    knows: Callable[[str], bool],
+    reduced: str | None = None,
+) -> Phones | None:
+    """Phones of a word whose stem has an entry, or None.
+
+    A stem with an entry is one the letter-to-phone trees get wrong; left to themselves they
+    would get its inflections wrong as well. Where two stems are possible ("ranged": "rang",
+    "range") the trees decide. `entry` gives phones separated by spaces. `reduced`: the vowel of
+    "wanted" and "wishes" in lexicons that have one of their own, and know more than the trees:
+    there the spelling decides between two stems, and a t is flapped.
+    """
+    if reduced and word.endswith("ies") and (phones := entry(word[:-3] + "y")) is not None:
+        return (*phones.split(), "z")
+    shortest = _SHORTEST_STEM if reduced is None else _SHORTEST_LISTED_STEM
+    for ending, barred, join in _ENDINGS:
+        stem = word[: -len(ending)]
+        if not word.endswith(ending) or len(stem) < shortest or stem[-1] in barred:
+            continue
+        if ending in _VERBAL:
+            if knows(stem + "e"):
+                stem += "e"
+                if knows(stem[:-1]):
+                    if reduced is None:
+                        continue
+                    stem = stem[:-1] if _PLAIN_STEM.search(stem) else stem
+            elif stem[-1] == stem[-2]:
+                continue
+        phones = entry(stem)
+        if phones is not None:
+            return join(tuple(phones.split()), reduced)
+    return None
+
+
+# Phones of a word from its letters alone, by the decision trees flite applies itself.
+
+
+_LEAF = 255
+_EDGE = "#"
+_OUTSIDE = "0"
+
+
+class LetterToPhone:
+    """One binary tree per letter asks about its neighbours and answers with zero to two phones.
+
+    The trees are flite's own (`cst_lts`), carried over with the lexicon: cmulex holds only the
+    words they get wrong, so words in neither place come out as the voice's teacher said them.
+    """
+
+    def __init__(self, trees: Mapping[str, Any]) -> None:
+        self._window: int = trees["window"]
+        self._roots: Sequence[int] = trees["roots"]
+        self._nodes: Sequence[int] = trees["nodes"]
+        self._outputs = [tuple(output.split()) for output in trees["outputs"]]
+        if len(self._roots) != 26 or len(self._nodes) % 4 or self._window < 1:
+            raise ValueError("malformed letter-to-phone trees")
+
+    def phones(self, word: str) -> tuple[str, ...]:
+        """Phones with stress digits of a lower-case word; characters but a to z are silent."""
+        outside = _OUTSIDE * (self._window - 1)
+        padded = f"{outside}{_EDGE}{word}{_EDGE}{outside}"
+        phones: list[str] = []
+        for position, letter in enumerate(word, start=self._window):
+            if "a" <= letter <= "z":
+                context = (
+                    padded[position - self._window : position]
+                    + padded[position + 1 : position + 1 + self._window]
+                )
+                phones += self._outputs[self._leaf(ord(letter) - ord("a"), context)]
+        return tuple(phones)
+
+    def _leaf(self, letter: int, context: str) -> int:
+        nodes = self._nodes
+        node = 4 * self._roots[letter]
+        while nodes[node] != _LEAF:
+            matches = context[nodes[node]] == chr(nodes[node + 1])
+            node = 4 * nodes[node + 2 if matches else node + 3]
+        return nodes[node + 1]
+
 
 FILE_NAME = "lexicon.json.gz"
 _FORMAT = 1
 _CACHE_LIMIT = 50_000
 _PHRASE_END = "end"
-
-Phones = tuple[str, ...]
 
 
 class LexiconError(VoiceError):

@@ -6,6 +6,7 @@ Every function takes ASCII digits and returns lower-case words without hyphens.
 import re
 from collections.abc import Sequence
 
+from ttsfamilies.base.text.rules import Rule, rule
 from ttsfamilies.base.text.tables import listing
 
 _UNITS = listing(
@@ -198,3 +199,39 @@ def label(text: str) -> list[str]:
     if len(text) == 4 and text[0] in "12":
         return year(text)
     return cardinal(text) if len(text) < 4 and text[0] != "0" else digits(text)
+
+
+# Roman numerals that their own shape or the word beside them makes certain.
+
+
+_YEARS = range(1000, 2100)
+
+
+def _listed(match: re.Match[str]) -> list[str]:
+    """ "(iv)", as in a list."""
+    return cardinal(str(roman(match["roman"].upper())))
+
+
+def _long(match: re.Match[str]) -> list[str] | None:
+    """Four letters or more that no word has: a year such as MCMXCIX, or a number."""
+    text = match["roman"]
+    if not is_roman(text) or text in ("MIDI", "CIVIC", "MILD", "MIDDLE", "VIVID", "MIXI"):
+        return None
+    value = roman(text)
+    return year(str(value)) if value in _YEARS else cardinal(str(value))
+
+
+def _century(match: re.Match[str]) -> list[str] | None:
+    text = match["roman"]
+    return ordinal(str(roman(text))) if is_roman(text) else None
+
+
+ROMANS: tuple[Rule, ...] = (
+    rule(
+        r"(?<=\()(?<!\w\()(?P<roman>i{2,3}|iv|vi{1,3}|ix|xi{0,3}|xiv|xvi{0,3})(?=\))",
+        _listed,
+        needs="(",
+    ),
+    rule(r"(?<!\w)(?P<roman>[IVX]{1,6})(?:th)?(?= [Cc]entur)", _century, literal="entur"),
+    rule(r"(?<![\w.-])(?P<roman>M[MDCLXVI]{4,14}|X[LXVI]{3,7})(?![\w-])", _long, needs="MX"),
+)

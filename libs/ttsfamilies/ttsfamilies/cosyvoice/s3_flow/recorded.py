@@ -21,9 +21,15 @@ from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.cosyvoice.s3_flow.carrying import Carrying, OwnTensors
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Solving
-from ttsfamilies.cosyvoice.s3_flow.pages import PAGE, FixedPass, Pages, PageSizes
+from ttsfamilies.cosyvoice.s3_flow.pages import (
+    PAGE,
+    Carrying,
+    FixedPass,
+    OwnTensors,
+    Pages,
+    PageSizes,
+)
 from ttsfamilies.cosyvoice.s3_flow.passage import Passage
 from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES

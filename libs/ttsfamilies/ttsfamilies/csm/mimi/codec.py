@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.csm.mimi import kyutai
 from ttsfamilies.csm.mimi.net import MimiDecoder, context_frames, load_decoder
 

@@ -10,7 +10,7 @@ from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file,
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, layers
-from ttsfamilies.pocket_tts.blocks import stack_sources
+from ttsfamilies.pocket_tts.net import stack_sources
 from ttsfamilies.pocket_tts.sizes import Latent, LatentMimi, Seanet, Window
 
 _SIZES: Final = "mimi_config_name"

@@ -20,9 +20,13 @@ from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.noise import Noise, keyed
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import surrounding_samples
 from ttsfamilies.base.codec.snake import Level, upsampling, widths
-from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
+from ttsfamilies.base.codec.windowed import (
+    WindowedCodec,
+    WindowStream,
+    surrounding_samples,
+    windowed_spec,
+)
 
 # Codes of a frame by level, as Orpheus orders them.
 SLOTS: Final = ((0,), (1, 4), (2, 3, 5, 6))

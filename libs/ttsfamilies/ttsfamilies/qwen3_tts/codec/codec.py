@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,15 +13,52 @@ from torch import Tensor
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.kernels.rows import StateRows
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.qwen3_tts.codec.config import load_config
-from ttsfamilies.qwen3_tts.codec.fused import FusedDecoder
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, FusedDecoder
 from ttsfamilies.qwen3_tts.codec.weights import load_decoder
-from ttsfamilies.qwen3_tts.codec.windows import Windows
+
+# The official package's windows: a decoder's state built anew at each, from a little left
+# context.
+#
+# An approximation whose memory is bounded: a successor needs no more than one window and its
+# context.
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Frames decoded together, and frames decoded again in front of them. Positive, in frames."""
+
+    size: int = 300
+    context: int = 25
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.context < 0:
+            raise ValueError("a window holds frames, its context no fewer than none")
+
+    def replay_from(self, frame: int) -> int:
+        """The first frame that a state needs to be fed before it can decode `frame`."""
+        return max(0, frame // self.size * self.size - self.context)
+
+    def begins_at(self, frame: int) -> bool:
+        """Whether `frame` is the first of a window that is not the first."""
+        return frame > 0 and frame % self.size == 0
+
+    def spans(self, frame: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """As `cut`, with the first frame to decode before each: a window's context, or itself."""
+        for first, stop in self.cut(frame, count):
+            yield self.replay_from(first) if self.begins_at(first) else first, first, stop
+
+    def cut(self, frame: int, count: int) -> Iterator[tuple[int, int]]:
+        """Frames `frame` .. `frame + count` as (first, last + 1), none across a window's end."""
+        end = frame + count
+        while frame < end:
+            stop = min(end, (frame // self.size + 1) * self.size)
+            yield frame, stop
+            frame = stop
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Qwen3Codec:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttsfamilies.base.codec.receptive_field import causal_frames
+from ttsfamilies.base.codec.windowed import causal_frames
 
 
 @dataclass(frozen=True)

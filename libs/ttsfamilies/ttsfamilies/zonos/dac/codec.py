@@ -14,10 +14,14 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import surrounding_samples
 from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
-from ttsfamilies.base.codec.staggered import Staggered
-from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
+from ttsfamilies.base.codec.windowed import (
+    WindowedCodec,
+    WindowStream,
+    surrounding_samples,
+    windowed_spec,
+)
+from ttsfamilies.base.codec.wrapper import Staggered
 
 _ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ttscommon.engine.nn import mimi
-from ttsfamilies.pocket_tts.blocks import PocketEncoder
+from ttsfamilies.pocket_tts.net import PocketEncoder
 from ttsfamilies.pocket_tts.sizes import PocketConfig
 from ttsfamilies.pocket_tts.synthetic import tiny
 

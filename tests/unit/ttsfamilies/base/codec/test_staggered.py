@@ -9,7 +9,7 @@ from tests.unit.vocoder.test_conformance import fake, request
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.codec.staggered import Staggered
+from ttsfamilies.base.codec.wrapper import Staggered
 
 STAGGER = Stagger((0, 1, 1, 3))
 FRAMES = np.random.default_rng(1).integers(0, 512, (9, 4)).astype(np.int16)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ttscommon.engine.slots import NoSlot
-from ttsfamilies.base.codec.state_slots import StateSlots
+from ttsfamilies.base.codec.executor import StateSlots
 
 
 def resident(rows: int = 2) -> StateSlots:

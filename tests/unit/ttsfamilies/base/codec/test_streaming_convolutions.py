@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, conv_transpose1d, leaky_relu
 
 from ttscommon.engine.nn.flat import flat
+from ttsfamilies.base.codec.causal import StreamContext
 from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
-from ttsfamilies.base.codec.streaming_convolutions import StreamContext
 
 PLAIN = (ResidualSizes(3, (1, 2), paired=False), ResidualSizes(7, (3, 5), paired=False))
 PAIRED = (ResidualSizes(3, (1, 3), paired=True), ResidualSizes(5, (2, 1), paired=True))

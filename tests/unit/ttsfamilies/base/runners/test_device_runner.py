@@ -26,8 +26,8 @@ from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.device_cache import DeviceCache
 from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.frame import FrameChoice
 

@@ -14,7 +14,7 @@ from ttscommon.engine.device.device import HostDevice
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.runners.lanes import LaneInputs
+from ttsfamilies.base.runners.state import LaneInputs
 from ttsfamilies.base.talker.runner import Row, sequences
 from ttsfamilies.base.talker.streams import Plan
 

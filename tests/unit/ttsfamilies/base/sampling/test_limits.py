@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ttsfamilies.base.sampling.limits import NEVER, keep_mass, keep_top
+from ttsfamilies.base.sampling.rules import NEVER, keep_mass, keep_top
 
 
 def limited(

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.synthetic.tokenizer import merges, vocabulary
+from ttsfamilies.qwen3_tts.synthetic.write import merges, vocabulary
 
 
 @pytest.fixture(scope="module")

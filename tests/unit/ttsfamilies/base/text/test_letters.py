@@ -1,6 +1,6 @@
 import pytest
 
-from ttsfamilies.base.text.letters import LetterToPhone
+from ttsfamilies.base.text.lexicon import LetterToPhone
 
 # Letter "c" says k, or s before "e"; all other letters but "e" say nothing.
 LEAF = 255

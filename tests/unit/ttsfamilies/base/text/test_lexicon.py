@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ttsfamilies.base.text.lexicon import Lexicon, LexiconError
-from ttsfamilies.base.text.suffixes import derived
+from ttsfamilies.base.text.lexicon import Lexicon, LexiconError, derived
 from ttsfamilies.base.text.symbols import SYMBOL_IDS
 
 VOICE = Path(__file__).parents[5] / "voices" / "vesper"

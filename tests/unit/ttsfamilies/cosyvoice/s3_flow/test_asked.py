@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import networks
-from ttsfamilies.cosyvoice.s3_flow.asked import Asked, Asking, together
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, FRAME_SAMPLES, MEL_FRAMES
-from ttsfamilies.cosyvoice.s3_flow.sound import MelWindow, Sound
+from ttsfamilies.cosyvoice.s3_flow.sound import Asked, Asking, MelWindow, Sound, together
 from ttsfamilies.cosyvoice.s3_flow.source import Phase, begin, fresh
 
 PIECE = CHUNK * MEL_FRAMES

@@ -27,8 +27,8 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttsfamilies.base.codec.base import Due, Work
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.cosyvoice.s3_flow.carrying import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.pages import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, TOKEN_SAMPLES
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import DecodedAudio, Event, Finished

@@ -13,8 +13,8 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.chatterbox.codec import codec as chatterbox
-from ttsfamilies.cosyvoice.codec import codec as cosyvoice
+from ttsfamilies.chatterbox import codec as chatterbox
+from ttsfamilies.cosyvoice import codec as cosyvoice
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 
 ASKED = SpeechRequest("r", "m", "default", "text")

@@ -15,15 +15,19 @@ from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttsfamilies.base.codec.base import Samples, Work
-from ttsfamilies.cosyvoice.s3_flow.asked import together
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.passage import Passage
 from ttsfamilies.cosyvoice.s3_flow.past import GrowingPass, Pair, Past, Stretch
 from ttsfamilies.cosyvoice.s3_flow.sizes import FRAME_SAMPLES
-from ttsfamilies.cosyvoice.s3_flow.sound import Sound
+from ttsfamilies.cosyvoice.s3_flow.sound import Sound, together
 from ttsfamilies.cosyvoice.s3_flow.source import Phase
-from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
-from ttsfamilies.cosyvoice.s3_flow.windows import noise_from, reach, shortened, stretch_end
+from ttsfamilies.cosyvoice.s3_flow.stretches import (
+    S3Stream,
+    noise_from,
+    reach,
+    shortened,
+    stretch_end,
+)
 
 PROMPT = 60
 REQUEST = SpeechRequest("r", "m", "", "text")

@@ -10,8 +10,8 @@ import torch
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.causal_codec import CausalCodec
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
+from ttsfamilies.base.codec.stateful import CausalCodec
 from ttsfamilies.csm.mimi.codec import codec_of
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_decoder
 from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttscommon.engine.device.device import Device
-from ttsfamilies.base.codec.causal_codec import CausalCodec
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.fish_s2.codec.codec import FishDecoder, codec_of, load_decoder
+from ttsfamilies.base.codec.stateful import CausalCodec
+from ttsfamilies.fish_s2.codec import FishDecoder, codec_of, load_decoder
 from ttsfamilies.fish_s2.synthetic import add_codec
 
 

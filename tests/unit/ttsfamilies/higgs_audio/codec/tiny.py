@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.higgs_audio.codec.codec import HiggsCodec, load
+from ttsfamilies.higgs_audio.codec import HiggsCodec, load
 from ttsfamilies.higgs_audio.synthetic import write_codec
 
 

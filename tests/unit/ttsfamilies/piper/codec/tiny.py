@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.piper.codec.codec import PiperCodec, load_generator
+from ttsfamilies.piper.codec import PiperCodec, load_generator
 from ttsfamilies.piper.synthetic import write_voice
 from ttsfamilies.piper.voice import PiperVoice
 

@@ -10,7 +10,7 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.pocket_tts.codec.codec import LatentDecoder, PocketCodec, load_decoder
+from ttsfamilies.pocket_tts.codec import LatentDecoder, PocketCodec, load_decoder
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 
 

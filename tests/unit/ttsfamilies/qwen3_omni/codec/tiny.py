@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from ttscommon.engine.device.device import Device
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.qwen3_omni.codec.codec import LaggingDecoder, OmniCodec, load_decoder
+from ttsfamilies.qwen3_omni.codec import LaggingDecoder, OmniCodec, load_decoder
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
 
 

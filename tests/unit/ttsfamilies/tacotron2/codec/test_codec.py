@@ -11,7 +11,7 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Samples, Work
-from ttsfamilies.tacotron2.codec.codec import Overlap, OverlappingCodec
+from ttsfamilies.tacotron2.codec import Overlap, OverlappingCodec
 
 REQUEST = SpeechRequest("r", "m", "slt", "text")
 HOP, FRAMES = 256, 75

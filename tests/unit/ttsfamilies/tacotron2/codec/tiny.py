@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.tacotron2.codec.codec import (
+from ttsfamilies.tacotron2.codec import (
     MelVocoder,
     Overlap,
     OverlappingCodec,

@@ -10,7 +10,7 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.voxcpm2.codec.codec import VaeDecoder, VoxcpmCodec, load_decoder
+from ttsfamilies.voxcpm2.codec import VaeDecoder, VoxcpmCodec, load_decoder
 from ttsfamilies.voxcpm2.synthetic import SHORT_VAE, config, write_checkpoint
 
 

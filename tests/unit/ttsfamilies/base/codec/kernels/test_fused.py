@@ -10,10 +10,9 @@ from torch import Tensor
 
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import SIZES, drawn
 from ttscommon.engine.kernels.choice import only
+from ttsfamilies.base.codec.executor import StateSlots
 from ttsfamilies.base.codec.kernels.rows import StateRows
-from ttsfamilies.base.codec.state_slots import StateSlots
-from ttsfamilies.qwen3_tts.codec.fused import FusedDecoder
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, SnakeBeta
+from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, FusedDecoder, SnakeBeta
 
 pytest.importorskip("triton")
 

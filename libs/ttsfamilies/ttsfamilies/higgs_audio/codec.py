@@ -12,10 +12,14 @@ from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import surrounding_samples
 from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
-from ttsfamilies.base.codec.staggered import Staggered
-from ttsfamilies.base.codec.windowed import WindowedCodec, WindowStream, windowed_spec
+from ttsfamilies.base.codec.windowed import (
+    WindowedCodec,
+    WindowStream,
+    surrounding_samples,
+    windowed_spec,
+)
+from ttsfamilies.base.codec.wrapper import Staggered
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts, tensors_of
 
 _PARTS = ("weight", "bias")

@@ -19,11 +19,11 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.csm.mimi.net import VectorDecoder, context_frames, layers
-from ttsfamilies.pocket_tts.blocks import FLOW_LM, MIMI, stack_sources, window_config
+from ttsfamilies.pocket_tts.net import FLOW_LM, MIMI, stack_sources, window_config
 from ttsfamilies.pocket_tts.sizes import LatentMimi, load_config
 
 

@@ -19,11 +19,11 @@ from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.causal_dac import DILATIONS, CausalWave
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import causal_frames
 from ttsfamilies.base.codec.snake import Level
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
+from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.fish_s2.config import CODEC, FishCodecSizes, load_sizes
 from ttsfamilies.fish_s2.net import stack_sources
 

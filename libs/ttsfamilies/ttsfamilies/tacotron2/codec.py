@@ -24,9 +24,9 @@ from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import CodecSpec
+from ttsfamilies.base.codec.causal import StreamContext, convolved, reach_of
 from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
     BEGINS,
     FLAG,
@@ -35,7 +35,7 @@ from ttsfamilies.base.codec.sentences import (
     SentenceCodec,
     SentenceStream,
 )
-from ttsfamilies.base.codec.streaming_convolutions import StreamContext, convolved, reach_of
+from ttsfamilies.base.codec.windowed import left_context
 from ttsfamilies.tacotron2.net import counted, normed_sources, sizes_of
 from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes
 

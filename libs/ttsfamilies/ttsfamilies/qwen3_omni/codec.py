@@ -25,11 +25,11 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec, CausalStream
 from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import causal_frames
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec, CausalStream
+from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.qwen3_tts.codec.net import SnakeBeta
 from ttsfamilies.qwen3_tts.codec.weights import wave_sources
 

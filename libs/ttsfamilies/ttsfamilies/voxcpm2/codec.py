@@ -15,8 +15,8 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, Tails, convolved_state
-from ttsfamilies.base.codec.causal_codec import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.voxcpm2.blocks import (
     HEARS,
     SOUNDS,

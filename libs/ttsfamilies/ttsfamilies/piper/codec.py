@@ -15,9 +15,9 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
+from ttsfamilies.base.codec.causal import StreamContext
 from ttsfamilies.base.codec.hifigan import PRE, Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.receptive_field import left_context
 from ttsfamilies.base.codec.sentences import (
     BEGINS,
     FLAG,
@@ -26,7 +26,7 @@ from ttsfamilies.base.codec.sentences import (
     SentenceCodec,
     SentenceStream,
 )
-from ttsfamilies.base.codec.streaming_convolutions import StreamContext
+from ttsfamilies.base.codec.windowed import left_context
 from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice
 
 _OTHERS: Final = ("enc_p.", "dp.", "flow.")

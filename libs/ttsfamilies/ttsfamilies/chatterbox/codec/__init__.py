@@ -1,1 +1,0 @@
-"""Chatterbox's S3Gen: a sentence's S3 tokens at once, or on CosyVoice's grid."""

@@ -1,1 +1,0 @@
-"""Piper's generator: HiFi-GAN, over frames that are the latents of a VITS network."""

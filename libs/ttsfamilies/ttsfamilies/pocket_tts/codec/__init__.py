@@ -1,1 +1,0 @@
-"""Pocket TTS's Mimi: latents of floats at 12.5 frames a second to 24 kHz, strictly causal."""

@@ -1,1 +1,0 @@
-"""Step-Audio 2's decoder: a flow of S3 tokens that keeps a window, and HiFT."""
