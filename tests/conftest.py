@@ -24,7 +24,12 @@ from ttscommon.process.settings import BusSettings
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # A machine that is busy with something else fails no test.
-settings.register_profile("antiphon", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "antiphon",
+    deadline=None,
+    max_examples=100 if "ANTIPHON_FUZZ" in os.environ else 25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("antiphon")
 
 _PREFIXES = (f"test{number}" for number in count())

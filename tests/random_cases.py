@@ -9,8 +9,16 @@ from typing import Final
 
 import pytest
 import torch
+from hypothesis import settings
 
 _GIVEN: Final = "ANTIPHON_TEST_SEED"
+# `make test-all` sets it, and looks at everything; each `make test` at another sample.
+_WHOLE: Final = "ANTIPHON_FUZZ" in os.environ
+
+
+def examples(count: int) -> settings:
+    """So many of hypothesis, and a tenth of them in `make test`."""
+    return settings(max_examples=count if _WHOLE else max(5, count // 10))
 
 
 def cases(count: int) -> Iterator[tuple[Random, torch.Generator]]:
@@ -25,6 +33,6 @@ def cases(count: int) -> Iterator[tuple[Random, torch.Generator]]:
 
 
 def drawn(count: int) -> pytest.MarkDecorator:
-    """A test of `count` cases, and of ten times as many by `make test-slow`."""
-    many = pytest.param(10 * count, marks=pytest.mark.slow)
+    """A test of `count` cases, and of forty times as many by `make test-all`."""
+    many = pytest.param(40 * count, marks=pytest.mark.slow)
     return pytest.mark.parametrize("count", [count, many])

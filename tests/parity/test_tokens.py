@@ -6,12 +6,13 @@ import json
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parity.cases import TEXTS
 from tests.parity.conftest import Checkpoints
 from tests.parity.material import GOLDENS
+from tests.random_cases import examples
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.
@@ -51,7 +52,7 @@ def official(checkpoint: str, text: str) -> list[int]:
     return found[:-TEMPLATE_END]
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(pieces=GROWTH, cuts=st.sets(st.integers(0, 30)))
 def test_any_way_of_cutting_a_text_gives_the_same_tokens(
     tokenizer: TurnTokenizer, pieces: list[str], cuts: set[int]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.requests.retention.horizon import Horizon, HorizonTuning, Needs, worth
+from tests.random_cases import examples
 from ttscommon.bus import TRIMMED, Extent
 
 MADE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -219,7 +220,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(STEPS, min_size=20, max_size=60))
 def test_nothing_goes_that_is_needed_and_all_goes_in_the_end(
     steps: list[tuple[str, int, int]],

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.random_cases import examples
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.messages import (
     AudioChunk,
@@ -69,7 +70,7 @@ def histories(draw: st.DrawFn) -> tuple[int, list[LogRecord], list[LogRecord]]:
     return length, log, [live[i] for i in (*order, *repeated) if i not in dropped]
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(histories(), st.data())
 def test_any_mix_of_live_and_log_gives_every_position_once_and_one_end(
     history: tuple[int, list[LogRecord], list[LogRecord]], data: st.DataObject

@@ -7,10 +7,11 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from talker.engine.scheduler import StepLimits
+from tests.random_cases import examples
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, request, same
 from tests.unit.ttsfamilies.toy_segments import PASSES, WHOLE, WINDOWS, Toy, at_once
 from ttscommon.engine.runtime import Finished
@@ -97,7 +98,7 @@ def test_frames_with_the_prompt_and_frames_in_windows_are_the_same() -> None:
     assert heard.words == whole().words
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(
     st.integers(1, 60), st.integers(4, 200), st.sets(st.integers(0, 40), max_size=6), st.booleans()
 )

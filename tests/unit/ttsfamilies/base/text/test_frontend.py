@@ -2,9 +2,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.random_cases import examples
 from ttscommon.wire.errors import NothingToSay
 from ttsfamilies.base.text.frontend import EnglishFrontend, Word
 from ttsfamilies.base.text.misaki import TOKENS, tokens_of
@@ -56,7 +57,7 @@ def test_agrees_with_the_teacher(frontend: EnglishFrontend) -> None:
     assert same / said > 0.85
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.text(max_size=200))
 def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
     try:

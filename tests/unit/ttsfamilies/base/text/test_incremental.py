@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.random_cases import examples
 from ttsfamilies.base.text.normalize import PAUSE_MARK, Normalizer
 from ttsfamilies.base.text.segment import FIRST_CLAUSE_WORDS, Segmenter, utterances
 
@@ -54,14 +55,14 @@ def test_no_cut_tears_apart_what_is_read_together(normalizer: Normalizer, table:
 TEXTS = st.lists(st.sampled_from(WRITTEN), min_size=1, max_size=8).map(" and then. ".join)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TEXTS, st.data())
 def test_pieces_of_any_size_are_read_as_the_whole(text: str, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     assert _fed(text, cuts) == utterances(text)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TEXTS)
 def test_an_utterance_is_out_two_words_behind_its_end(text: str) -> None:
     """Where a mark ends it; one without a mark is cut by its length."""

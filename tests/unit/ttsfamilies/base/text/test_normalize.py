@@ -1,9 +1,10 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.random_cases import examples
 from ttsfamilies.base.text.normalize import PAUSE_MARK, Normalizer
 
 CASES = {
@@ -149,7 +150,7 @@ def test_phrases_end_at_punctuation(normalizer: Normalizer, text: str, pauses: l
     assert [word.pause for word in normalizer.words(text)] == pauses
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.text(max_size=200)
     | st.text(alphabet="aAbIVX019 .,:;-/$€%@#'\"()[]½²°–—\n\tkmx+=<>", max_size=60)

@@ -1,10 +1,11 @@
 """Pieces of text become utterances and pauses, in order, as soon as they are certain."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.random_cases import examples
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
@@ -153,7 +154,7 @@ WRITTEN = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(WRITTEN, min_size=1, max_size=6).map(" ".join), st.data())
 def test_every_cut_gives_the_same_words_in_the_same_places(
     frontend: EnglishFrontend, text: str, data: st.DataObject
@@ -170,7 +171,7 @@ def test_every_cut_gives_the_same_words_in_the_same_places(
     assert [first for _, _, first, _ in whole] == sorted(first for _, _, first, _ in whole)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(WRITTEN, min_size=2, max_size=6).map(" ".join), st.data())
 def test_what_was_spoken_is_never_taken_back(
     frontend: EnglishFrontend, text: str, data: st.DataObject

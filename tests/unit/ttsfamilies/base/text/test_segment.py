@@ -1,7 +1,8 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.random_cases import examples
 from ttsfamilies.base.text.segment import LONGEST_WORDS, Segmenter, utterances
 
 
@@ -98,7 +99,7 @@ TOKENS = [*WORDS.split(), "", "\n", "\n\n", "x" * 201]
 TEXTS = st.lists(st.sampled_from(TOKENS), max_size=120).map(" ".join) | st.text(max_size=300)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(TEXTS, st.lists(st.integers(1, 40), min_size=1, max_size=20))
 def test_pieces_give_the_same_utterances_as_the_whole(text: str, sizes: list[int]) -> None:
     segmenter = Segmenter()
@@ -112,7 +113,7 @@ def test_pieces_give_the_same_utterances_as_the_whole(text: str, sizes: list[int
     assert pieces == utterances(text)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(TEXTS)
 def test_no_character_is_lost_and_no_utterance_too_long(text: str) -> None:
     parts = utterances(text)

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.random_cases import examples
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import SIZES, drawn
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
@@ -57,7 +58,7 @@ def chunked(net: CodecDecoder, rows: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@examples(25)
 @given(cuts=st.lists(st.integers(0, FRAMES), max_size=8))
 def test_any_chunking_gives_one_shots_samples(exact: CodecDecoder, cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), FRAMES]
