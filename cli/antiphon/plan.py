@@ -22,7 +22,7 @@ that were measured: [bold]antiphon calibrate[/] and [bold]antiphon bench costs[/
 
   antiphon plan --curves curves --callers 500
 
-  antiphon plan --curves curves --trace yesterday.csv --event talker@60/60
+  antiphon plan --curves curves --trace yesterday.csv --fleet 2,4,3
 
 Exit status: 0 the fleet meets the targets, 1 it does not, 2 the input cannot be used.
 """
@@ -62,13 +62,6 @@ def plan(
     refused: Annotated[
         float, typer.Option(min=0, max=1, help="Target: share of refusals, at most.")
     ] = 0.001,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A loss, WHAT@SECONDS or WHAT@SECONDS/EVERY: talker, vocoder, gateway, broker,"
-            " node. Repeatable."
-        ),
-    ] = None,
     fleet: Annotated[
         str, typer.Option(help="Judge GATEWAYS,TALKERS,VOCODERS in place of looking for them.")
     ] = "",
@@ -97,7 +90,7 @@ def plan(
         float, typer.Option(min=0.05, max=1, help="The gateways' setting of that name.")
     ] = 0.85,
     model: Annotated[str, typer.Option(help="Name in the chart's values.")] = "vesper",
-    seed: Annotated[int, typer.Option(help="Of arrivals, texts and losses.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of arrivals and texts.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for plan.json and values.yaml.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -162,7 +155,6 @@ def _run(given: dict[str, Any]) -> bool:
 def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.answers import Target
     from antiphon_bench.plan.costs import read_curves
-    from antiphon_bench.plan.faults import Event
     from antiphon_bench.plan.search import Question
     from antiphon_bench.plan.shapes import (
         Cache,
@@ -187,8 +179,7 @@ def _question(given: dict[str, Any]) -> Question:
         VocoderSetup.of(given["vocoder_slots"], curves.costs.speech.frame_rate_hz),
     )
     target = Target(given["ttfp_p95"], given["viable"], given["refused"])
-    events = tuple(Event.parse(text) for text in given["event"] or ())
-    return Question(setup, _demand(given, setup), target, events, given["seed"])
+    return Question(setup, _demand(given, setup), target, given["seed"])
 
 
 def _demand(given: dict[str, Any], setup: Any) -> Demand:

@@ -1,8 +1,8 @@
 """`python -m tests.chaos planned`: what the planner says beside what real stacks do.
 
-`measure` runs the default voice on this machine at several loads, and a fleet of fake engines that
-loses processes, five times each, and adds every run to `real.jsonl`; it goes on where it was cut
-off. `draw` simulates the same and puts both side by side, as a table and a picture.
+`measure` runs the default voice on this machine at several loads, five times each, and adds every
+run to `real.jsonl`; it goes on where it was cut off. `draw` simulates the same and puts both side
+by side, as a table and a picture.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,14 +24,10 @@ from antiphon_bench.plan.measuring import measure as measure_costs
 from antiphon_bench.plan.measuring import speech_of
 from antiphon_bench.processes import stack_at, use
 from antiphon_bench.run import run as run_load
-from tests.chaos import fleet
 from tests.chaos.comparison import draw
 from tests.chaos.planned_loads import (
-    FLEET_KILL_S,
-    FLEET_S,
     MEASURED_S,
     WARMUP_S,
-    fleet_keys,
     run_config,
     stack_keys,
 )
@@ -57,22 +52,6 @@ def measure_load(key: Point, url: str, out: Path) -> Point:
         "failed": summary.failed,
         "generator_ok": summary.generator.trustworthy,
         "others": round(max(0.0, used.machine * (os.cpu_count() or 1) - ours), 2),
-    }
-
-
-def measure_fleet(key: Point) -> Point:
-    """Ten and ten fakes, four gateways, three brokers; one of them killed every few seconds."""
-    with tempfile.TemporaryDirectory(prefix="planned-") as folder:
-        found = asyncio.run(fleet.run(key["load"], FLEET_S, Path(folder), FLEET_KILL_S))
-    first = found["first_sound_s"]
-    return {
-        "p50_s": first.get("p50"),
-        "p95_s": first.get("p95"),
-        "offered": found["spoken"],
-        "refused": found["refused"] / max(1, found["spoken"] + found["refused"]),
-        "gaps": found["gaps"] / max(1, found["spoken"]),
-        "failed": found["errors"] + found["hung"],
-        **{name: found[name] for name in ("killed", "cores", "sound_s", "took_s")},
     }
 
 
@@ -120,14 +99,9 @@ def measure(out: Path, minutes: float, what: str) -> bool:
     calibrate(out)
     if what == "curves":
         return True
-    done = True
-    if what != "fleet" and records.missing(stack_keys()):
-        done = asyncio.run(with_stack(records, out, minutes, began_s))
-    if what != "stack":
-        spent_s = time.monotonic() - began_s
-        whole_s = FLEET_S + 45.0
-        done &= records.fill(fleet_keys(), measure_fleet, minutes, spent_s=spent_s, least_s=whole_s)
-    return done
+    if not records.missing(stack_keys()):
+        return True
+    return asyncio.run(with_stack(records, out, minutes, began_s))
 
 
 def main() -> int:
@@ -136,7 +110,7 @@ def main() -> int:
     parser.add_argument("command", choices=("measure", "draw"))
     parser.add_argument("--out", type=Path, default=Path("build/planned"))
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no run that ends later")
-    parser.add_argument("--what", choices=("all", "curves", "stack", "fleet"), default="all")
+    parser.add_argument("--what", choices=("all", "curves"), default="all")
     options = parser.parse_args()
     if options.command == "draw":
         draw(options.out)

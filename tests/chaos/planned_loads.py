@@ -14,9 +14,6 @@ LISTENERS: Final = (8, 24, 48, 64)
 RATES: Final = (1.0, 3.0, 6.0)
 WARMUP_S: Final = 3.0
 MEASURED_S: Final = 12.0
-FLEET_STREAMS: Final = 40
-FLEET_S: Final = 60.0
-FLEET_KILL_S: Final = 10.0
 
 
 def stack_keys() -> Iterator[Point]:
@@ -26,11 +23,6 @@ def stack_keys() -> Iterator[Point]:
             yield {"what": "listeners", "load": listeners, "round": number}
         for rate in RATES:
             yield {"what": "rate", "load": rate, "round": number}
-
-
-def fleet_keys() -> Iterator[Point]:
-    for number in range(ROUNDS):
-        yield {"what": "fleet", "load": FLEET_STREAMS, "round": number}
 
 
 def run_config(key: Point, url: str, out: Path) -> RunConfig:

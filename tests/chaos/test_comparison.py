@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon_bench.theme import LIGHT
 from tests.chaos.comparison import picture, table, within
-from tests.chaos.planned_loads import fleet_keys, stack_keys
+from tests.chaos.planned_loads import stack_keys
 
 
 def run(number: int, p50_s: float | None, refused: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -43,7 +41,6 @@ def test_a_run_without_any_sound_is_drawn_without_its_times() -> None:
     assert next(axes.get_title(loc="left") for axes in figure.axes) == "first sound, p50 (ms)"
 
 
-@pytest.mark.parametrize("keys", [stack_keys, fleet_keys])
-def test_no_run_is_asked_for_twice(keys: Any) -> None:
-    found = [tuple(key.items()) for key in keys()]
+def test_no_run_is_asked_for_twice() -> None:
+    found = [tuple(key.items()) for key in stack_keys()]
     assert len(set(found)) == len(found)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 
 from antiphon_bench.plan.calls import OUTCOMES, Heard, OpenLoop
-from antiphon_bench.plan.faults import Event, Faults
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand
 from antiphon_bench.plan.shapes import Setup
@@ -49,7 +48,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     sound_s_per_s: float
     busy: dict[str, float]
     waited: int
-    lost: dict[str, int]
 
     def misses(self, target: Target) -> list[str]:
         """The targets that it does not meet, in words."""
@@ -64,9 +62,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def answer(
-    heard: Heard, fleet: Fleet, since_s: float, until_s: float, lost: dict[str, int]
-) -> Answer:
+def answer(heard: Heard, fleet: Fleet, since_s: float, until_s: float) -> Answer:
     """Figures of the requests that came within [since_s, until_s)."""
     at_s = np.array(heard.at_s)
     counted = (at_s >= since_s) & (at_s < until_s)
@@ -95,34 +91,28 @@ def answer(
         sound_s_per_s=float(np.array(heard.sound_s)[counted].sum()) / (until_s - since_s),
         busy=_busy(fleet, until_s),
         waited=fleet.talkers.most_waiting,
-        lost=lost,
     )
 
 
 def _busy(fleet: Fleet, until_s: float) -> dict[str, float]:
     """The share of its time that the busiest process of each kind works."""
 
-    def most(pairs: Sequence[tuple[float, float]]) -> float:
-        shares = [worked / max(1e-9, until_s - born) for worked, born in pairs if born < until_s]
-        return min(1.0, max(shares, default=0.0))
+    def most(worked_s: Iterable[float]) -> float:
+        return min(1.0, max(worked_s, default=0.0) / max(1e-9, until_s))
 
     talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
     return {
-        "talker": most([(one.busy_s, one.born_s) for one in talkers]),
-        "vocoder": most([(one.busy_s, one.born_s) for one in vocoders]),
-        "talker's edge": most([(one.edge.worked_s, one.born_s) for one in talkers]),
-        "vocoder's edge": most([(one.edge.worked_s, one.born_s) for one in vocoders]),
-        "gateway": most([(one.edge.worked_s, one.born_s) for one in fleet.gateways]),
-        "broker": most([(fleet.bus.worked_s, 0.0)]),
+        "talker": most(one.busy_s for one in talkers),
+        "vocoder": most(one.busy_s for one in vocoders),
+        "talker's edge": most(one.edge.worked_s for one in talkers),
+        "vocoder's edge": most(one.edge.worked_s for one in vocoders),
+        "gateway": most(one.edge.worked_s for one in fleet.gateways),
+        "broker": most([fleet.bus.worked_s]),
     }
 
 
-def simulate(
-    setup: Setup, demand: Demand, events: Sequence[Event] = (), *, seed: int = 0, scale: float = 1.0
-) -> Answer:
-    """Run a demand against a fleet to which `events` happen. Raises PlanError."""
+def simulate(setup: Setup, demand: Demand, *, seed: int = 0, scale: float = 1.0) -> Answer:
+    """Run a demand against a fleet. Raises PlanError."""
     fleet = Fleet(setup)
-    faults = Faults(fleet, seed)
-    faults.schedule(events, demand.length_s)
     heard = fleet.run(OpenLoop(demand.wanted(seed, scale)), demand.length_s + _DRAIN_S)
-    return answer(heard, fleet, demand.warmup_s, demand.length_s, faults.lost)
+    return answer(heard, fleet, demand.warmup_s, demand.length_s)

@@ -25,7 +25,6 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "refused", "error")
 class Host(Protocol):
     """The gateway of a request; see gateways.Gateway."""
 
-    alive: bool
     edge: Station
     headroom: Headroom
 
@@ -38,9 +37,8 @@ class Call:
     """One request. `frames`: of its text. `asked`: the vocoders' job is queued.
 
     committed: frames in the codec log; `whole`: they are all there. fed: frames that its vocoder
-    has been told of, -1 before it is open. voiced: samples that have left the vocoders. held: those
-    at a gateway that has not sent them on; `said`: no more come. `among`: silent requests when it
-    began, itself among them. `key_name`: whose it is.
+    has been told of, -1 before it is open. `said`: no more sound comes. `among`: silent requests
+    when it began, itself among them. `key_name`: whose it is.
     """
 
     number: int
@@ -62,9 +60,7 @@ class Call:
     whole: bool = False
     fed: int = 0
     finishing: bool = False
-    voiced: int = 0
     said: bool = False
-    held: int = 0
     over: bool = False
     priority: int = 5
 

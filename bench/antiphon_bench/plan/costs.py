@@ -88,22 +88,6 @@ class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(1, round(characters * self.seconds_per_character * self.frame_rate_hz))
 
 
-class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds, as `python -m tests.chaos` and the logs of starts have them.
-
-    takeover_s: from a worker's death until another has its jobs. start_s: until a process that was
-    started serves, by kind. resume_s: until a client of a dead gateway hears from another one.
-    reconnect_s: until a process that lost its broker has another. elect_s: until the queues of a
-    dead broker have another leader.
-    """
-
-    takeover_s: float
-    start_s: dict[str, float]
-    resume_s: float
-    reconnect_s: float
-    elect_s: float
-
-
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`costs.json`. source: how and where it was measured.
 
@@ -121,7 +105,6 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vocoder: Edge
     hop_s: Seconds
     read_s: Seconds
-    recovery: Recovery
     reading: Edge = Edge(0.0, 0.0)
     slower: dict[str, Slower] = {}
     computes: bool = True
@@ -138,11 +121,7 @@ class Curves(msgspec.Struct, frozen=True):
 def read_curves(folder: Path) -> Curves:
     """Raises PlanError, with the command that writes what is missing."""
     talker, vocoder = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
-    path = folder / "costs.json"
-    costs = _read(path, Costs, "antiphon bench costs")
-    if missing := {"talker", "vocoder", "gateway", "broker"} - costs.recovery.start_s.keys():
-        raise PlanError(f"{path}: recovery.start_s lacks {', '.join(sorted(missing))}")
-    return Curves(talker, vocoder, costs)
+    return Curves(talker, vocoder, _read(folder / "costs.json", Costs, "antiphon bench costs"))
 
 
 def read_talker(path: Path) -> StepCurve:

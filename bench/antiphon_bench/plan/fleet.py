@@ -5,7 +5,6 @@ What is between is in `stages`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -36,7 +35,6 @@ class Fleet:
         self._talking = TalkerSide(ground, self._vocoding)
         self.talkers, self.vocoders = self._talking.pool, self._vocoding.pool
         self.gateways: list[Gateway] = []
-        self._places: Counter[str] = Counter()
         self._numbers, self._named = count(), count()
         self._load: Load | None = None
         self._turn = 0
@@ -45,14 +43,11 @@ class Fleet:
                 self.add(kind, place)
 
     def add(self, kind: str, place: int) -> None:
-        """Start a process that serves at once; `place` says on which node and at which broker."""
+        """Start a process that serves at once; `place` says on which node."""
         setup, node = self.setup, self.nodes[place % len(self.nodes)]
-        home = place % self.bus.brokers
         edge: Edge = getattr(self._costs, kind)
-        node.idle += edge.idle if place >= self._places[kind] else 0.0
-        self._places[kind] = max(self._places[kind], place + 1)
-        name = f"{kind}-{place}-{next(self._named)}"
-        kernel, seat = self.kernel, Seat(name, node, home, place)
+        node.idle += edge.idle
+        kernel, seat = self.kernel, Seat(f"{kind}-{place}-{next(self._named)}", node)
         if kind == "gateway":
             world = World(self.view, self._living, self._begin, self._refuse)
             self.gateways.append(Gateway(kernel, seat, setup.gateway, world))
@@ -93,29 +88,18 @@ class Fleet:
         self._connect(call)
 
     def _connect(self, call: Call) -> None:
-        living = [gateway for gateway in self.gateways if gateway.alive]
-        if not living:
-            self.kernel.after(self._costs.recovery.resume_s, partial(self._connect, call))
-            return
         self._turn += 1
-        gateway = living[self._turn % len(living)]
+        gateway = self.gateways[self._turn % len(self.gateways)]
         self._clients.ask()
         work_s, judged = self._costs.gateway.asked_s, partial(self._admit, call, gateway)
         self._ground.bus.hop(lambda: gateway.edge.serve(work_s, judged))
 
     def _admit(self, call: Call, gateway: Gateway) -> None:
-        if call.over:
-            return
-        if not gateway.alive:
-            self.kernel.after(self._costs.recovery.resume_s, partial(self._connect, call))
-        else:
+        if not call.over:
             gateway.ask(call)
 
     def _refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None:
         """It has no place, or is given up for those that sound."""
-        if not gateway.alive:
-            self._connect(call)
-            return
         edge = self._costs.gateway
         gateway.edge.serve(edge.refusal_s - edge.asked_s, lambda: None)
         for pool, worker in ((self.talkers, call.talker), (self.vocoders, call.vocoder)):
@@ -128,7 +112,7 @@ class Fleet:
         timeout_s = self.setup.gateway.first_audio_timeout_s
         self.kernel.after(timeout_s, partial(self._give_up, call))
         queued = partial(self._ground.queue, self.talkers, call)
-        published = partial(self.bus.publish, gateway.home, 0.5, 0.0, queued)
+        published = partial(self.bus.publish, 0.5, 0.0, queued)
         edge = self._costs.gateway
         if (read_s := edge.request_s / 2 - edge.asked_s) > 0.0:
             gateway.edge.serve(read_s, published)
@@ -137,11 +121,11 @@ class Fleet:
 
     def _living(self) -> Iterator[Call]:
         """The requests that have a place at a gateway that lives."""
-        return (call for g in self.gateways if g.alive for call in g.calls)
+        return (call for g in self.gateways for call in g.calls)
 
     def view(self) -> View:
         """What gateways know of the workers, and of each other."""
-        busy = sum(gateway.streams for gateway in self.gateways if gateway.alive)
+        busy = sum(gateway.streams for gateway in self.gateways)
         rate = self._costs.speech.frame_rate_hz
         return View(self.talkers.reports(), self.vocoders.reports(), busy, rate)
 
@@ -157,7 +141,7 @@ class Fleet:
             return
         call.over = True
         del self.calls[call.key]
-        if call.gateway is not None and call.gateway.alive:
+        if call.gateway is not None:
             call.gateway.end(call)
         self.heard.add(call, outcome)
         account, now = call.account, self.kernel.now
@@ -167,23 +151,14 @@ class Fleet:
             if wanted is not None:
                 self._expect(wanted, call.user)
 
-    # losses
+    # a loss
 
-    def hand_on(self, call: Call, worker: Worker) -> None:
-        """A worker of the request's is gone: another goes on behind what is in the logs."""
-        if call.over:
-            return
-        if call.talker is worker and not call.whole:
+    def hand_on(self, worker: Worker) -> None:
+        """A talker is gone: others go on behind what is in the logs, and those whose listeners have
+        least to play go first.
+        """
+        now = self.kernel.now
+        orphans = [c for c in self.calls.values() if c.talker is worker and not c.whole]
+        orphans.sort(key=lambda call: call.account.slack_s(now))
+        for call in reversed(orphans):  # each is put in front of the queue
             self.talkers.submit(call, first=True)
-        if call.vocoder is worker:
-            self.vocoders.submit(call, first=True)
-
-    def adopt(self, call: Call) -> bool:
-        """The client of a dead gateway goes on at another; False where there is none."""
-        living = [gateway for gateway in self.gateways if gateway.alive]
-        if not living:
-            return False
-        gateway = min(living, key=lambda one: one.streams)
-        gateway.hold(call)
-        self._clients.reach(call, 0, resumed=True)
-        return True

@@ -40,10 +40,8 @@ class Gateway:
     """One gateway process."""
 
     def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup, world: World) -> None:
-        self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
+        self.name, self.node = seat.name, seat.node
         self.edge = Station(kernel, seat.node, name=seat.name)
-        self.alive = True
-        self.born_s = kernel.now
         self._kernel = kernel
         self._setup = setup
         self._world = world
@@ -119,7 +117,7 @@ class Gateway:
 
     def _look(self) -> None:
         """Move the limit, as long as there are streams."""
-        self._looking = self.alive and bool(self._running)
+        self._looking = bool(self._running)
         if not self._looking:
             return
         now, view = self._kernel.now, self._world.view()

@@ -125,12 +125,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a process is: its machine, the number of its broker, its number among its kind."""
+    """Where a process is."""
 
     name: str
     node: Node
-    home: int = 0
-    place: int = 0
 
 
 class Waits:

@@ -10,10 +10,8 @@ same step takes beside a gateway, a broker and the other engine is `Costs.slower
 from __future__ import annotations
 
 import time
-import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
@@ -23,7 +21,6 @@ import msgspec
 import numpy as np
 import psutil
 from msgspec.structs import replace
-from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon_bench.config import Closed, RunConfig, TextSet
 from antiphon_bench.plan.calls import ClosedLoop
@@ -31,7 +28,6 @@ from antiphon_bench.plan.costs import (
     Costs,
     Curves,
     Edge,
-    Recovery,
     Slower,
     Speech,
     read_talker,
@@ -39,20 +35,10 @@ from antiphon_bench.plan.costs import (
 )
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.shapes import Setup, Shape
-from antiphon_bench.processes import Served, stack_at
+from antiphon_bench.processes import stack_at
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run
 
-# docs/performance.md, "Recovery": a worker's death to the next sample (0.27 s with one stream, of
-# which the successor computes a part), the start of a broker, a client at another gateway (0.45 s),
-# another of three brokers (0.26 s), and elections. Other processes say how long their start took.
-MEASURED: Final = Recovery(
-    takeover_s=0.2,
-    start_s={"broker": 0.5},
-    resume_s=0.4,
-    reconnect_s=0.25,
-    elect_s=6.0,
-)
 ENGINES: Final = ("talker", "vocoder")
 # Cores that other programs take, from which on a measurement says little of engines.
 MOST_OTHERS: Final = 0.25
@@ -68,10 +54,6 @@ _IDLE_S: Final = 4.0
 _NS: Final = 1e-9
 # Batches follow from how fast steps are, and how fast they are from the batches.
 _ROUNDS: Final = 4
-# A process's sum of what its start took, by part, less what it waited for a processor: those of a
-# stack start all at once, and one that is added to a fleet by itself.
-_STARTS: Final = {"tts_startup_seconds": 1, "tts_startup_waited_seconds": -1}
-_PAGE_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -190,7 +172,6 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     characters = sum(len(one.text) for one in heard)
     waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
              for one in heard]  # fmt: skip
-    starts = {**MEASURED.start_s, **_starts(config.target.url)}
     each_s = round(sum(one.audio_s for one in heard) / characters, 5)
     costs = Costs(
         source=f"{source}, beside {others:.1f} cores of others" if others > MOST_OTHERS else source,
@@ -202,7 +183,6 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
         reading=replace(found[READING], idle=0.0),
         hop_s=0.0,
         read_s=round(max(0.0, median(waits) - found["talker"].request_s / 2), 6),
-        recovery=replace(MEASURED, start_s=starts),
     )
     curves = Curves(talks, sounds, costs)
     costs = replace(costs, slower=slower(curves, alone.engines(), crowded.engines(), cores))
@@ -324,40 +304,6 @@ def _hop_s(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> floa
     )
     rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)
     return round(max(0.0, rest_s / _HOPS), 6)
-
-
-def _starts(url: str) -> dict[str, float]:
-    """Seconds by kind of process, of those that say so; of several the slowest. Raises NotHere."""
-    pages = (page for served in stack_at(url) for page in _pages(served))
-    return {kind: round(seconds, 2) for kind, seconds in slowest(pages).items()}
-
-
-def slowest(pages: Iterable[str]) -> dict[str, float]:
-    """Of pages of metrics, by stage: the longest sum of a start's parts, less what it waited."""
-    found: dict[str, float] = {}
-    for page in pages:
-        sums: dict[str, float] = {}
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                if sign := _STARTS.get(sample.name):
-                    stage = sample.labels["stage"]
-                    sums[stage] = sums.get(stage, 0.0) + sign * sample.value
-        found = {stage: max(found.get(stage, 0.0), sums.get(stage, 0.0)) for stage in found | sums}
-    return found
-
-
-def _pages(served: Served) -> Iterator[str]:
-    """Metrics at every port of a process; most listen at one that has none."""
-    connections = served.process.net_connections("tcp")
-    ports = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
-    for port in sorted(ports):
-        try:
-            url = f"http://127.0.0.1:{port}/metrics"
-            with urllib.request.urlopen(url, timeout=_PAGE_TIMEOUT_S) as answer:
-                text = answer.read().decode()
-        except (OSError, HTTPException, ValueError):
-            continue
-        yield text
 
 
 def speech_of(voice_dir: Path) -> Speech:

@@ -125,9 +125,6 @@ def summary(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "streams without a gap", f"{viable} (target: {target.viable:.2%})"
     yield "refused", f"{found.refused_share:.2%} (target: at most {target.refused:.2%})"
     yield "busiest", ", ".join(f"{name} {share:.0%}" for name, share in found.busy.items())
-    if found.lost:
-        silence = f"longest silence {found.longest_underrun_s:.2f} s"
-        yield "lost meanwhile", f"{_listed(found.lost)}; {silence}"
     if plan.gives_way is not None:
         yield "gives way first", _gives_way(plan.gives_way)
     yield "curves", plan.source

@@ -12,7 +12,6 @@ import msgspec
 
 from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.answers import Answer, Target, simulate
-from antiphon_bench.plan.faults import Event
 from antiphon_bench.plan.loads import Demand
 from antiphon_bench.plan.shapes import Setup, Shape
 
@@ -43,7 +42,7 @@ class GivesWay(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Question:
-    """A load, what may happen meanwhile, and what listeners are to get all the same.
+    """A load, and what listeners are to get.
 
     setup: its shape says how many brokers there are and which machines; the rest is looked for.
     most: processes of a kind, at most.
@@ -52,7 +51,6 @@ class Question:
     setup: Setup
     demand: Demand
     target: Target = field(default_factory=Target)
-    events: tuple[Event, ...] = ()
     seed: int = 0
     most: int = 512
     known: dict[tuple[Shape, float], Answer] = field(default_factory=dict, compare=False)
@@ -61,9 +59,7 @@ class Question:
         """What a fleet of this shape gives; it is simulated once."""
         if (shape, scale) not in self.known:
             setup = replace(self.setup, shape=shape)
-            self.known[shape, scale] = simulate(
-                setup, self.demand, self.events, seed=self.seed, scale=scale
-            )
+            self.known[shape, scale] = simulate(setup, self.demand, seed=self.seed, scale=scale)
         return self.known[shape, scale]
 
     def meets(self, answer: Answer) -> bool:

@@ -19,22 +19,16 @@ from talker.engine.stream import ChunkReady
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.sound.headroom import FIRST_CHUNKS
 from ttscommon.wire.subjects import StageName
-from vocoder.engine.stream import DecodedAudio, Resume, first_frame
+from vocoder.engine.stream import DecodedAudio
 
 W = TypeVar("W", bound=Worker)
 
 
 class Bus:
-    """All brokers of a deployment, which share the work.
-
-    back_s: when the processes of each broker have one again. queues_back_s: when the queues of jobs
-    have a leader again.
-    """
+    """All brokers of a deployment, which share the work."""
 
     def __init__(self, kernel: Kernel, node: Node, costs: Costs, brokers: int) -> None:
         self.brokers = brokers
-        self.back_s = [0.0] * brokers
-        self.queues_back_s = 0.0
         self._kernel = kernel
         self._costs = costs
         self._station = Station(kernel, node, servers=brokers, name="bus")
@@ -49,18 +43,13 @@ class Bus:
         """A message goes from one process to another, whose threads wait for a processor."""
         self._kernel.after(self._costs.hop_s * self._waits.stretch(), then)
 
-    def publish(self, home: int, share: float, sound_s: float, then: Action) -> None:
-        """A message of a process of broker `home`: for a `share` of what a request costs, or of so
-        much sound, which passes twice: as codes and as samples.
+    def publish(self, share: float, sound_s: float, then: Action) -> None:
+        """A message: for a `share` of what a request costs, or of so much sound, which passes
+        twice: as codes and as samples.
         """
-        cost, kernel = self._costs.broker, self._kernel
+        cost = self._costs.broker
         work_s = cost.request_s * share + cost.sound_s * sound_s / 2
-        arrived = partial(self.hop, then)
-        back_s = self.back_s[home % self.brokers]
-        if back_s > kernel.now:
-            kernel.at(back_s, lambda: self._station.serve(work_s, arrived))
-        else:
-            self._station.serve(work_s, arrived)
+        self._station.serve(work_s, partial(self.hop, then))
 
 
 class Ground:
@@ -78,10 +67,8 @@ class Ground:
         self.calls: dict[str, Call] = {}
 
     def queue(self, pool: Pool, call: Call) -> None:
-        """The queue takes a job as soon as it has a leader."""
-        if self.kernel.now < self.bus.queues_back_s:
-            self.kernel.at(self.bus.queues_back_s, lambda: self.queue(pool, call))
-        elif not call.over:
+        """The queue takes a job."""
+        if not call.over:
             pool.submit(call)
 
     def seconds(self, frames: float) -> float:
@@ -168,7 +155,7 @@ class TalkerSide(StageSide[TalkerWorker]):
         if not call.asked:
             call.asked = True
             asked = partial(ground.queue, self._vocoding.pool, call)
-            ground.bus.publish(worker.home, 0.0, 0.0, asked)
+            ground.bus.publish(0.0, 0.0, asked)
 
     def _start(self, worker: TalkerWorker, call: Call) -> None:
         restored = frames_of(call.committed) if call.committed else None
@@ -190,7 +177,7 @@ class TalkerSide(StageSide[TalkerWorker]):
         if count:
             worker.tell(lambda: worker.engine.acknowledge(call.key))
         logged = partial(self._vocoding.feed, call)
-        self._ground.bus.publish(worker.home, 0.0, self._ground.seconds(count), logged)
+        self._ground.bus.publish(0.0, self._ground.seconds(count), logged)
 
 
 class VocoderSide(StageSide[VocoderWorker]):
@@ -208,12 +195,9 @@ class VocoderSide(StageSide[VocoderWorker]):
         worker.edge.serve(self._edge.request_s / 2, partial(self._open, worker, call))
 
     def _start(self, worker: VocoderWorker, call: Call) -> None:
-        """Begin where the listener stands, with what the log has by now."""
-        spec = worker.engine.spec
-        frame = (call.voiced + spec.lag_samples) // spec.samples_per_frame if call.voiced else 0
-        resume = Resume(call.voiced, frame)
-        worker.opened(call.key, partial(worker.engine.open, call.request, resume))
-        call.fed = first_frame(spec, frame, None)
+        """With what the log has by now."""
+        worker.opened(call.key, partial(worker.engine.open, call.request))
+        call.fed = 0
 
     def feed(self, call: Call) -> None:
         """Give the vocoder what the log has and it has not."""
@@ -230,13 +214,12 @@ class VocoderSide(StageSide[VocoderWorker]):
 
     def _count(self, call: Call, event: Any) -> tuple[int, float]:
         samples = len(event.pcm) if isinstance(event, DecodedAudio) else 0
-        call.voiced += samples
         return samples, samples / SAMPLES
 
     def _made(self, call: Call, worker: VocoderWorker, count: int) -> None:
         """Sound, or its end, on its way to the gateway."""
         seconds, share = self._ground.seconds(count / SAMPLES), 0.0 if count else 0.5
-        self._ground.bus.publish(worker.home, share, seconds, lambda: self._heard(call, count))
+        self._ground.bus.publish(share, seconds, lambda: self._heard(call, count))
 
 
 class ClientSide:
@@ -260,14 +243,12 @@ class ClientSide:
         if seconds:
             self._station.serve(seconds, lambda: None)
 
-    def reach(self, call: Call, samples: int, *, resumed: bool = False) -> None:
-        """Sound at the gateway, or at the next one for a client whose own has died."""
+    def reach(self, call: Call, samples: int) -> None:
+        """Sound at the gateway; 0: there is no more."""
         gateway = call.gateway
-        call.said = call.said or not (samples or resumed)
-        call.held += samples
-        if gateway is None or not gateway.alive or call.over:
+        call.said = call.said or not samples
+        if gateway is None or call.over:
             return
-        samples, call.held = call.held, 0
         edge = self._ground.costs.gateway
         work_s = edge.sound_s * self._ground.seconds(samples / SAMPLES)
         work_s += edge.request_s / 2 if call.said else 0.0
@@ -275,10 +256,6 @@ class ClientSide:
 
     def _pass_on(self, call: Call, gateway: Host, samples: int) -> None:
         if call.over:
-            return
-        if not gateway.alive or call.gateway is not gateway:
-            call.held += samples
-            self.reach(call, 0, resumed=True)
             return
         if samples:
             if call.silent:
@@ -295,7 +272,7 @@ class ClientSide:
         if account.chunks == FIRST_CHUNKS and call.gateway and account.min_slack_s is not None:
             call.gateway.headroom.add(call.request.headroom_s, account.min_slack_s)
         if first:
-            self._ground.bus.publish(0, 0.0, 0.0, lambda: self._tell_playback(call))
+            self._ground.bus.publish(0.0, 0.0, lambda: self._tell_playback(call))
 
     def _tell_playback(self, call: Call) -> None:
         first_s = call.account.first_at_s

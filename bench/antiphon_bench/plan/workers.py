@@ -50,12 +50,11 @@ class Worker(ABC):
         own: TalkerSetup | VocoderSetup = getattr(setup, self.stage)
         costs = setup.curves.costs
         self.slots, self.batch = own.slots, own.limits.streams
-        self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
+        self.name, self.node = seat.name, seat.node
         self.edge = Station(kernel, seat.node, name=seat.name)
         self.alive = True
         self.used = 0
         self.busy_s = 0.0
-        self.born_s = kernel.now
         self._kernel = kernel
         self._on_event = on_event
         self._computes = costs.computes

@@ -84,7 +84,6 @@ def test_a_talker_with_fewer_slots_is_planned_with_those(tmp_path: Path, calls: 
     [
         (["--trace", "nowhere.csv"], "nowhere.csv"),
         (["--callers", "5", "--texts", "nowhere.txt"], "nowhere.txt"),
-        (["--callers", "5", "--event", "disk@3"], "nothing is called 'disk'"),
         (["--callers", "5", "--fleet", "1,1,1", "--kv-blocks", "4"], "a talker failed"),
     ],
 )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from antiphon_bench.plan.calls import Wanted
-from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
+from antiphon_bench.plan.costs import Costs, Curves, Edge, Speech
+from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape, TalkerSetup
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve
 
-RECOVERY: Final = Recovery(
-    0.2, {"talker": 2.0, "vocoder": 2.0, "gateway": 1.0, "broker": 0.5}, 0.4, 0.25, 3.0
-)
 COSTS: Final = Costs(
     source="a test",
     speech=Speech(25.0, 0.04),
@@ -26,7 +25,6 @@ COSTS: Final = Costs(
     vocoder=Edge(0.002, 0.0002),
     hop_s=0.001,
     read_s=0.005,
-    recovery=RECOVERY,
 )
 CURVES: Final = Curves(
     StepCurve(base_s=0.004, stream_s=0.001, prefill_s=0.002),
@@ -40,6 +38,9 @@ SLOW: Final = Curves(
     COSTS,
 )
 ONE: Final = Shape()
+# From a talker's death until others have its jobs, and until another serves in its place.
+TAKEOVER_S: Final = 0.2
+START_S: Final = 4.6
 
 
 def setup(
@@ -61,3 +62,20 @@ def write_curves(folder: Path, **changed: Any) -> Path:
     costs = {**msgspec.to_builtins(COSTS), **changed}
     (folder / "costs.json").write_text(json.dumps(costs))
     return folder
+
+
+def lose_a_talker(fleet: Fleet, place: int = 0) -> None:
+    """Now. Its jobs go on elsewhere, and the start of another takes a core of its machine."""
+    worker, kernel = fleet.talkers.workers[place], fleet.kernel
+    node = worker.node
+    worker.die()
+    node.idle -= fleet.setup.curves.costs.talker.idle
+    kernel.after(TAKEOVER_S, partial(fleet.hand_on, worker))
+    took_s = START_S * node.stretch(kernel.now)
+    node.computing += 1
+
+    def started() -> None:
+        node.computing -= 1
+        fleet.add("talker", place)
+
+    kernel.after(took_s, started)

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from antiphon_bench.plan import PlanError
@@ -66,7 +65,6 @@ def test_a_curve_that_no_calibration_wrote_is_refused(tmp_path: Path, curve: str
         {"colour": "green"},
         {"slower": {"talker": {"alone": 1.0, "crowded": 0.0}}},
         {"reading": {"request_s": -1.0, "sound_s": 0.0}},
-        {"recovery": {**msgspec.to_builtins(CURVES.costs.recovery), "start_s": {"talker": 1.0}}},
     ],
 )
 def test_costs_that_no_measurement_wrote_are_refused(
