@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.wire.messages import AudioChunk, Tensor, WordTime
 
 WORDS = ("One, ", "two ", "three.")
@@ -22,7 +22,7 @@ TEXT = "".join(WORDS)
 class Client:
     """A socket, and every event that came over it."""
 
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -32,7 +32,7 @@ class Client:
         await self.socket.send(json.dumps({"type": kind, **fields}))
 
     async def event(self) -> dict[str, Any]:
-        async with asyncio.timeout(self.patience_s):
+        async with asyncio.timeout(self.timeout_s):
             frame = await self.socket.recv()
         assert isinstance(frame, str)
         assert len(frame) < 1 << 20

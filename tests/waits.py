@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 """Where all goes well nothing waits for so long, however busy the machine is."""

@@ -84,8 +84,8 @@ class Driver:
                 heard = listening_span(result) if arrivals.listen else None
                 due_s = max(self.now_s(), heard[1] if heard else 0.0)
                 if result.outcome != "ok":
-                    told_s = None if arrivals.rude else result.retry_after_s
-                    due_s += _RETRY_S if told_s is None else told_s
+                    retry_s = None if arrivals.rude else result.retry_after_s
+                    due_s += _RETRY_S if retry_s is None else retry_s
 
         for number in users:
             self._spawn(user(number * spread_s))

@@ -100,7 +100,7 @@ def list_keys(file: File = Path("keys.toml"), as_json: lists.Json = False) -> No
     fields = [field for one in found.values() for field in one if "sha256" not in field]
     columns = list(dict.fromkeys(fields))
     if as_json:
-        rows = [{"name": name, **_told(rights, columns)} for name, rights in found.items()]
+        rows = [{"name": name, **_rights(rights, columns)} for name, rights in found.items()]
         lists.dump(rows)
         return
     lists.show(
@@ -109,7 +109,7 @@ def list_keys(file: File = Path("keys.toml"), as_json: lists.Json = False) -> No
     )
 
 
-def _told(rights: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+def _rights(rights: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
     """What a key may do, without its hash, as JSON has it."""
     plain = (int, float, str, bool, list)
     given = {name: rights[name] for name in columns if name in rights}

@@ -21,7 +21,7 @@ class Requests:
         self._text = text
         self._rest = ""
         self._ended = False
-        self._told = False
+        self._sent = False
 
     async def __aiter__(self) -> AsyncIterator[AsyncIterator[str]]:
         yield self._request()
@@ -30,7 +30,7 @@ class Requests:
 
     async def _more(self) -> bool:
         """Whether anything but space follows a request that was told to its end."""
-        if not self._told:
+        if not self._sent:
             return False
         while not self._rest.strip() and not self._ended:
             await self._read()
@@ -43,17 +43,17 @@ class Requests:
             self._ended = True
 
     async def _request(self) -> AsyncIterator[str]:
-        self._told, told = False, 0
+        self._sent, told = False, 0
         while True:
             if not self._rest and not self._ended:
                 await self._read()
             cut = _cut(self._rest, told)
             piece, self._rest = self._rest[:cut], self._rest[cut:]
             told += len(piece)
-            self._told = bool(self._rest) or self._ended
+            self._sent = bool(self._rest) or self._ended
             if piece:
                 yield piece
-            if self._told:
+            if self._sent:
                 return
 
 

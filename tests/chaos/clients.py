@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 SHORT_TEXT: Final = "The lamps are lit along the wall, and somebody begins to sing."
 LONG_TEXT: Final = "And then the story went on for a while, as stories do. " * 20
 LONGEST_VISIT_S: Final = 1.0
@@ -32,7 +32,7 @@ async def listens(url: str, dice: random.Random) -> None:
 
 async def posts(url: str, dice: random.Random) -> None:
     """Fetches a WAV."""
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
         response = await client.post("/v1/audio/speech", json={"input": SHORT_TEXT})
     if response.status_code != 200 or len(response.content) < 1000:
         raise Unexpected(f"HTTP {response.status_code}: {response.text[:200]}")
@@ -71,7 +71,7 @@ async def vanishes_from_http(url: str, dice: random.Random) -> None:
     try:
         async with asyncio.timeout(dice.uniform(0.02, LONGEST_VISIT_S)):
             async with (
-                httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client,
+                httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client,
                 client.stream("POST", "/v1/audio/speech", json=body) as response,
             ):
                 async for _ in response.aiter_raw():
@@ -113,7 +113,7 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
 
 async def errs(url: str, dice: random.Random) -> None:
     """Asks for what there is not."""
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
         response = await client.post("/v1/audio/speech", json={"input": "Hm.", "voice": "hal"})
     if response.status_code != 400 or response.json()["error"]["code"] != "unknown_voice":
         raise Unexpected(f"HTTP {response.status_code}: {response.text[:200]}")
@@ -139,7 +139,7 @@ MIXED: Final[Mapping[TestClient, int]] = {
 
 def open_socket(url: str) -> connect:
     address = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
-    return connect(address, open_timeout=PATIENCE_S, close_timeout=5.0)
+    return connect(address, open_timeout=TIMEOUT_S, close_timeout=5.0)
 
 
 async def send(socket: ClientConnection, **message: Any) -> None:
@@ -159,7 +159,7 @@ async def speak(socket: ClientConnection, text: str) -> None:
 async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
     """What it takes to resume the request, and the samples of the first piece."""
     ticket: dict[str, str] = {}
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async for frame in socket:
             if isinstance(frame, bytes):
                 return ticket, len(frame) // 2
@@ -170,7 +170,7 @@ async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
 
 
 async def _until_done(socket: ClientConnection, outcome: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async for frame in socket:
             if isinstance(frame, str) and (message := told(frame))["type"] == "audio.done":
                 if message["outcome"] != outcome:

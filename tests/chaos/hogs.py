@@ -38,7 +38,7 @@ _HOG: Final = "while True: pass"
 _WARM_S: Final = 3.0
 _LATER_S: Final = 1.0
 _RETRY_S: Final = 1.0
-_PATIENCE_S: Final = 120.0
+_TIMEOUT_S: Final = 120.0
 # What a listener does not notice.
 _GAP_S: Final = 0.001
 
@@ -139,7 +139,7 @@ async def _ask_again(url: str, began_s: float, load: Load) -> list[Stream]:
 async def _hear(url: str, text: str, stream: Stream) -> None:
     asked_s = time.monotonic()
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             async for event in speak(url, whole(text), SpeechOptions()):
                 match event:
                     case Started():

@@ -16,7 +16,7 @@ from ttscommon.wire.messages import End, LogRecord
 from ttscommon.wire.subjects import ACK_WAIT_S, AUDIO, CODES, LEASES, LOGS, Log
 
 # A job whose acknowledgement the broker lost comes back after ack_wait, which is the last resort.
-_PATIENCE_S = ACK_WAIT_S + 15.0
+_TIMEOUT_S = ACK_WAIT_S + 15.0
 _LOOK_AGAIN_S = 0.1
 _NO_LEASE_OF_A_JOB = "reaper"
 
@@ -39,9 +39,9 @@ class LeakCheck:
         self._bus = bus
         self._fine: set[tuple[str, str]] = set()
 
-    async def check(self, patience_s: float = _PATIENCE_S) -> list[str]:
+    async def check(self, timeout_s: float = _TIMEOUT_S) -> list[str]:
         """What is wrong after everything had time to settle; empty if nothing is."""
-        deadline_s = time.monotonic() + patience_s
+        deadline_s = time.monotonic() + timeout_s
         while True:
             try:
                 problems = [*await self._unended(), *await self.leftovers()]

@@ -23,8 +23,8 @@ from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.messages import CodecChunk
 from ttscommon.wire.subjects import CODES
 
-PATIENCE_S = 90.0
-_LOG_PATIENCE_S = 10.0
+TIMEOUT_S = 90.0
+_LOG_TIMEOUT_S = 10.0
 _LOOK_S = 0.01
 _ONE_STEP = 1
 # Refusals that are not about room are failures.
@@ -39,7 +39,7 @@ TEXT = (
 # Ten minutes of the fake voice, as many characters as a request may have.
 LONG_TEXT = (TEXT + " ") * 50
 # What a request may take besides, in seconds a character.
-_PATIENCE_A_CHARACTER_S = 0.02
+_TIMEOUT_A_CHARACTER_S = 0.02
 
 
 @dataclass
@@ -98,7 +98,7 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     """Have `text` spoken; whatever happens is in the result."""
     heard = Heard(seed, time.monotonic())
     try:
-        async with asyncio.timeout(_patience_s(text)):
+        async with asyncio.timeout(_timeout_s(text)):
             while (retry_after_s := await _hear(url, heard, text)) is not None:
                 heard.refused += 1
                 await asyncio.sleep(retry_after_s)
@@ -132,8 +132,8 @@ async def _hear(url: str, heard: Heard, text: str) -> float | None:
     return None
 
 
-def _patience_s(text: str) -> float:
-    return PATIENCE_S + _PATIENCE_A_CHARACTER_S * len(text)
+def _timeout_s(text: str) -> float:
+    return TIMEOUT_S + _TIMEOUT_A_CHARACTER_S * len(text)
 
 
 async def listen_by_command(url: str, seed: int, text: str) -> Heard:
@@ -152,7 +152,7 @@ async def listen_by_command(url: str, seed: int, text: str) -> Heard:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
-            async with asyncio.timeout(_patience_s(text)):
+            async with asyncio.timeout(_timeout_s(text)):
                 said = (await process.communicate())[0].decode()
         except TimeoutError:
             heard.hung = True
@@ -188,7 +188,7 @@ async def _watch(out: Path, arrivals: list[tuple[float, int]]) -> None:
 
 async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
     """[frames, codebooks]: what the codec log of a request holds; raises TimeoutError."""
-    async with asyncio.timeout(_LOG_PATIENCE_S), bus.reader(CODES, request_id) as reader:
+    async with asyncio.timeout(_LOG_TIMEOUT_S), bus.reader(CODES, request_id) as reader:
         records = [record async for record in reader]
     rows = [r.tensors["codes"].array() for r in records if isinstance(r, CodecChunk)]
     return np.concatenate(rows) if rows else np.zeros((0, 1), np.int16)

@@ -83,7 +83,7 @@ async def _retention(bus: Bus, way: str, clock: _Clock) -> AsyncIterator[Retenti
 
     async def tell() -> None:
         while True:
-            retention.hear("gateway", retention.told())
+            retention.hear("gateway", retention.report())
             await asyncio.sleep(0.1)
 
     duties = [asyncio.create_task(retention.run()), asyncio.create_task(tell())]

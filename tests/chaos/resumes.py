@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.chaos.clients import PATIENCE_S, Unexpected, open_socket, send, speak, told
+from tests.chaos.clients import TIMEOUT_S, Unexpected, open_socket, send, speak, told
 from tests.chaos.listener import LONG_TEXT, Heard, listen
 from tests.chaos.stack import SWIFT_CURVE, chaos_stack
 
@@ -57,7 +57,7 @@ async def run(resumes: int, rounds: int, folder: Path) -> list[dict[str, Any]]:
 async def _spoken(url: str) -> Ticket:
     """Have the long speech spoken to its end; returns what it takes to resume it."""
     ticket: dict[str, str] = {}
-    async with asyncio.timeout(5 * PATIENCE_S), open_socket(url) as client:
+    async with asyncio.timeout(5 * TIMEOUT_S), open_socket(url) as client:
         await send(client, type="session.config", voice="default", resumable=True)
         await speak(client, LONG_TEXT)
         async for frame in client:
@@ -95,7 +95,7 @@ async def _storm(url: str, ticket: Ticket, count: int) -> dict[str, int]:
 
 async def _resume(url: str, ticket: Ticket) -> str:
     try:
-        async with asyncio.timeout(PATIENCE_S), open_socket(url) as client:
+        async with asyncio.timeout(TIMEOUT_S), open_socket(url) as client:
             await send(client, type="session.config", voice="default", resumable=True)
             await send(client, type="session.resume", **ticket, from_sample=0)
             async for frame in client:

@@ -23,7 +23,7 @@ _TEXT = (
     "one after another the lamps are lit along the wall, and somebody begins to sing. "
 )
 _RATE_HZ = 16_000
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 
 
 async def measure(requests: int, repeats: int, folder: Path) -> dict[str, float]:
@@ -53,7 +53,7 @@ async def _speak(url: str, text: str, seed: int) -> float:
         "input": text, "response_format": "pcm", "sample_rate": _RATE_HZ, "seed": seed,
         "resumable": True,
     }  # fmt: skip
-    async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE_S) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S) as client:
         response = await client.post("/v1/audio/speech", json=body)
     response.raise_for_status()
     return len(response.content) / 2 / _RATE_HZ

@@ -43,9 +43,9 @@ async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
         writer = await bus.audio_writer("r1", 1)
         await writer.put(CHUNK)
         async with asyncio.timeout(10):
-            while not await leaks.check(patience_s=0.0):  # a chunk is committed behind
+            while not await leaks.check(timeout_s=0.0):  # a chunk is committed behind
                 await asyncio.sleep(0.01)
-        assert await leaks.check(patience_s=0.5) == ["audio.r1 has 0 ends"]
+        assert await leaks.check(timeout_s=0.5) == ["audio.r1 has 0 ends"]
         await writer.end(END)
         await writer.close()
         assert await leaks.check() == []

@@ -23,7 +23,7 @@ from antiphon.stack.child import Child
 from antiphon.stack.local import ServiceProgram
 from tests.answering import answering, ready
 from tests.clients.cases import LONG, SENTENCES, TEXT, Case
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -105,7 +105,7 @@ async def workers(stack: LocalStack, folder: Path) -> AsyncIterator[None]:
     ]
     tasks = [asyncio.create_task(child.supervise()) for child in children]
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await asyncio.gather(*(child.ready.wait() for child in children))
         yield
     finally:

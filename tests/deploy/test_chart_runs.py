@@ -24,7 +24,7 @@ from tests.adapters import files as adapter
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
 from tests.realtime import opened
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.process.settings import BusSettings
@@ -142,7 +142,7 @@ async def test_a_pair_speaks_with_the_rights_of_both_stages(chart: RunningChart)
 async def test_what_clients_leave_is_kept_with_the_rights_of_a_gateway(
     chart: RunningChart,
 ) -> None:
-    async with httpx.AsyncClient(base_url=chart.url, timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(base_url=chart.url, timeout=TIMEOUT_S) as http:
         entries = [{"grapheme": "quay", "alias": "key"}]
         lexicon = {"name": "sea", "language": "en-US", "entries": entries}
         assert (await http.post("/v1/audio/lexicons", json=lexicon)).is_success
@@ -165,7 +165,7 @@ async def test_what_clients_leave_is_kept_with_the_rights_of_a_gateway(
 
 async def gone_on_with(url: str, session: str) -> None:
     """The broken connection has to be noticed, and the session to be stored."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             with contextlib.suppress(InvalidStatus):
                 async with opened(url, f"&session={session}") as client:
@@ -178,7 +178,7 @@ async def spoken_as_a_job(http: httpx.AsyncClient, order: dict[str, Any]) -> byt
     """Its sound; the job is removed."""
     job = (await http.post("/v1/audio/jobs", json=order)).json()
     path = f"/v1/audio/jobs/{job['id']}"
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while job["status"] in ("queued", "running"):
             await asyncio.sleep(0.1)
             job = (await http.get(path)).json()
@@ -280,5 +280,5 @@ async def test_the_system_user_hears_disconnects(chart: RunningChart) -> None:
     heard = await client.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
     await client.flush()
     chart.children["vocoder-1"].kill()
-    await heard.next_msg(timeout=PATIENCE_S)
+    await heard.next_msg(timeout=TIMEOUT_S)
     await client.close()

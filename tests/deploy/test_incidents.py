@@ -34,7 +34,7 @@ from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import AntiphonError
 
 STREAM: Final = "antiphon-CODES"
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ class Server:
 
     async def ports(self) -> dict[str, int]:
         path = self.folder / f"nats-server_{self.process.pid}.ports"
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             while True:
                 try:
                     found = json.loads(path.read_text())
@@ -112,7 +112,7 @@ def free_ports(count: int) -> list[int]:
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait until the coroutine function `holds` says so."""
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(_TIMEOUT_S):
         while not await holds():
             await asyncio.sleep(0.2)
 

@@ -166,7 +166,7 @@ def _truncated(folder: Path, maker: Maker) -> None:
     (folder / TENSORS).write_bytes(data[: len(data) // 2])
 
 
-def _retold(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def _rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     tensors = load_file(folder / TENSORS)
     change(tensors)
     (folder / TENSORS).unlink()
@@ -174,21 +174,21 @@ def _retold(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def _left_out(folder: Path, maker: Maker) -> None:
-    _retold(folder, lambda tensors: tensors.pop(maker.tensor))
+    _rewritten(folder, lambda tensors: tensors.pop(maker.tensor))
 
 
 def _misshaped(folder: Path, maker: Maker) -> None:
     def change(tensors: dict[str, Any]) -> None:
         tensors[maker.tensor] = tensors[maker.tensor][1:].clone()
 
-    _retold(folder, change)
+    _rewritten(folder, change)
 
 
 def _not_finite(folder: Path, maker: Maker) -> None:
     def change(tensors: dict[str, Any]) -> None:
         tensors[maker.tensor].view(-1)[0] = float("nan")
 
-    _retold(folder, change)
+    _rewritten(folder, change)
 
 
 def _config(path: Path, **changes: object) -> None:

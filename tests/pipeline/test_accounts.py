@@ -10,14 +10,14 @@ import pytest
 
 from antiphon.stack import StackConfig
 from tests.guarded import GuardedStack
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 TEXT = "The tide comes in over the sand, and the boats turn slowly on their chains. " * 6
 
 
 async def speak(url: str, begun: asyncio.Event, seed: int = 7) -> bytes:
     heard = b""
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
         body = {"input": TEXT, "response_format": "pcm", "seed": seed}
         async with client.stream("POST", "/v1/audio/speech", json=body) as answer:
             assert answer.status_code == 200, await answer.aread()
@@ -40,9 +40,9 @@ async def test_speech_survives_a_worker_of_each_stage_with_users_of_least_privil
         for stage in ("talker", "vocoder"):
             begun = asyncio.Event()
             speaking = asyncio.create_task(speak(stack.url, begun))
-            await asyncio.wait_for(begun.wait(), PATIENCE_S)
+            await asyncio.wait_for(begun.wait(), TIMEOUT_S)
             for number in (1, 2):  # whichever has it
                 child = stack.children[f"{stage}-{number}"]
-                await asyncio.wait_for(child.ready.wait(), PATIENCE_S)
+                await asyncio.wait_for(child.ready.wait(), TIMEOUT_S)
                 child.kill()
-            assert await asyncio.wait_for(speaking, PATIENCE_S) == whole
+            assert await asyncio.wait_for(speaking, TIMEOUT_S) == whole

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 PATH = "/v1/audio/jobs"
 TEXT = "\n\n".join(f"This is paragraph {n} of a book that is read aloud." for n in range(6))
@@ -55,7 +55,7 @@ def is_done(card: dict[str, Any]) -> bool:
 async def test_a_book_outlives_its_gateway_and_sounds_the_same(stack: Any) -> None:
     gateways = [name for name in stack.children if name.startswith("gateway")]
     urls = {n: f"http://127.0.0.1:{stack.children[n].ports['http']}" for n in gateways}
-    async with asyncio.timeout(2 * PATIENCE_S), httpx.AsyncClient(timeout=PATIENCE_S) as http:
+    async with asyncio.timeout(2 * TIMEOUT_S), httpx.AsyncClient(timeout=TIMEOUT_S) as http:
         http.base_url = httpx.URL(urls[gateways[0]])
         job = (await http.post(PATH, json=JOB)).json()
         await until(http, job["id"], lambda card: card["progress"]["spoken"] > 0)

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import RestartPolicy
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 BODY = {"input": "The tide is coming in.", "response_format": "pcm"}
 SILENT_S = 4.0  # a machine that is busy hangs nothing for so long
@@ -35,7 +35,7 @@ async def two(tmp_path: Path) -> AsyncIterator[LocalStack]:
 
 async def spoken(url: str) -> bytes:
     """As a client that asks again where nothing answers within a second."""
-    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(base_url=url, timeout=1.0) as http:
+    async with asyncio.timeout(TIMEOUT_S), httpx.AsyncClient(base_url=url, timeout=1.0) as http:
         while True:
             try:
                 answer = await http.post("/v1/audio/speech", json=BODY)

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from antiphon.stack import LocalStack, StackConfig
 from tests.realtime import Client, opened, sound, transcript
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 TEXT = "One after another the lamps are lit along the wall. " * 2
 # About twice as fast as speech, so that much is left to say when the first sound is there.
@@ -101,7 +101,7 @@ async def test_a_session_goes_on_when_a_process_is_killed(
 async def back(stack: AsyncExitStack, url: str, name: str, samples: int) -> Client:
     """The session over another connection, as soon as there is a gateway."""
     query = f"&session={name}&from_sample={samples}"
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 return await stack.enter_async_context(opened(url, query))

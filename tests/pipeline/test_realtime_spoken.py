@@ -70,7 +70,7 @@ async def test_a_turn_that_is_committed_an_interruption_and_a_turn_that_is_found
     family: str, served: LocalStack
 ) -> None:
     async with opened(served.url) as client:
-        client.patience_s = LIMIT_S
+        client.timeout_s = LIMIT_S
         await configure(client, family)
         await speak(client, 0.6)
         await client.send("input_audio_buffer.commit")
@@ -99,7 +99,7 @@ async def test_a_spoken_turn_is_answered_whole_when_a_process_is_killed(
     process = victim if victim == "gateway" else f"{victim}-{family}-1"
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(opened(served.url, "&resumable=true"))
-        client.patience_s = LIMIT_S
+        client.timeout_s = LIMIT_S
         await configure(client, family)
         name = client.events[0]["session"]["id"]
         await speak(client, 0.6)
@@ -113,7 +113,7 @@ async def test_a_spoken_turn_is_answered_whole_when_a_process_is_killed(
         except ConnectionClosed:
             before = client.events
             client = await back(stack, served.url, name, len(sound(before)))
-            client.patience_s = LIMIT_S
+            client.timeout_s = LIMIT_S
             await client.until("response.done")
         told = list(client.events)
         await client.send("response.create")

@@ -22,7 +22,7 @@ from antiphon.stack import LocalStack
 from gateway.service import serve as serve_gateway
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus.setup import prepare
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.process.metrics import Metrics
@@ -62,7 +62,7 @@ class Standing:
 
     async def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The list of models, once it is so."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not holds(found := await self.models()):
                 await asyncio.sleep(0.05)
         return found
@@ -117,7 +117,7 @@ async def standing(
     }
     running = [asyncio.create_task(services[name].run(main)) for name, main in mains.items()]
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while any("admin" not in one.ports or not one.ready().ok for one in services.values()):
                 await asyncio.sleep(0.02)
         stand = Standing(f"http://127.0.0.1:{services['gateway'].ports['http']}", engines, services)
@@ -134,7 +134,7 @@ async def said(stand: Standing, model: str, on_audio: Callable[[], object] = lam
     """The sound of TEXT, the same in every model; `on_audio` hears of every piece."""
     pcm = b""
     options = SpeechOptions(model=model, voice="slt", seed=7)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         async for event in speak(stand.url, whole(TEXT), options):
             if isinstance(event, Audio):
                 pcm += event.pcm
@@ -212,7 +212,7 @@ async def test_a_model_that_cannot_be_loaded_is_left_out_and_a_later_failure_nam
     async with standing(broker, engines, model_idle_s=1.0) as stand:
         await stand.until(lambda found: not found["amy"]["loaded"])
         engines.broken.add("amy")
-        async with httpx.AsyncClient(base_url=stand.url, timeout=PATIENCE_S) as client:
+        async with httpx.AsyncClient(base_url=stand.url, timeout=TIMEOUT_S) as client:
             body = {"input": "Hello.", "model": "amy"}
             response = await client.post("/v1/audio/speech", json=body)
         assert response.status_code == 503

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
 from antiphon.stack.child import RestartPolicy
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 BOTH: Final = ("talker-1", "talker-2")
 # The worker that was killed would have had this long to acknowledge the job: 30 s.
@@ -31,7 +31,7 @@ async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
 
 async def until(socket: ClientConnection, *kinds: str) -> dict[str, Any]:
     """The next message of these kinds; audio is `pcm`."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             data = await socket.recv()
             told = {"type": "pcm"} if isinstance(data, bytes) else json.loads(data)
@@ -42,7 +42,7 @@ async def until(socket: ClientConnection, *kinds: str) -> dict[str, Any]:
 
 async def first_ready(stack: LocalStack) -> str:
     """The talker that is ready first, as soon as it is."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             for name in BOTH:
                 if stack.children[name].ready.is_set():
@@ -54,7 +54,7 @@ async def kill_both(stack: LocalStack) -> None:
     """One after the other, so that the second has the jobs of the first."""
     for name in BOTH:
         stack.children[name].kill()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while stack.children[name].ready.is_set():
                 await asyncio.sleep(0.02)
 
@@ -87,11 +87,11 @@ async def test_a_stream_without_talkers_is_told_and_goes_on_with_the_first_that_
 async def test_a_job_says_what_it_waits_for_and_goes_on_with_the_first_that_is_ready(
     stack: LocalStack,
 ) -> None:
-    async with httpx.AsyncClient(base_url=stack.url, timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=TIMEOUT_S) as http:
         path = f"/v1/audio/jobs/{(await http.post('/v1/audio/jobs', json=JOB)).json()['id']}"
 
         async def reached(condition: Any) -> dict[str, Any]:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     card = (await http.get(path)).json()
                     if condition(card):

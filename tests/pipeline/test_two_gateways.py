@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 
 from antiphon.stack import LocalStack, StackConfig
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 PATH: Final = "/v1/audio/jobs"
 JOBS: Final = 6
@@ -29,7 +29,7 @@ async def made(http: httpx.AsyncClient, url: str) -> str:
 
 async def sound(http: httpx.AsyncClient, url: str) -> bytes:
     """Of a job, when it is done."""
-    async with asyncio.timeout(2 * PATIENCE_S):
+    async with asyncio.timeout(2 * TIMEOUT_S):
         while (card := (await http.get(url)).json())["status"] != "done":
             assert card["status"] != "failed", card
             await asyncio.sleep(0.1)
@@ -41,14 +41,14 @@ async def test_of_two_gateways_exactly_one_speaks_each_job(tmp_path: Path) -> No
     config = StackConfig(port=0, gateways=2, engine="fake", store=tmp_path / "store")
     async with (
         LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as stack,
-        httpx.AsyncClient(timeout=PATIENCE_S) as http,
+        httpx.AsyncClient(timeout=TIMEOUT_S) as http,
     ):
         port = stack.children["gateway-2"].ports["http"]
         urls = [stack.url, f"http://127.0.0.1:{port}"]
         ids = await asyncio.gather(*(made(http, urls[number % 2]) for number in range(JOBS)))
         sounds = [await sound(http, f"{urls[0]}{PATH}/{one}") for one in ids]
         used: Any = {}
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while used.get("characters", 0) < CHARACTERS:
                 used = (await http.get(f"{urls[0]}/v1/usage")).json()["total"]
                 await asyncio.sleep(0.1)

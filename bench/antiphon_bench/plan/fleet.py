@@ -52,9 +52,9 @@ class Fleet:
             world = World(self.view, self._living, self._begin, self._refuse)
             self.gateways.append(Gateway(kernel, seat, setup.gateway, world))
         elif kind == "talker":
-            self.talkers.add(TalkerWorker(setup, kernel, seat, self._talking.told))
+            self.talkers.add(TalkerWorker(setup, kernel, seat, self._talking.on_event))
         else:
-            self.vocoders.add(VocoderWorker(setup, kernel, seat, self._vocoding.told))
+            self.vocoders.add(VocoderWorker(setup, kernel, seat, self._vocoding.on_event))
 
     def run(self, load: Load, until_s: float) -> Heard:
         """What became of all requests of the load; those unended by `until_s` are errors."""

@@ -107,8 +107,8 @@ class PlannedStream(TalkerStream):
             return Plan(0, max(1, self._prompt) + (self._frames if self._prompt else 0))
         return Plan(self._prompt + self._frames + ahead - 1, 1, True) if self._prompt else _AGAIN
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        del plan, lane
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        del plan, branch
         return {}
 
     def stage(self, write: SlotWriter) -> None:

@@ -117,7 +117,7 @@ class StageSide(ABC, Generic[W]):
             worker.playback(call.key, self._ground.kernel.now if first_s is None else first_s)
         self.feed(call)
 
-    def told(self, worker: W, key: str, event: object) -> None:
+    def on_event(self, worker: W, key: str, event: object) -> None:
         """An event of an engine. Raises PlanError."""
         call = self._ground.calls.get(key)
         if isinstance(event, Finished):

@@ -63,7 +63,7 @@ class Worker(ABC):
         self._slower_by = costs.slower.get(self.stage, Slower())
         self._stretch = self._slower = 1.0
         self._dice = Random(seat.name)
-        self._told = self._turning = False
+        self._notified = self._turning = False
         self._events: list[tuple[str, Any]] = []
         self._open: set[str] = set()
         self._report: Replica | None = None
@@ -87,7 +87,7 @@ class Worker(ABC):
     def tell(self, command: Action) -> None:
         """Give the engine a command, which it takes at its next turn."""
         command()
-        self._told = True
+        self._notified = True
         if not self._turning:
             self._turning = True
             self._kernel.at(self._kernel.now, self._turn)
@@ -156,7 +156,7 @@ class Worker(ABC):
         if not self.alive:
             return
         kernel, node = self._kernel, self.node
-        self._clock.now, self._told = kernel.now, False
+        self._clock.now, self._notified = kernel.now, False
         waits = node.stretch(kernel.now) - 1.0
         self._stretch = 1.0 + waits * self._dice.expovariate(1.0)
         if self._computes:
@@ -176,7 +176,7 @@ class Worker(ABC):
             if isinstance(event, Finished):
                 self._open.discard(key)
             self._on_event(self, key, event)
-        self._turning = self._told or not self._engine.waits
+        self._turning = self._notified or not self._engine.waits
         if self._turning:
             self._turn()
 

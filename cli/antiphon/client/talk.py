@@ -29,7 +29,7 @@ from antiphon.client.terms import (
 _OPEN_TIMEOUT_S: Final = 10.0
 _MAX_FRAME_BYTES: Final = 16 << 20
 _BYTES_PER_SAMPLE: Final = 2
-_PATIENCE_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 _FIRST_BACKOFF_S: Final = 0.05
 _LONGEST_BACKOFF_S: Final = 1.0
 # Close codes of a gateway that leaves, and errors that pass by themselves while we wait.
@@ -67,7 +67,7 @@ async def speak(
                     raise _explained(error, address) from error
                 if lost_s is None or talk.heard_bytes > heard:
                     lost_s, delay_s = time.monotonic(), _FIRST_BACKOFF_S
-                if time.monotonic() - lost_s > _PATIENCE_S:
+                if time.monotonic() - lost_s > _TIMEOUT_S:
                     raise _explained(error, address) from error
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, _LONGEST_BACKOFF_S)
@@ -134,7 +134,7 @@ class _Talk:
         self._first_piece = 0
         self._script = script
         self._options = options
-        self._told = 0
+        self._sent = 0
         self._text_done = False
         self._request_id: str | None = None
         self._token = ""
@@ -145,9 +145,9 @@ class _Talk:
     async def over(self, socket: ClientConnection) -> AsyncIterator[Event]:
         """Begin, or go on, over a new connection; ends with Finished."""
         if self._request_id is None:
-            self._told, self._text_done = self._first_piece, False
+            self._sent, self._text_done = self._first_piece, False
         # What was being typed when a connection broke ends there; the rest is a second request.
-        second = self._told
+        second = self._sent
         awaited = 1 + (self._request_id is not None and not self._text_done)
         sender = asyncio.create_task(self._send(socket))
         try:
@@ -179,10 +179,10 @@ class _Talk:
                     from_sample=heard,
                 )
             while not self._text_done:
-                await self._script.wait(self._told)
-                if self._told < len(self._script.pieces):
-                    await _tell(socket, type="input.text", text=self._script.pieces[self._told])
-                    self._told += 1
+                await self._script.wait(self._sent)
+                if self._sent < len(self._script.pieces):
+                    await _tell(socket, type="input.text", text=self._script.pieces[self._sent])
+                    self._sent += 1
                 elif self._script.complete:
                     await _tell(socket, type="input.done")
                     self._text_done = True

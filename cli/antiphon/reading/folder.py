@@ -69,7 +69,7 @@ class SpokenPortion:
 
     def words(self) -> list[Word]:
         """Timed from its first sample; empty where the model times none."""
-        return [Word(*word) for word in _told(self.folder, self.key)["words"]]
+        return [Word(*word) for word in _stored(self.folder, self.key)["words"]]
 
 
 @contextmanager
@@ -94,7 +94,7 @@ class WorkFolder:
         """What an earlier run has finished."""
         key = wanted.key
         try:
-            told = _told(self.path, key)
+            told = _stored(self.path, key)
             origin = Provenance(*told["origin"]) if told["origin"] else None
             found = SpokenPortion(
                 self.path, key, told["samples"], told["sample_rate"], told["outcome"], origin
@@ -149,6 +149,6 @@ class PortionWriter:
         return SpokenPortion(self._folder, self._key, samples, sample_rate, outcome, origin)
 
 
-def _told(folder: Path, key: str) -> dict[str, Any]:
+def _stored(folder: Path, key: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / f"{key}.json").read_text("utf-8"))
     return found

@@ -64,7 +64,7 @@ class Speaking:
         self.in_flight = InFlight(server.most)
         self._server = server
         self._folder = folder
-        self._told = told
+        self._report = told
         self._better_s = time.monotonic()
 
     async def run(self, wanted: Iterable[Wanted]) -> None:
@@ -92,7 +92,7 @@ class Speaking:
                 continue
             self._better_s = time.monotonic()
             self.in_flight.spoken()
-            self._told(wanted, spoken)
+            self._report(wanted, spoken)
             return
 
     async def _wait(self, error: GatewayError, wanted: Wanted) -> None:

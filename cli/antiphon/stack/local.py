@@ -220,7 +220,7 @@ class LocalStack:
     async def wait(self) -> None:
         """Run until a child cannot be kept alive; raises StackFailed then."""
         late = [self.children[name] for name in self.waiting]
-        await self._guard(asyncio.gather(asyncio.Event().wait(), *map(_told_when_ready, late)))
+        await self._guard(asyncio.gather(asyncio.Event().wait(), *map(_report_when_ready, late)))
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
@@ -430,7 +430,7 @@ class LocalStack:
         await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
 
 
-async def _told_when_ready(child: Child) -> None:
+async def _report_when_ready(child: Child) -> None:
     await child.ready.wait()
     log_.info("child.ready", child=child.name)
 

@@ -46,7 +46,7 @@ class ChimePrepared(Prepared):
 class ChimeStream(LmStream):
     frame = MappingProxyType({"note": Field((), "i2", NOTES)})
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         return {}
 
     def begin(self, write: SlotWriter) -> None:

@@ -150,8 +150,8 @@ def _facts(
         if each.fits(signs):
             return each
     for family in FAMILIES:
-        if family.told_by and all(
-            any(_matches(name, (pattern,)) for name in names) for pattern in family.told_by
+        if family.recognised_by and all(
+            any(_matches(name, (pattern,)) for name in names) for pattern in family.recognised_by
         ):
             return family
     return None

@@ -56,7 +56,7 @@ class WrongOrder(BadRequest):
 
 
 class Unsupported(BadRequest):
-    """A known wish that this server does not grant."""
+    """A known request that this server does not grant."""
 
     code = "unsupported"
 

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
-from talker.engine.widths import Widths
 from talker.loading import blocks_of, load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -182,7 +182,7 @@ def _fastest(drafts: Mapping[int, Drafted]) -> dict[int, float]:
     }
 
 
-class OneWidth(Widths):
+class OneDraftLength(DraftLengths):
     """Steps that all try as many frames."""
 
     def __init__(self, width: int, most: int, gained: Callable[[int, int], object]) -> None:
@@ -228,7 +228,7 @@ def calibrate(
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
     runner.record(max(batches), _POSITIONS)
     for _ in range(rounds):
-        for streams, width in product(batches, Widths(runner.width).choices):
+        for streams, width in product(batches, DraftLengths(runner.width).choices):
             _speak(timed, runner, blocks, streams, width)
     return timed.books.curve()
 
@@ -243,7 +243,7 @@ def _speak(timed: TimedFamily, runner: Runner, blocks: int, streams: int, width:
         sizes=ChunkSizes(initial=1, regular=25),
         limits=StepLimits(streams=streams, positions=_POSITIONS),
         policy=offline,
-        widths=partial(OneWidth, width),
+        draft_lengths=partial(OneDraftLength, width),
         beat=timed.books.beat,
     )
     voice = timed.spec.voices[0].id if timed.spec.voices else ""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from talker.adapter_library import AdapterLibrary, with_adapters
+from talker.engine.draft_lengths import DraftLengths, plain
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.sizing import Memory, kv_blocks
-from talker.engine.widths import Widths, plain
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.checkpoint import CheckpointError
@@ -59,7 +59,7 @@ def build_engine(
         ),
         limits=limits,
         policy=POLICIES[settings.policy],
-        widths=Widths if settings.drafts else plain,
+        draft_lengths=DraftLengths if settings.drafts else plain,
         keep=settings.prefix_blocks,
         beat=beat,
         died=died,
@@ -96,7 +96,6 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             adapters=settings.adapters,
             adapter_rank=settings.adapter_rank,
             codec=settings.codec_dir,
-            weights=settings.weights,
         )
     _describe_adapters(settings, family)
     return ServedFamily(family, guards=settings.runaway_guard)

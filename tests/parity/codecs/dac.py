@@ -10,7 +10,7 @@ import numpy as np
 from tests.parity.dac_material import FRAMES, SEED, codes
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import CodecSubject
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.options import CodecOptions
@@ -19,7 +19,7 @@ from ttsfamilies.zonos.dac.synthetic import write_codec
 
 
 class DacSubject(CodecSubject):
-    """See CodecSubject. It is shown rows, whose codes are staggered, as the talker draws them."""
+    """See CodecSubject. It is shown rows, whose codes are delayed, as the talker draws them."""
 
     frames = FRAMES + 8
     stride = 3
@@ -31,7 +31,7 @@ class DacSubject(CodecSubject):
         return load("m", folder, CodecOptions())
 
     def material(self) -> Arrays:
-        return {"codes": Stagger.even(9).rows(codes(), 1025, 1025)}
+        return {"codes": DelayPattern.even(9).rows(codes(), 1025, 1025)}
 
     def wanted(self) -> Floats:
         with np.load(GOLDENS / "zonos.npz") as file:

@@ -21,7 +21,7 @@ from gateway.app import Gateway, create_gateway
 from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Job, Worker
 from ttscommon.process.metrics import GatewayMetrics, Metrics
@@ -316,7 +316,7 @@ async def hearing(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> Stand:
     model = msgspec.structs.replace(MODEL, says=True, accepts=accepts)
     monkeypatch.setitem(globals(), "MODEL", model)
     catalogue, bus = stand.gateway.context.catalogue, stand.stage.bus
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not (await catalogue.model("default")).says:
             await bus.kv.put(subjects.REPLICAS, bus.worker_id, stand.stage.report().encode())
             await catalogue.refresh()

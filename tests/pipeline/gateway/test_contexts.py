@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gateway.protocols.shared.sockets import WebSocketTransport
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.wire.messages import TextPiece
 from ttscommon.wire.pieces import Boundary, Pause, Phones
 from ttscommon.wire.subjects import TEXT
@@ -91,7 +91,7 @@ async def test_cancelling_a_request_of_the_session_leaves_its_contexts_alone(
         await talk.send(socket, "input.done", context_id="c")
         await taken.wait()
         await talk.send(socket, "cancel")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
         go.set()
         messages = [await talk.receive(socket) for _ in range(4)]

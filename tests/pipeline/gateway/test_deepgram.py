@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 TEXT = "The tide is in."
 QUERY = "model=aura-2-thalia-en&encoding=linear16&sample_rate=16000&mip_opt_out=true"
@@ -95,7 +95,7 @@ async def test_after_cleared_nothing_of_before_comes(stand: Any, talk: Any) -> N
         await until(socket, "Metadata")
         await say(socket, "Speak", text="long")
         await say(socket, "Flush")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             assert isinstance(await socket.recv(), bytes)
         await say(socket, "Clear")
         await until(socket, "Cleared")
@@ -168,7 +168,7 @@ async def test_an_interruption_of_flux_says_what_was_heard(stand: Any, talk: Any
         warning = (await until(socket, "Warning"))[1][-1]
         await say(socket, "Speak", text=TEXT)
         await say(socket, "Flush")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             sounded = 0
             while sounded < 2 * 160 * len(TEXT):
                 received = await socket.recv()

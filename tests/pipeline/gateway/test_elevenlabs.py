@@ -21,7 +21,7 @@ from websockets.exceptions import (
     InvalidStatus,
 )
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 TEXT = "The tide is in."
 QUERY = "model_id=eleven_turbo_v2_5&output_format=pcm_16000&inactivity_timeout=180"
@@ -386,7 +386,7 @@ async def test_too_many_contexts_are_refused(stand: Any) -> None:
     async with connect(url(stand, "multi-stream-input")) as socket:
         await say(socket, text="one", context_id="a")
         await say(socket, text="two", context_id="b")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             told = json.loads(await socket.recv())
     assert told["contextId"] == "b"
     assert told["error"] == "too_many_contexts"

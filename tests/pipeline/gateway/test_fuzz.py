@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.protocols.wyoming import WyomingServer, event
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 JSON: Final = {"content-type": "application/json"}
 COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "50"))
@@ -184,7 +184,7 @@ async def test_malformed_bodies_are_the_clients_fault(stand: Any, protocol: str)
         where = path + (dice.choice(["mp3", "pcm_16000", "", "%00", "9"]) if "?" in path else "")
         body = message(dice, fields).encode("utf-8", "replace")
         # Eight texts of one key are read one after another, each in a process of its own.
-        response = await stand.http.post(where, content=body, headers=JSON, timeout=4 * PATIENCE_S)
+        response = await stand.http.post(where, content=body, headers=JSON, timeout=4 * TIMEOUT_S)
         assert response.status_code in (200, 202, 400, 404, 409, 413, 422, 429), response.text
         if not response.is_success:
             assert response.json()

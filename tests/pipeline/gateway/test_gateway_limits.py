@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from gateway.protocols.native import STREAM_PATH
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 HEAD: Final = b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\n"
 BODY: Final = HEAD + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
@@ -53,7 +53,7 @@ async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(
         if dripping is not None:
             dripping.cancel()
         writer.transport.abort()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while stand.http_server.server_state.connections:
             await asyncio.sleep(0.01)
 
@@ -79,11 +79,11 @@ async def test_more_connections_than_there_may_be_are_refused_at_once(stand: Any
     held = [await opened(stand) for _ in range(3)]
     for _, writer in held:
         writer.write(HEAD)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while len(stand.http_server.server_state.connections) < 3:
             await asyncio.sleep(0.01)
     reader, writer = await opened(stand)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"retry-after" in answer
@@ -95,7 +95,7 @@ async def test_more_connections_than_there_may_be_are_refused_at_once(stand: Any
 async def test_a_head_has_a_limit(stand: Any, fields: bytes) -> None:
     reader, writer = await opened(stand)
     writer.write(b"GET / HTTP/1.1\r\n" + fields)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with contextlib.suppress(ConnectionResetError):
             assert (await reader.read()).startswith(b"HTTP/1.1 431")
     writer.transport.abort()
@@ -198,7 +198,7 @@ async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
                 pass
         assert refused.value.response.status_code == 429
         await second.close()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while stand.gateway.sockets.places.held("small") > 1:
                 await asyncio.sleep(0.01)
         async with connect(url):

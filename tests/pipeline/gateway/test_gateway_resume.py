@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.wire.messages import End
 from ttscommon.wire.subjects import AUDIO, CODES
 
@@ -68,7 +68,7 @@ async def the_rest(stand: Any, talk: Any, ticket: Ticket, sample: int, **config:
 
 
 async def gone(stand: Any) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while stand.gateway.sessions:
             await asyncio.sleep(0.01)
 
@@ -122,7 +122,7 @@ async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
         await socket.close()
     else:
         socket.transport.abort()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await stand.stage.cancelled_event(ticket.request_id).wait()
 
 
@@ -343,7 +343,7 @@ async def test_contexts_of_who_hangs_up_are_cancelled(
 ) -> None:
     ticket, _, socket = await half_a_context(stand, talk)
     await socket.close()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await stand.stage.cancelled_event(ticket.request_id).wait()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 TEXT = "The tide is coming in."
 
@@ -115,7 +115,7 @@ async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any,
         assert first["request_id"] == messages[0]["request_id"]
         assert 0 <= first["played_s"] <= first["duration_s"] == 0.05
         assert second["samples"] == 0
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stand.stage.cancelled_event(first["request_id"]).wait()
         stand.stage.script = talk.recite
         await talk.send(socket, "input.text", text="Go on.")
@@ -143,7 +143,7 @@ async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text=TEXT)
         request_id = (await talk.receive(socket))["request_id"]
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await stand.stage.cancelled_event(request_id).wait()
 
 
@@ -222,7 +222,7 @@ async def test_too_much_text_ends_only_that_request(
         error = (await talk.until(socket, "error", "audio.done"))[-1]
         assert error["error"]["code"] == "text_too_long"
         for job in stand.stage.jobs:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 await stand.stage.cancelled_event(job.request_id).wait()
         await talk.send(socket, "input.text", text="short")
         await talk.send(socket, "input.done")
@@ -255,7 +255,7 @@ async def test_a_stage_that_stalls_is_given_up(stand: Any, talk: Any) -> None:
         await talk.send(socket, "input.done")
         messages = await talk.until(socket, "error", "audio.done")
         assert messages[-1]["error"]["code"] == "timeout"
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stand.stage.cancelled_event(messages[-1]["request_id"]).wait()
 
 
@@ -403,7 +403,7 @@ async def test_a_client_that_does_not_read_is_cut_off_alone(stand: Any, talk: An
                 await talk.send(well, "input.done")
                 assert (await talk.until(well, "audio.done"))[-1]["outcome"] == "ok"
         assert stand.metric("tts_active_streams", stage="gateway") == 0
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
         deaf.transport.abort()
 

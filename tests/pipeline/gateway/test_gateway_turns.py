@@ -33,7 +33,7 @@ ASKED: dict[str, Any] = {
 }
 
 
-async def require_told(request: SpeechRequest, stand: Any) -> None:
+async def require_turns(request: SpeechRequest, stand: Any) -> None:
     first, second = request.turns
     assert (first.speaker, first.text) == (1, "Is it high already?")
     assert (second.speaker, second.text, second.sound) == (0, "Not yet.", None)
@@ -46,7 +46,7 @@ async def test_a_post_tells_the_talkers_what_was_said_before(stand: Any) -> None
     body = {"input": TEXT, "response_format": "pcm", **ASKED}
     response = await stand.http.post("/v1/audio/speech", json=body)
     assert response.status_code == 200, response.text
-    await require_told(stand.stage.jobs[0].request, stand)
+    await require_turns(stand.stage.jobs[0].request, stand)
 
 
 async def test_a_session_tells_it_with_every_request_until_it_is_configured_again(
@@ -64,7 +64,7 @@ async def test_a_session_tells_it_with_every_request_until_it_is_configured_agai
         await talk.until(socket, "audio.done")
     *conversation, alone = (job.request for job in stand.stage.jobs)
     for request in conversation:
-        await require_told(request, stand)
+        await require_turns(request, stand)
     assert (alone.turns, alone.speaker, alone.extra_params) == ((), 0, {})
 
 

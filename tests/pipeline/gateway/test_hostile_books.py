@@ -18,7 +18,7 @@ from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
 from tests.unit.ttscommon.books.test_apart import SLOW, readers
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.process.tasks import stop
 
 PATH: Final = "/v1/audio/jobs"
@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> GatewaySettings:
 async def send(stand: Any, data: bytes, key: dict[str, str]) -> int:
     """A form with a file."""
     form: dict[str, Any] = {"files": {"file": ("a.md", data)}, "data": {"input_format": "markdown"}}
-    made = await stand.http.post(PATH, headers=key, timeout=PATIENCE_S, **form)
+    made = await stand.http.post(PATH, headers=key, timeout=TIMEOUT_S, **form)
     return int(made.status_code)
 
 
@@ -42,13 +42,13 @@ async def test_slow_books_of_one_key_hold_up_no_other(stand: Any) -> None:
     """Their clients leave; so do the processes that read for them."""
     async with probed(stand, "eight slow books, clients gone"):
         attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(8)]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not readers():
                 await asyncio.sleep(0.02)
         assert await send(stand, b"It was calm.", B) == 202
         assert len(readers()) == 1
         await stop(*attack)
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while readers() or stand.gateway.app.state.reader.busy:
                 await asyncio.sleep(0.02)
 
@@ -68,10 +68,10 @@ async def test_encoders_uploads_and_metrics_answer_beside_slow_books(stand: Any)
     said = {"input": "It was calm.", "response_format": "mp3"}
     words = {"name": "mine", "entries": [{"grapheme": "tide", "alias": "wave"}]}
     attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(8)]
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not readers():
             await asyncio.sleep(0.02)
-    async with probed(stand, "eight slow books beside encoders"), asyncio.timeout(PATIENCE_S):
+    async with probed(stand, "eight slow books beside encoders"), asyncio.timeout(TIMEOUT_S):
         heard = await stand.http.post("/v1/audio/speech", headers=B, json=said)
         assert heard.is_success and heard.content  # noqa: PT018
         assert (await stand.http.post("/v1/audio/lexicons", headers=B, json=words)).is_success
@@ -96,7 +96,7 @@ async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str)
             made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
         assert made.status_code == 202, made.text
         where = made.headers["location"]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while (card := (await stand.http.get(where, headers=A)).json())["status"] != "done":
                 assert card["status"] != "failed", card
                 await asyncio.sleep(0.05)
@@ -113,7 +113,7 @@ async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str)
 async def test_a_key_with_many_texts_that_wait_is_told_so(stand: Any) -> None:
     attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(12)]
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             done, _ = await asyncio.wait(attack, return_when=asyncio.FIRST_COMPLETED)
         assert {task.result() for task in done} == {429}
     finally:

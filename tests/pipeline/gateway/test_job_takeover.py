@@ -14,7 +14,7 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import RestartPolicy
 from gateway.books.portions import seed_of
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.process.tasks import stop
 
 PATH = "/v1/audio/jobs"
@@ -40,7 +40,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[LocalStack]:
 
 
 async def until(http: httpx.AsyncClient, job_id: str, reached: Any) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             card = (await http.get(f"{PATH}/{job_id}")).json()
             assert card["status"] != "failed", card
@@ -62,7 +62,7 @@ async def test_a_job_outlives_the_gateway_that_speaks_it(
 
     stand.stage.script = holds_one_back
     # The stage of the test came later than the gateway, which then looks for it.
-    async with httpx.AsyncClient(base_url=broker.url, timeout=PATIENCE_S) as doomed:
+    async with httpx.AsyncClient(base_url=broker.url, timeout=TIMEOUT_S) as doomed:
         job = (await doomed.post(PATH, json=JOB)).json()
         others = sum(map(len, TEXTS)) - len(HELD)
         await until(doomed, job["id"], lambda card: card["progress"]["spoken"] == others)

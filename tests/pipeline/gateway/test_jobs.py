@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gateway.books.portions import seed_of
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.process.tasks import stop
 
 PATH = "/v1/audio/jobs"
@@ -38,7 +38,7 @@ async def working(stand: Any) -> AsyncIterator[Any]:
 
 
 async def ended(stand: Any, job_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             card = (await stand.http.get(f"{PATH}/{job_id}")).json()
             if card["status"] in ("done", "failed"):
@@ -96,7 +96,7 @@ async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(working
 
     working.stage.script = never_ends
     job = (await working.http.post(PATH, json=JOB)).json()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await begun.wait()
         running = await working.http.get(f"{PATH}/{job['id']}/audio")
         assert (running.status_code, running.json()["error"]["code"]) == (409, "not_ready")
@@ -147,7 +147,7 @@ async def test_a_job_gives_a_slot_to_a_listener_and_sounds_the_same(
 
     working.stage.script = portions_wait
     job = (await working.http.post(PATH, json=JOB)).json()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while len(working.stage.jobs) < 2:
             await asyncio.sleep(0.02)
         first, second = (one.request_id for one in working.stage.jobs)

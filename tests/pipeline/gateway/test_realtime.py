@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.realtime import TEXT, Held, opened, sound, transcript, words
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 ORDER = [
     "response.created",
@@ -171,7 +171,7 @@ async def test_a_cancelled_response_ends_once_and_frees_the_stage(stand: Any) ->
     assert following[-1]["response"]["status"] == "completed"
     kinds = [event["type"] for event in client.events]
     assert kinds.count("response.done") == kinds.count("response.created") == 2
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
 
 

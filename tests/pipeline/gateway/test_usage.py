@@ -13,7 +13,7 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from gateway.app import create_gateway
 from gateway.settings import GatewaySettings
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.tasks import stop
@@ -50,7 +50,7 @@ async def test_a_job_is_one_request_and_what_is_stored_of_it(stand: Any) -> None
     working = asyncio.create_task(stand.gateway.job_runner.run())
     job = {"input": "It was calm.\n\nNo one answered.", "response_format": "pcm"}
     made = (await stand.http.post("/v1/audio/jobs", json=job)).json()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while (await stand.http.get(f"/v1/audio/jobs/{made['id']}")).json()["status"] != "done":
             await asyncio.sleep(0.05)
     found = await used(stand.http)
@@ -107,7 +107,7 @@ async def test_a_key_sees_its_own_use_and_no_others_and_one_that_is_killed_loses
             assert (before["requests"], before["characters"]) == (1, len("Good morning."))
             await asyncio.sleep(3.0)  # longer than between two writes
             stack.children["gateway"].kill()
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     try:
                         after = await used(alice)

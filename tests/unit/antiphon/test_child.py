@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.stack.child import Child, ChildFailed, Command, Ports
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 READY = "from pathlib import Path; import sys, time; Path(sys.argv[1]).write_text('7');"
 
@@ -54,7 +54,7 @@ async def supervised(
 
 async def gone(pid: int) -> None:
     """Wait until no process has this id; a zombie that waits for its parent counts as gone."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while Path(f"/proc/{pid}").exists():
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return

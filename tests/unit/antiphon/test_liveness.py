@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon.stack.child import answers, until_silent
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 
 @asynccontextmanager
@@ -50,5 +50,5 @@ async def test_silence_is_told_once_it_has_lasted() -> None:
         done, _ = await asyncio.wait((watching,), timeout=2.5)
         assert not done
     began_s = time.monotonic()
-    await asyncio.wait_for(watching, PATIENCE_S)
+    await asyncio.wait_for(watching, TIMEOUT_S)
     assert time.monotonic() - began_s >= 0.5

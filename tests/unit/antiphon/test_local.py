@@ -19,7 +19,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.checkpoints import Checkpoint
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.process.settings import BusSettings
 
 Environs = dict[str, dict[str, str]]
@@ -70,7 +70,7 @@ async def answer_to_a_stranger(url: str) -> str:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b'CONNECT {"verbose": false}\r\nPING\r\n')
-    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+    answer = await asyncio.wait_for(reader.read(), TIMEOUT_S)
     writer.close()
     await writer.wait_closed()
     return answer.decode()
@@ -105,7 +105,7 @@ async def test_the_broker_knows_our_users_and_nobody_else(broker: LocalStack) ->
     gone = await system.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
     await system.flush()
     await client.close()
-    assert (await gone.next_msg(timeout=PATIENCE_S)).subject.endswith("ANTIPHON.DISCONNECT")
+    assert (await gone.next_msg(timeout=TIMEOUT_S)).subject.endswith("ANTIPHON.DISCONNECT")
     await system.close()
     assert "Authorization Violation" in await answer_to_a_stranger(bus.urls[0])
 
@@ -171,7 +171,7 @@ async def test_what_is_ready_in_time_is_served_and_a_slow_model_joins_when_it_co
         assert (stack.late, stack.waiting) == (["slow"], ["talker-slow-1"])
         waiting = asyncio.create_task(stack.wait())
         (tmp_path / "come").touch()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stack.children["talker-slow-1"].ready.wait()
         assert stack.serving == ["good", "slow", "vesper"]
         assert not waiting.done()
@@ -188,7 +188,7 @@ async def test_a_model_that_never_comes_is_left_out_when_it_gives_up(
     async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
         waiting = asyncio.create_task(stack.wait())
         (tmp_path / "come").touch()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while stack.waiting:
                 await asyncio.sleep(0.02)
         assert stack.left_out == {"slow": "rope_theta is 0.0"}

@@ -18,7 +18,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.process.merged import Merged
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -149,7 +149,7 @@ async def test_an_edge_that_ends_takes_all_along() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair.Half, "spawn", spy)
         with pytest.raises(pair.EdgeEnded, match="talker's edge has ended with status -9"):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 await pair.serve(whole, *pair.load_settings(_own(environ)), environ)
     assert [half.process.returncode is not None for half in started] == [True, True]
     assert "talker starting" in whole.ready().problems

@@ -14,7 +14,7 @@ from msgspec import structs
 from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.adapters import Adapters, AdapterTiming
 from tests.adapters import files, write
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.cluster.adapters.peft import WEIGHTS, Files, Lora
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
@@ -145,7 +145,7 @@ async def test_one_in_use_stays_and_who_finds_no_place_is_told(folder: Path) -> 
     await asyncio.sleep(0.01)
     assert not waiting.done()
     held[1]()
-    (await asyncio.wait_for(waiting, PATIENCE_S))()
+    (await asyncio.wait_for(waiting, TIMEOUT_S))()
     for release in releases:
         release()
     (await adapters.acquire(ref(2)))()

@@ -19,7 +19,7 @@ from talker.engine.engine import Engine
 from talker.service import Talker
 from tests.unit.talker.test_parking import QUICK, slot_of, until
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, queued, spoken
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker.claims import Claims
 from ttscommon.engine.runtime import Stopped
@@ -82,7 +82,7 @@ def edge(host: Halves) -> TalkerEdge:
 
 
 async def handled(bus: Bus, edge: TalkerEdge, **fields: Any) -> None:
-    await asyncio.wait_for(Talker(bus, edge).handle(job(**fields)), PATIENCE_S)
+    await asyncio.wait_for(Talker(bus, edge).handle(job(**fields)), TIMEOUT_S)
 
 
 async def test_text_becomes_the_same_frames(bus: Bus, edge: TalkerEdge) -> None:
@@ -112,7 +112,7 @@ async def test_text_that_comes_later_is_spoken_from_another_slot(
     typist = await bus.writer(TEXT, "r1", 1)
     await typist.put(TextPiece("r1", 0, "to you all."))
     await typist.end(End("r1", 11, "ok"))
-    await asyncio.wait_for(speaking, PATIENCE_S)
+    await asyncio.wait_for(speaking, TIMEOUT_S)
     await typist.close()
     assert len((await hear(bus))[0]) == len(spoken(len("Hello to you all.")))
 
@@ -121,9 +121,9 @@ async def test_cancel_ends_it(bus: Bus, edge: TalkerEdge) -> None:
     current = job(text_final=False)
     speaking = asyncio.create_task(Talker(bus, edge).handle(current))
     async with bus.reader(CODES, "r1") as reader:
-        await asyncio.wait_for(anext(reader), PATIENCE_S)
+        await asyncio.wait_for(anext(reader), TIMEOUT_S)
     current.control(Cancel("r1"))
-    await asyncio.wait_for(speaking, PATIENCE_S)
+    await asyncio.wait_for(speaking, TIMEOUT_S)
     assert (await hear(bus))[2].outcome == "cancelled"
 
 
@@ -139,11 +139,11 @@ async def test_an_engine_that_goes_away_leaves_its_jobs_to_others(bus: Bus, host
     host.edge._died = lambda: loop.call_soon_threadsafe(died.set)
     speaking = asyncio.create_task(Talker(bus, host.edge).handle(job(text_final=False)))
     async with bus.reader(CODES, "r1") as reader:
-        await asyncio.wait_for(anext(reader), PATIENCE_S)
+        await asyncio.wait_for(anext(reader), TIMEOUT_S)
     host.parts()
     with pytest.raises(Stopped):
-        await asyncio.wait_for(speaking, PATIENCE_S)
-    await asyncio.wait_for(died.wait(), PATIENCE_S)
+        await asyncio.wait_for(speaking, TIMEOUT_S)
+    await asyncio.wait_for(died.wait(), TIMEOUT_S)
     tail = await bus.logs.last(CODES, "r1")
     assert tail is not None
     assert not isinstance(tail.record, End)
@@ -167,7 +167,7 @@ async def test_an_edge_knows_what_its_engine_measures(bus: Bus, host: Halves) ->
     steps: list[str] = []
     host.edge.on_step = lambda took_s, keys: steps.extend(keys)
     await handled(bus, host.edge)
-    await asyncio.wait_for(turned.wait(), PATIENCE_S)
+    await asyncio.wait_for(turned.wait(), TIMEOUT_S)
     await until(lambda: bool(host.edge.step_seconds))
     assert set(host.edge.step_seconds) == set(host.engine.step_seconds)
     assert host.edge.kv_positions == host.engine.kv_positions

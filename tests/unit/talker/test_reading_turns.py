@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from talker.reading_turns import ReadingTurns
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 
 async def read(turns: ReadingTurns, name: str, order: list[str], *, offline: bool) -> None:
@@ -17,7 +17,7 @@ async def read(turns: ReadingTurns, name: str, order: list[str], *, offline: boo
 
 async def test_texts_of_jobs_are_read_one_at_a_time() -> None:
     turns, order = ReadingTurns(), list[str]()
-    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as group:
         for name in "ab":
             group.create_task(read(turns, name, order, offline=True))
         group.create_task(read(turns, "listener", order, offline=False))
@@ -26,8 +26,8 @@ async def test_texts_of_jobs_are_read_one_at_a_time() -> None:
 
 
 async def test_a_job_waits_for_a_first_chunk() -> None:
-    turns, order = ReadingTurns(timeout_s=PATIENCE_S), list[str]()
-    async with asyncio.timeout(2 * PATIENCE_S):
+    turns, order = ReadingTurns(timeout_s=TIMEOUT_S), list[str]()
+    async with asyncio.timeout(2 * TIMEOUT_S):
         with turns.starting(offline=True), turns.starting(offline=False):
             waiting = asyncio.create_task(read(turns, "job", order, offline=True))
             await read(turns, "listener", order, offline=False)
@@ -38,7 +38,7 @@ async def test_a_job_waits_for_a_first_chunk() -> None:
 
 async def test_but_not_for_ever() -> None:
     turns, order = ReadingTurns(timeout_s=0.01), list[str]()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         with turns.starting(offline=False):
             await read(turns, "job", order, offline=True)
     assert order == ["job", "job"]

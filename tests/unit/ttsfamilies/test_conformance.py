@@ -20,10 +20,10 @@ from itertools import count
 import numpy as np
 import pytest
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
-from talker.engine.widths import Widths
 from tests.late import Late
 from tests.unit.ttsfamilies.chatterbox.tiny import tiny as chatterbox
 from tests.unit.ttsfamilies.cosyvoice.tiny import tiny as cosyvoice
@@ -84,7 +84,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
         fake, cached=True, frames_per_step=4, sequence_frames=50
     ),
     "fake with float frames": partial(fake, float_frames=True),
-    "fake with two lanes": partial(fake, cached=True, sequence_frames=40, lanes=2),
+    "fake with two branches": partial(fake, cached=True, sequence_frames=40, branches=2),
     "fake without preset voices": partial(fake, voices=False),
     "fake that loses its text": partial(guarded, Forgetful),
     "qwen3-tts": tiny,
@@ -144,7 +144,7 @@ class Heard:
         return concatenate(self.chunks)
 
 
-class InTurn(Widths):
+class InTurn(DraftLengths):
     """Every width in turn, whatever pays."""
 
     def choose(self, streams: int) -> int:
@@ -172,7 +172,7 @@ class Bench:
             sizes=sizes,
             depth=depth,
             limits=limits,
-            widths=InTurn,
+            draft_lengths=InTurn,
             clock=partial(next, count(step=1e-6)),
         )
         self.engine.listen(self._listen)
@@ -278,11 +278,11 @@ def undisturbed(name: str) -> Heard:
 
 
 def bench_positions(family: Family, heard: Heard) -> int:
-    """At most so many positions of the cache did the request need, in all its lanes."""
+    """At most so many positions of the cache did the request need, in all its branches."""
     steps = 7 if isinstance(family, Orpheus) else 1
     if isinstance(family, FakeModel):
         steps = family.manner.steps_per_frame
-    return family.spec.lanes * (rows(heard.arrays) * steps + len(TEXT) + 16)
+    return family.spec.branches * (rows(heard.arrays) * steps + len(TEXT) + 16)
 
 
 def same(one: Arrays, other: Arrays) -> None:

@@ -1,6 +1,6 @@
-"""A small family with guidance: a second lane that knows the voice and not the text.
+"""A small family with guidance: a second branch that knows the voice and not the text.
 
-Of three requests, by their seeds, two are guided; the third has one lane.
+Of three requests, by their seeds, two are guided; the third has one branch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.blocks import keys, of_lanes
+from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, REPLAY, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
 
 CODES: Final = 64
 WEIGHT: Final = 1.5
-# One block of the cache, which both lanes begin with.
+# One block of the cache, which both branches begin with.
 VOICE: Final = np.arange(200, 216)
 _NO_TEXT, _MOST_FRAMES = 0, 14
 _NUMBER: Final = Field((), "i8")
@@ -38,7 +38,7 @@ _CONFIG: Final = DecoderConfig(dim=32, layers=2, heads=2, kv_heads=1, head_dim=1
 
 
 class GuidedPrompt(NamedTuple):
-    """A text's characters behind the voice, as the first lane has them."""
+    """A text's characters behind the voice, as the first branch has them."""
 
     ids: Array
 
@@ -76,15 +76,15 @@ class GuidedStream(LmStream):
         self._seed = request.seed
 
     @property
-    def lanes(self) -> int:
+    def branches(self) -> int:
         return 2 if self._seed % 3 else 1
 
     def prefix(self) -> Sequence[bytes]:
-        return of_lanes(*[keys([VOICE], len(VOICE))] * self.lanes)
+        return of_branches(*[keys([VOICE], len(VOICE))] * self.branches)
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         said = self.passage.ids
-        told = np.where(said >= VOICE[0], said, _NO_TEXT) if lane else said
+        told = np.where(said >= VOICE[0], said, _NO_TEXT) if branch else said
         return {"id": np.concatenate([told, self.spoken["code"]])}
 
     def drawn(self) -> Arrays:
@@ -116,7 +116,7 @@ class Guided(TalkerModel):
             inputs={"id": _NUMBER},
             caches={"backbone": CacheSpec(_CONFIG.layers, _CONFIG.heads, 1, _CONFIG.head_dim)},
             max_positions=256,
-            lanes=2,
+            branches=2,
         )
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GuidedPrepared:
@@ -129,15 +129,15 @@ class Guided(TalkerModel):
         return ("A longer one.", "So.")
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        assert rows.lanes is not None
+        assert rows.branches is not None
         ids = rows.inputs["id"]
-        ids = torch.where(ids < 0, state["drawn"].index_select(0, rows.lanes.owners), ids)
+        ids = torch.where(ids < 0, state["drawn"].index_select(0, rows.branches.owners), ids)
         hidden = self._net(self._embedding(ids), rows.positions, attend["backbone"])
         return self._draw(hidden, rows.last, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        assert rows.lanes is not None
-        ids = state["drawn"].index_select(0, rows.lanes.owners)
+        assert rows.branches is not None
+        ids = state["drawn"].index_select(0, rows.branches.owners)
         hidden = self._net(self._embedding(ids), rows.positions, attend["backbone"])
         last = torch.arange(len(rows.slots))
         return self._draw(hidden, last, rows, state, torch.ones_like(last, dtype=torch.bool))
@@ -145,12 +145,12 @@ class Guided(TalkerModel):
     def _draw(
         self, hidden: Tensor, last: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
     ) -> Out:
-        assert rows.lanes is not None
-        told, not_told = self._head(hidden[torch.cat((last, rows.lanes.second))]).chunk(2)
+        assert rows.branches is not None
+        told, unconditioned = self._head(hidden[torch.cat((last, rows.branches.second))]).chunk(2)
         old = {name: state[name].index_select(0, rows.slots) for name in self.spec.state}
         settings = Settings(torch.ones(len(rows.slots)))
         noise = Noise(old["seed"], old["frame"])
-        drawn, finite = draw_ids(told + WEIGHT * (told - not_told), noise, 0, settings)
+        drawn, finite = draw_ids(told + WEIGHT * (told - unconditioned), noise, 0, settings)
         active = samples & (old["over"] == 0)
         ended = active & (drawn == 0)
         gained = active & ~ended

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.vocoder.test_service import codes, hear, job, offline, write_codes
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest
@@ -26,7 +26,7 @@ from vocoder.service import Vocoder
 Connect = Callable[[], Awaitable[Bus]]
 
 
-class Told(FakeCodec):
+class Conditioned(FakeCodec):
     """A codec that makes something of a request's voice."""
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
@@ -36,7 +36,7 @@ class Told(FakeCodec):
         return {"codes": frame}
 
 
-class Untold(FakeCodec):
+class Unconditioned(FakeCodec):
     """One that makes nothing of it, as most."""
 
     prefix = Codec.prefix
@@ -62,7 +62,7 @@ async def test_codes_become_the_same_samples(connect: Connect, edge: VocoderEdge
     bus, sequence = await connect(), codes(40)
     await write_codes(bus, sequence)
     async with bus.audio_reader("r1", 0) as reader:
-        await asyncio.wait_for(Vocoder(bus, edge, 10.0).handle(job()), PATIENCE_S)
+        await asyncio.wait_for(Vocoder(bus, edge, 10.0).handle(job()), TIMEOUT_S)
         samples, words, end = await hear(reader)
     assert samples == offline(sequence)
     assert words == [f"w{i}" for i in range(40)]
@@ -70,16 +70,16 @@ async def test_codes_become_the_same_samples(connect: Connect, edge: VocoderEdge
 
 
 async def test_a_codec_that_makes_nothing_of_a_voice_is_not_asked() -> None:
-    making = edge_of(Untold("m", DecodeCurve()))
+    making = edge_of(Unconditioned("m", DecodeCurve()))
     edge = next(making)
-    assert not edge.facts.told
+    assert not edge.facts.conditioned
     assert edge.prefix(job().request) is None
     assert edge.conditions(job().request) is None
     next(making, None)
 
 
 async def test_what_a_codec_makes_of_a_voice_and_what_it_refuses() -> None:
-    making = edge_of(Told("m", DecodeCurve()))
+    making = edge_of(Conditioned("m", DecodeCurve()))
     edge = next(making)
     made = await asyncio.to_thread(edge.prefix, job().request)
     assert made is not None

@@ -37,14 +37,14 @@ from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny as voxcpm2
 from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny_on as voxcpm2_on
 from tests.unit.ttsfamilies.zonos.dac.tiny import tiny as dac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
 from ttsfamilies.base.codec.options import DeviceLimits
-from ttsfamilies.base.codec.wrapper import Staggered
+from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
 from ttsfamilies.kokoro.codec.codec import example
 from vocoder.engine.engine import Engine
@@ -62,8 +62,8 @@ def fake(**manner: object) -> Codec:
     return FakeCodec("m", DecodeCurve(), lambda _: None, CodecManner(**manner))  # type: ignore[arg-type]
 
 
-def staggered(**manner: object) -> Codec:
-    return Staggered(fake(**manner), Stagger((0, 1, 1, 3)), 514)
+def delayed(**manner: object) -> Codec:
+    return Delayed(fake(**manner), DelayPattern((0, 1, 1, 3)), 514)
 
 
 @cache
@@ -117,7 +117,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "Qwen3-Omni": qwen3_omni,
     "SNAC": snac,
-    "DAC, whose codes are staggered": dac,
+    "DAC, whose codes are delayed": dac,
     "Piper": piper,
     "Tacotron 2": tacotron2,
     "Tacotron 2 in chunks": overlapping,
@@ -136,8 +136,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "fake on a grid": partial(fake, grid=5),
     "fake with a reference": partial(fake, reference_frames=11),
     "fake with conditions": partial(fake, conditioned=True),
-    "fake with a stagger": lambda: staggered(lookahead_frames=2),
-    "fake with a stagger, a step behind": lambda: staggered(conditioned=True, depth=1),
+    "fake with a delay pattern": lambda: delayed(lookahead_frames=2),
+    "fake with a delay pattern, a step behind": lambda: delayed(conditioned=True, depth=1),
     "fake with all of it, a step behind": partial(
         fake,
         float_frames=True,
@@ -160,9 +160,10 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Fish Audio S2 on a device": fish_s2_on_a_device,
     "GLM-4-Voice": glm_voice,
 }
-# One of each kind: its own, windows, a stagger, a lookahead, carried state, whole segments; toys.
+# One of each kind: its own, windows, a delay pattern, a lookahead, carried state, whole segments;
+# toys.
 QUICK = (
-    *("vesper", "vesper on a device", "SNAC", "DAC, whose codes are staggered", "Piper"),
+    *("vesper", "vesper on a device", "SNAC", "DAC, whose codes are delayed", "Piper"),
     *("Mimi", "Kokoro"),
     *(name for name in FAMILIES if name.startswith("fake")),
 )

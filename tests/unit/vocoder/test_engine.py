@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.turning import turn
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
@@ -354,10 +354,10 @@ def test_the_thread_beats_and_stops() -> None:
 
     engine.listen(listen)
     engine.start()
-    assert beats.acquire(timeout=PATIENCE_S)
+    assert beats.acquire(timeout=TIMEOUT_S)
     engine.open(request("a"))
     engine.feed("a", {"codes": codes(2)})
-    assert heard.wait(PATIENCE_S)
+    assert heard.wait(TIMEOUT_S)
     engine.stop()
     assert isinstance(listener.error, Stopped)
     assert engine.idle

@@ -17,9 +17,9 @@ import torch
 from structlog.testing import capture_logs
 from torch import Tensor, nn
 
+from talker.engine.draft_lengths import plain
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
-from talker.engine.widths import plain
 from talker.synthesis import SynthesizedSpeech, synthesise
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
@@ -62,11 +62,11 @@ class _Remembering(Vesper):
     def _read(self) -> dict[tuple[Tokens, float], Conditioning]:
         return {}
 
-    def _told(self, tokens: Tokens, pace: float) -> Conditioning:
+    def _conditioned(self, tokens: Tokens, pace: float) -> Conditioning:
         if any(known != pace for _, known in list(self._read)[:1]):
             self._read.clear()
         if (tokens, pace) not in self._read:
-            self._read[tokens, pace] = super()._told(tokens, pace)
+            self._read[tokens, pace] = super()._conditioned(tokens, pace)
         return self._read[tokens, pace]
 
 
@@ -114,7 +114,7 @@ class GuardedVoice:
             runner=self._runner,
             limits=_LIMITS,
             policy=offline,
-            widths=plain,
+            draft_lengths=plain,
             keep=0,
         )
         return synthesise(

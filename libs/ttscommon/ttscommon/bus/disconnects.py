@@ -65,12 +65,12 @@ class DisconnectWatch:
 
 def _complain(interval_s: float) -> Callable[[Exception], Awaitable[None]]:
     """An error callback that says at intervals why there is no connection."""
-    told_s = 0.0
+    logged_s = 0.0
 
     async def complain(error: Exception) -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= interval_s:
-            told_s = time.monotonic()
+        nonlocal logged_s
+        if time.monotonic() - logged_s >= interval_s:
+            logged_s = time.monotonic()
             log_.error("system_account.unusable", error=reason(error))
 
     return complain

@@ -58,7 +58,7 @@ _WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, USAGE, *_DERIVED
 _ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS)
 _PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)
 # What gateways tell each other, what they tell workers, and what either answers.
-_TOLD: Final = ("ctl.attached.*", "ctl.gateways.*", "ctl.gone.*")
+_ANNOUNCED: Final = ("ctl.attached.*", "ctl.gateways.*", "ctl.gone.*")
 _STEERED: Final = (
     *("ctl.cancel.*", "ctl.playback.*", "ctl.listening.*"),
     *("ctl.handover.*", "ctl.holders.*", "ctl.lookup.*"),
@@ -150,7 +150,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
     logs = [names.stream(log.stream) for log in LOGS]
     publish = [
         *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO)),
-        *names.subjects(*_STEERED, *_TOLD, _PING),
+        *names.subjects(*_STEERED, *_ANNOUNCED, _PING),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
         *(names.key(bucket, ">") for bucket in _WRITTEN),
@@ -163,7 +163,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),
         *(f"$JS.ACK.{queue}.>" for queue in queues),
     ]
-    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), _PING, *_TOLD)
+    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), _PING, *_ANNOUNCED)
     return publish, subscribe
 
 

@@ -111,15 +111,15 @@ class Trouble:
         self._most_s = refused_s
         self._complain_s = complain_s
         self._refused_s: float | None = None
-        self._told_s = 0.0
+        self._logged_s = 0.0
 
     def saw(self, error: BaseException) -> None:
         """Give up when the credentials have been refused for too long."""
         now = time.monotonic()
         self.last = reason(error)
         refused = is_refusal(error)
-        if now - self._told_s >= self._complain_s:
-            self._told_s = now
+        if now - self._logged_s >= self._complain_s:
+            self._logged_s = now
             if refused:
                 log_.error("bus.refused", error=self.last)
             else:
@@ -132,7 +132,7 @@ class Trouble:
 
     def over(self) -> None:
         """There is a connection."""
-        self._refused_s, self._told_s = None, 0.0
+        self._refused_s, self._logged_s = None, 0.0
 
     def give_up(self, why: str) -> None:
         self.last = why

@@ -84,10 +84,10 @@ class FamilyFacts:
 
     fits: whether a folder is of this family. accepts: every field of a request that one of its
     checkpoints obeys. published: names on the hub. files: patterns of what is taken of such a
-    repository, where `*` is no `/`; empty takes JSON, text and safetensors. told_by: patterns that
-    all have a file in a repository of this family, where config.json does not tell. renamed: files
-    that are read under other names, by patterns. beside: what lies in it of other repositories.
-    code, weights: licences.
+    repository, where `*` is no `/`; empty takes JSON, text and safetensors. recognised_by: patterns
+    that all have a file in a repository of this family, where config.json does not tell. renamed:
+    files that are read under other names, by patterns. beside: what lies in it of other
+    repositories. code, weights: licences.
     """
 
     name: str
@@ -99,7 +99,7 @@ class FamilyFacts:
     weights: str
     published: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    told_by: tuple[str, ...] = ()
+    recognised_by: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     beside: tuple[Beside, ...] = ()
     package: str = ""

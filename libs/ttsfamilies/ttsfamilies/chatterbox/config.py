@@ -51,7 +51,7 @@ class T3Sizes:
         return not self.gpt and self.text_ids > _ENGLISH_IDS
 
     @property
-    def lanes(self) -> int:
+    def branches(self) -> int:
         """Of a stream at the most: a GPT-2 is not guided."""
         return 1 if self.gpt else 2
 
@@ -106,7 +106,7 @@ class T3Sizes:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class FolderSettings:
     """config.json, which published folders have none of. chunk_tokens: of a codec's grid; 0 where
     sentences are decoded whole.
     """
@@ -114,7 +114,7 @@ class Wishes:
     chunk_tokens: int = 0
 
     @classmethod
-    def of(cls, folder: Path) -> Wishes:
+    def of(cls, folder: Path) -> FolderSettings:
         """Raises CheckpointError."""
         path = folder / "config.json"
         return read_json(path, cls) if path.exists() else cls()

@@ -38,5 +38,5 @@ FAMILY = FamilyFacts(
         *("t3_*.safetensors", "s3gen.*", "s3gen_meanflow.*", "ve.*", "conds.*"),
         *("*.json", "*.txt"),
     ),
-    told_by=("t3_*.safetensors", "s3gen*", "ve.*"),
+    recognised_by=("t3_*.safetensors", "s3gen*", "ve.*"),
 )

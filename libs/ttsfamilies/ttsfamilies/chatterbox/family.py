@@ -1,4 +1,4 @@
-"""Chatterbox in the engine: a token a step, drawn of two lanes where a request is guided.
+"""Chatterbox in the engine: a token a step, drawn of two branches where a request is guided.
 
 A draw is among the S3 tokens and the end, so that every frame can be decoded; of its larger tables
 the model was trained to draw nothing else.
@@ -35,8 +35,8 @@ from ttsfamilies.chatterbox.config import (
     RATE_HZ,
     SAMPLE_RATE,
     SILENCE,
+    FolderSettings,
     T3Sizes,
-    Wishes,
 )
 from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net, penalised_last
 from ttsfamilies.chatterbox.request import (
@@ -66,10 +66,10 @@ _SETTINGS: Final = {
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Chatterbox:
     """A checkpoint's folder; raises CheckpointError."""
     net = load_net(folder, how.where, how.dtype)
-    c, wishes = net.config, Wishes.of(folder)
+    c, settings = net.config, FolderSettings.of(folder)
     tokenizer = Graphemes.load(folder, c.text_ids, gpt=c.gpt, multilingual=c.multilingual)
     hearing, voices = Hearing.load(folder, how.where, c), built_in(folder)
-    return Chatterbox(name, net, tokenizer, hearing, voices, whole=not wishes.chunk_tokens)
+    return Chatterbox(name, net, tokenizer, hearing, voices, whole=not settings.chunk_tokens)
 
 
 class Chatterbox(TalkerModel):
@@ -180,7 +180,7 @@ class Chatterbox(TalkerModel):
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told = rows.inputs
-        owners = rows.slots[:0] if rows.lanes is None else rows.lanes.owners
+        owners = rows.slots[:0] if rows.branches is None else rows.branches.owners
         ids = self._ids_of(told["id"], owners, rows, state)
         x = self._net.embed(told["kind"], ids, told["at"], told["row"])
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
@@ -189,7 +189,7 @@ class Chatterbox(TalkerModel):
     @staticmethod
     def _ids_of(ids: Tensor, owners: Tensor, rows: Prompts, state: SlotTensors) -> Tensor:
         """Ids of all tokens: rows that decode are told theirs by the slot."""
-        if rows.lanes is not None:
+        if rows.branches is not None:
             return torch.where(ids == DRAWN, state["drawn"].index_select(0, owners), ids)
         # Rows of padding may share a token with a real one.
         last = rows.last[: rows.real]
@@ -197,7 +197,7 @@ class Chatterbox(TalkerModel):
         return ids.index_copy(0, last, torch.where(ids[last] == DRAWN, told, ids[last]))
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        owners = rows.slots if rows.lanes is None else rows.lanes.owners
+        owners = rows.slots if rows.branches is None else rows.branches.owners
         ids, at = (state[name].index_select(0, owners) for name in ("drawn", "said"))
         x = self._net.embed(torch.full_like(ids, SPEECH), ids, at, self._no_row(len(ids)))
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
@@ -232,10 +232,10 @@ class Chatterbox(TalkerModel):
         return finished(state, rows.slots, rows.real, moved, frames, said)
 
     def _guided(self, hidden: Tensor, last: Tensor, rows: Rows, weight: Tensor) -> Tensor:
-        """Logits [rows, IDS]. A row without a second lane loses nothing to its only one."""
-        if rows.lanes is None:
+        """Logits [rows, IDS]. A row without a second branch loses nothing to its only one."""
+        if rows.branches is None:
             return self._net.logits(hidden[last]).float()
-        both = self._net.logits(hidden[torch.cat((last, rows.lanes.second))]).float()
+        both = self._net.logits(hidden[torch.cat((last, rows.branches.second))]).float()
         told, untold = both.chunk(2)
         return told + weight[:, None] * (told - untold)
 
@@ -272,7 +272,7 @@ def spec_of(
         inputs={**dict.fromkeys(("kind", "id", "at"), NUMBER), "row": Field((c.dim,), "f4")},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, HEAD_DIM)},
         max_positions=MOST_POSITIONS,
-        lanes=c.lanes,
+        branches=c.branches,
         accepts=frozenset(accepts),
         languages=tuple(languages),
         parameters=parameters(c),

@@ -19,7 +19,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.drawing import PenalisedDrawing
 from ttsfamilies.base.lm.texts import PassagesText, limited
-from ttsfamilies.base.talker.blocks import keys, of_lanes
+from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
@@ -72,7 +72,7 @@ class ChatterboxDrawing(PenalisedDrawing):
 
     @classmethod
     def of(cls, request: SpeechRequest, c: T3Sizes) -> Self:
-        """The request's wishes over those of its checkpoint's package."""
+        """The request's settings over those of its checkpoint's package."""
         extra = completed(parameters(c), request.extra_params)
         usual = cls(
             0.8,
@@ -83,7 +83,7 @@ class ChatterboxDrawing(PenalisedDrawing):
             float(extra.get("cfg_weight", 0.0)),
             float(extra.get("exaggeration", 0.0)),
         )
-        return usual.wished(request.sampling)
+        return usual.with_asked(request.sampling)
 
 
 class VoicePositions(NamedTuple):
@@ -123,12 +123,12 @@ class ChatterboxPrepared(PassagesText):
         positions: int,
         most: int | None = None,
     ) -> None:
-        """read: a sentence's ids. positions: that the cache has, for one lane or for two. most: of
-        a sentence's tokens, for tests of the engine.
+        """read: a sentence's ids. positions: that the cache has, for one branch or for two. most:
+        of a sentence's tokens, for tests of the engine.
         """
         self.request, self.conditions, self.drawing, self.sizes = request, conditions, drawing, c
-        self.lanes = 2 if drawing.weight and not c.gpt else 1
-        self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.lanes)
+        self.branches = 2 if drawing.weight and not c.gpt else 1
+        self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.branches)
         self.most_frames = request.sampling.max_new_tokens or ENDLESS
         self._most = most or MOST_POSITIONS
         self.passages = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
@@ -180,11 +180,11 @@ class ChatterboxStream(LmStream):
         self._left = UNKNOWN  # tokens behind the last that is in the books
         self._promised = 0  # tokens of the present sentence, where the log has told of them
         known = prepared.conditions
-        self._keys = of_lanes(*[keys(known, len(known.kind))] * self.lanes)
+        self._keys = of_branches(*[keys(known, len(known.kind))] * self.branches)
 
     @property
-    def lanes(self) -> int:
-        return self._prepared.lanes
+    def branches(self) -> int:
+        return self._prepared.branches
 
     @property
     def frames(self) -> int:
@@ -262,9 +262,9 @@ class ChatterboxStream(LmStream):
         told = {"kind": SPEECH, "id": DRAWN, "at": self._done}
         return {**{name: np.full(1, value) for name, value in told.items()}, "row": row}
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         voice, ids = self._prepared.conditions, self.passage.ids
-        text = np.full(len(ids), UNTOLD) if lane else np.array(ids, np.int64)
+        text = np.full(len(ids), UNTOLD) if branch else np.array(ids, np.int64)
         begins = begun(self._prepared.sizes.begins)
         said = np.concatenate([begins, self.spoken["token"]]).astype(np.int64)
         at = np.maximum(np.arange(len(said)) - len(begins) + 1, 0)

@@ -61,5 +61,5 @@ FAMILY = FamilyFacts(
         *("campplus.onnx", "speech_tokenizer_v[23].onnx"),
         *("CosyVoice-BlankEN/*.json", "CosyVoice-BlankEN/merges.txt"),
     ),
-    told_by=("llm.pt", "flow.pt", "hift.pt"),
+    recognised_by=("llm.pt", "flow.pt", "hift.pt"),
 )

@@ -121,7 +121,7 @@ def load_net(folder: Path, device: str, dtype: str) -> CosyNet:
 SAMPLE_RATE: Final = 24_000
 TOKEN_RATE_HZ: Final = 25.0
 _MOVING: Final = ("token", "draw", "early", "over")
-_TOLD: Final = {"seed": NUMBER, "temperature": REAL, "top_k": NUMBER, "top_p": REAL}
+_SETTINGS: Final = {"seed": NUMBER, "temperature": REAL, "top_k": NUMBER, "top_p": REAL}
 _ACCEPTS: Final = (
     *("instructions", "max_new_tokens", "non_streaming_mode", "ref_audio", "ref_text"),
     *("temperature", "top_k", "top_p", "x_vector_only_mode"),
@@ -210,7 +210,7 @@ class CosyVoice(TalkerModel):
 
     def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
         """Draw each row's next token, and move the rows' state on."""
-        names = (*_MOVING, *_TOLD, "recent")
+        names = (*_MOVING, *_SETTINGS, "recent")
         old = {name: state[name].index_select(0, rows.slots) for name in names}
         drawn, finite = self._drawn(hidden, old)
         active = samples & (old["over"] == 0)
@@ -255,7 +255,7 @@ def spec_of(name: str, net: CosyNet) -> ModelSpec:
         voices=(),
         frame=TOKEN,
         replay=REPLAY,
-        state={**dict.fromkeys(_MOVING, NUMBER), **_TOLD, "recent": Field((WINDOW,), "i8")},
+        state={**dict.fromkeys(_MOVING, NUMBER), **_SETTINGS, "recent": Field((WINDOW,), "i8")},
         inputs={"id": NUMBER},
         caches={"backbone": c.cache},
         accepts=frozenset(_ACCEPTS),

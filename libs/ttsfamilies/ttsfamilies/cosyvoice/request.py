@@ -98,7 +98,7 @@ class CosyPrepared(Prepared):
     ) -> None:
         """positions: of a sequence. most: tokens of speech, unless the request says fewer."""
         self.request, self.opening, self.streamed = request, opening, streamed
-        self.drawing = _USUAL.wished(request.sampling)
+        self.drawing = _USUAL.with_asked(request.sampling)
         self._tokenizer, self._positions = vocabulary.tokenizer, positions
         asked = request.sampling.max_new_tokens
         self.most_frames = min(asked or ENDLESS, most or ENDLESS)

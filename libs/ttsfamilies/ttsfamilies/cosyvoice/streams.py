@@ -60,8 +60,8 @@ class PassagesStream(LmStream):
         prompt: IdsPrompt = self.passage
         return prompt.keys()
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         said = self.spoken["token"].astype(np.int64) + self._speech
         return {"id": np.concatenate([self.passage.array, said])}
 
@@ -115,8 +115,8 @@ class InterleavedStream(SequenceStream):
         first = np.array(self._passages[0].ids, np.int64)
         return keys((first,), min(len(first), common(self._prepared.opening)))
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         ids: list[Array] = []
         for block, tokens in self.laid_out("token"):
             ids += [np.array(block.ids, np.int64), tokens.astype(np.int64) + self._speech]

@@ -172,7 +172,7 @@ class Csm(CodesModel):
         self.recordings = NetworkRecordings(encoder, self._codes)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> CsmPrepared:
-        drawing = self._usual.wished(request.sampling)
+        drawing = self._usual.with_asked(request.sampling)
         before, c = turns_of(request, derived.reference, derived.turns), self._net.config
         return CsmPrepared(
             *(request, drawing, before, self._tokenizer, c.num_codebooks),

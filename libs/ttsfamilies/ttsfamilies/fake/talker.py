@@ -112,7 +112,7 @@ class Manner:
     not ids. voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV
     cache, and positions. sequence_frames: so many frames, then the sequence ends and another
     begins. turns: it goes on from turns, which its frames tell apart, and answers one that is said
-    to it with frame numbers. lanes: most of a stream; one
+    to it with frame numbers. branches: most of a stream; one
     with an even seed has one less.
     """
 
@@ -124,7 +124,7 @@ class Manner:
     sequence_frames: int = _ENDLESS
     max_positions: int = 1024
     turns: bool = False
-    lanes: int = 1
+    branches: int = 1
 
     def __post_init__(self) -> None:
         if min(self.steps_per_frame, self.frames_per_step, self.sequence_frames) < 1:
@@ -179,7 +179,7 @@ class FakeStream(TalkerStream):
         self.seed = request.seed
         self._manner = manner
         self._says = manner.turns and spoken_to(request)
-        self._told = self._taken = 0  # frames whose text was told, or is to be
+        self._fed = self._taken = 0  # frames whose text was told, or is to be
         self._characters = 0
         self._final = False
         self._frames = 0
@@ -194,8 +194,8 @@ class FakeStream(TalkerStream):
         return self._frames
 
     @property
-    def lanes(self) -> int:
-        return max(1, self._manner.lanes - (self.seed + 1) % 2)
+    def branches(self) -> int:
+        return max(1, self._manner.branches - (self.seed + 1) % 2)
 
     @property
     def _limit(self) -> int:
@@ -210,7 +210,7 @@ class FakeStream(TalkerStream):
         self._final = self._final or final
 
     def restore(self, arrays: Arrays) -> None:
-        self._taken = self._told = rows(arrays)
+        self._taken = self._fed = rows(arrays)
         self._stand(rows(arrays))
 
     def _stand(self, frames: int) -> None:
@@ -228,8 +228,8 @@ class FakeStream(TalkerStream):
             return Plan(end - 1, 1, decode=True)
         return Plan(0, end)
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        del plan, lane
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        del plan, branch
         return {}
 
     def stage(self, write: SlotWriter) -> None:
@@ -260,7 +260,7 @@ class FakeStream(TalkerStream):
         return Taken({name: frames[:count]}, said=self._said())
 
     def _said(self) -> tuple[SaidText, ...]:
-        told, self._told = fake_said(self._told), self._taken
+        told, self._fed = fake_said(self._fed), self._taken
         text = fake_said(self._taken)[len(told) :]
         at_s = self._taken / FRAME_RATE_HZ
         return (SaidText(len(told), text, at_s),) if self._says and text else ()
@@ -357,23 +357,23 @@ class FakeRunner:
             return row.plan.count
         kept = max(1, gained)
         if self._manner.cached:
-            for lane in sequences([row]):
-                self._cells[self._places(lane)[row.plan.start + kept :]] = -1
+            for branch in sequences([row]):
+                self._cells[self._places(branch)[row.plan.start + kept :]] = -1
         return kept
 
     def _attend(self, row: Row) -> bool:
         """Write the plan's positions into the cache; whether all of the stream's are there."""
         if not self._manner.cached:
             return True
-        held = [self._holds(lane) for lane in sequences([row])]
+        held = [self._holds(branch) for branch in sequences([row])]
         return all(held)
 
     def _holds(self, row: Row) -> bool:
-        """The same of one lane."""
+        """The same of one branch."""
         end, cells = row.plan.end, self._places(row)
         begun = int(self._state["begun"][row.slot])
         known = int(self._state["seed"][row.slot]) * 7919 + begun * 104729 + np.arange(end)
-        known += row.lane << 40
+        known += row.branch << 40
         self._cells[cells[row.plan.start :]] = known[row.plan.start :]
         return bool((self._cells[cells] == known).all())
 
@@ -415,7 +415,7 @@ class FakeModel(Family):
             caches={"cells": CacheSpec(1, 1, 1, 1)} if manner.cached else {},
             max_positions=manner.max_positions if manner.cached else _ENDLESS,
             width=manner.frames_per_step,
-            lanes=manner.lanes,
+            branches=manner.branches,
             chunks=ChunkSeconds(),
             accepts=frozenset(("turns", "speaker", "speech") if manner.turns else ()),
             says=manner.turns,
@@ -444,12 +444,12 @@ class FakeModel(Family):
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> FakePrepared:
         if self.manner.turns:
-            request = self._told(request, derived.turns)
+            request = self._seeded(request, derived.turns)
         if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
             raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
         return FakePrepared(request)
 
-    def _told(self, request: SpeechRequest, turns: Sequence[Arrays | None]) -> SpeechRequest:
+    def _seeded(self, request: SpeechRequest, turns: Sequence[Arrays | None]) -> SpeechRequest:
         """The request with a seed that tells its turns, its speaker and its parameters apart."""
         told: list[Any] = [request.speaker] if request.speaker else []
         told += [value for value in completed(_PARAMETERS, request.extra_params).values() if value]

@@ -68,9 +68,9 @@ class FishDrawing(Drawing):
 
     @classmethod
     def of(cls, request: SpeechRequest) -> Self:
-        """The request's wishes over the defaults of the authors' server."""
+        """The request's settings over the defaults of the authors' server."""
         told = completed(PARAMETERS, request.extra_params)
-        return cls(0.8, 30, 0.8, int(told["ras_win_len"])).wished(request.sampling)
+        return cls(0.8, 30, 0.8, int(told["ras_win_len"])).with_asked(request.sampling)
 
 
 class FishPrepared(WholeText):
@@ -216,9 +216,9 @@ class FishStream(SequenceStream):
         first: TurnsPrompt = self._passages[0]
         return first.keys()
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         """Of each batch so far, its own and its frames'."""
-        del lane
+        del branch
         text, codes = [], []
         for batch, frames in self.laid_out("codes"):
             text += [batch.text, np.full(len(frames), FRAME)]

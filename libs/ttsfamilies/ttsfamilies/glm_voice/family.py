@@ -109,8 +109,8 @@ class GlmStream(AnswerStream):
         super().__init__(ids.answers, ids.tokenizer.spelled, RATE_HZ)
         self._prepared = prepared
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         return {"id": np.concatenate([self.passage.array, self.answered])}
 
     def drawn(self) -> Arrays:

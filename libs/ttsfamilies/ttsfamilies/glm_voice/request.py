@@ -179,7 +179,7 @@ class GlmPrepared(WholeText):
         positions: int,
     ) -> None:
         """sounds: what was derived of each turn's. positions: of prompt and answer."""
-        self.request, self.drawing = request, _USUAL.wished(request.sampling)
+        self.request, self.drawing = request, _USUAL.with_asked(request.sampling)
         self._most = chosen(request.sampling.max_new_tokens, _USUAL_TOKENS)
         self._turns = [
             EncodedTurn(min(turn.speaker, 1), turn.text, None if sound is None else sound["codes"])

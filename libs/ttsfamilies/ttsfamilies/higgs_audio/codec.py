@@ -1,4 +1,4 @@
-"""Higgs Audio's codec in the engine: rows of staggered codes, in windows that are exact."""
+"""Higgs Audio's codec in the engine: rows of delayed codes, in windows that are exact."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.weights import Source, filled, same, unfilled
-from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
@@ -19,7 +19,7 @@ from ttsfamilies.base.codec.windowed import (
     surrounding_samples,
     windowed_spec,
 )
-from ttsfamilies.base.codec.wrapper import Staggered
+from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts, tensors_of
 
 _PARTS = ("weight", "bias")
@@ -109,10 +109,10 @@ class HiggsFrames(WindowedCodec):
         return samples
 
 
-class HiggsCodec(Staggered):
+class HiggsCodec(Delayed):
     """Shown rows, as the talker logs them."""
 
     def __init__(self, name: str, net: HiggsDecoder) -> None:
         c = net.sizes
-        stagger = Stagger.even(c.codebooks)
-        super().__init__(HiggsFrames(name, net), stagger, c.codebook_size + _SPECIALS)
+        delay_pattern = DelayPattern.even(c.codebooks)
+        super().__init__(HiggsFrames(name, net), delay_pattern, c.codebook_size + _SPECIALS)

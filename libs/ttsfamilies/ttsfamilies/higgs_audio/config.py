@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttsfamilies.base.lm.llama import LlamaSizes
 
 V2: Final = "higgs_audio_v2"
@@ -86,8 +86,8 @@ class HiggsConfig:
         return self.ids - 1
 
     @property
-    def stagger(self) -> Stagger:
-        return Stagger.even(self.codebooks)
+    def delay_pattern(self) -> DelayPattern:
+        return DelayPattern.even(self.codebooks)
 
     @property
     def positions(self) -> int:

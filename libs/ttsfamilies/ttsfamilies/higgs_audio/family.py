@@ -1,7 +1,7 @@
-"""Higgs Audio in the engine: a row of staggered codes a step, all of them drawn side by side.
+"""Higgs Audio in the engine: a row of delayed codes a step, all of them drawn side by side.
 
-In row r codebook c is drawn from r = c on. What ends a codebook, and that the others follow one by
-one, is models.shared.staggered's. Ids that are no codes are logged and fed back as they were drawn.
+In row r codebook c is drawn from r = c on. What ends a codebook is ttsfamilies.base.lm.delayed's.
+Ids that are no codes are logged and fed back as they were drawn.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch import Tensor
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
@@ -57,7 +57,7 @@ _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
 # Finite, so that a row is not taken for one whose network failed; no draw reaches it.
 _OUT: Final = -1e30
-# Frames that the codec looks ahead, beside the stagger.
+# Frames that the codec looks ahead, beside the delay_pattern.
 _AHEAD: Final = 10
 
 
@@ -96,7 +96,7 @@ class HiggsAudio(TalkerModel):
         self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
         self._most = most_frames or c.positions
         device = net.text.weight.device
-        self._delays = torch.tensor(c.stagger.delays, device=device)
+        self._delays = torch.tensor(c.delay_pattern.delays, device=device)
         self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
         self._never = _never(c).to(device)
 
@@ -141,7 +141,7 @@ class HiggsAudio(TalkerModel):
         row = drawn.masked_fill(unbegun(old["made"], self._delays), c.begin)
         row = row.masked_fill(closed(old["since"], self._delays), c.end)
         active = samples & (old["over"] == 0)
-        told = ending(row == c.end, Ending(old["since"], old["left"]), c.stagger.most)
+        told = ending(row == c.end, Ending(old["since"], old["left"]), c.delay_pattern.most)
         ended = active & told.over
         moved = {
             "codes": row,
@@ -201,7 +201,7 @@ def _never(c: HiggsConfig) -> Tensor:
 def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) -> ModelSpec:
     """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
     accepts = (*_ACCEPTS, *(_HEARD if hears else ()), *(() if c.third else ("instructions",)))
-    codes, s, delay = Field((c.codebooks,), "i8"), c.sizes, c.stagger.most
+    codes, s, delay = Field((c.codebooks,), "i8"), c.sizes, c.delay_pattern.most
     rate_hz = SAMPLE_RATE / FRAME_SAMPLES
     lag = delay + _AHEAD
     return ModelSpec(

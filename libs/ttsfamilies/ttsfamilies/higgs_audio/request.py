@@ -12,8 +12,8 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
+from ttsfamilies.base.lm.delayed import counts, is_over
 from ttsfamilies.base.lm.drawing import Drawing, tell
-from ttsfamilies.base.lm.staggered import counts, is_over
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -39,10 +39,10 @@ class HiggsDrawing(Drawing):
 
     @classmethod
     def of(cls, request: SpeechRequest, d: HiggsDefaults) -> Self:
-        """The request's wishes over the checkpoint's."""
+        """The request's settings over the checkpoint's."""
         told = completed(parameters(d), request.extra_params)
         window, repeats = int(told["ras_win_len"]), int(told["ras_win_max_num_repeat"])
-        return cls(d.temperature, d.top_k, d.top_p, window, repeats).wished(request.sampling)
+        return cls(d.temperature, d.top_k, d.top_p, window, repeats).with_asked(request.sampling)
 
 
 def parameters(d: HiggsDefaults) -> tuple[Parameter, ...]:
@@ -90,7 +90,7 @@ class HiggsPrepared(TurnsPrepared):
     def most_frames(self, tokens: int) -> int:
         """Rows."""
         usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
-        return (self.request.sampling.max_new_tokens or usual) + self.config.stagger.most
+        return (self.request.sampling.max_new_tokens or usual) + self.config.delay_pattern.most
 
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         layout = _third if self.config.third else _second
@@ -107,9 +107,9 @@ class HiggsPrepared(TurnsPrepared):
         return self._turns
 
     def rows(self, codes: Array) -> Array:
-        """A recording's codes [frames, codebooks], staggered."""
+        """A recording's codes [frames, codebooks], delayed."""
         c, frames = self.config, codes.astype(np.int64)
-        return c.stagger.rows(frames, c.begin, c.end)
+        return c.delay_pattern.rows(frames, c.begin, c.end)
 
     def row_of(self, id: int) -> Array:
         """[1, codebooks]."""
@@ -208,14 +208,14 @@ class HiggsStream(TurnsStream):
 
     def _resume(self) -> None:
         super()._resume()
-        if is_over(self._ends, self._config.stagger):
+        if is_over(self._ends, self._config.delay_pattern):
             self._next()
 
     def begin(self, write: SlotWriter) -> None:
         recent = self._recent()
         write("codes", recent[-1])
         write("recent", recent.reshape(-1))
-        for name, value in counts(self._ends, self._config.stagger).items():
+        for name, value in counts(self._ends, self._config.delay_pattern).items():
             write(name, value)
         tell(write, self._prepared.request.seed, self._prepared.drawing)
 

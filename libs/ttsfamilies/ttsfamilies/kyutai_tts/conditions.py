@@ -16,7 +16,7 @@ _THEIRS: Final = "condition_provider.conditioners."
 class StepConditions(nn.Module):
     """Always float32. told: [guidances, dim], what each step is told with each of them."""
 
-    told: Tensor
+    conditioning: Tensor
 
     def __init__(self, config: KyutaiConfig) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class StepConditions(nn.Module):
         self.absent = nn.ParameterDict(
             {name: nn.Parameter(torch.empty(1, 1, config.dim)) for name in widths}
         )
-        self.register_buffer("told", torch.empty(0), persistent=False)
+        self.register_buffer("conditioning", torch.empty(0), persistent=False)
 
     @torch.no_grad()
     def settle(self) -> None:
@@ -40,7 +40,7 @@ class StepConditions(nn.Module):
         c = self.config
         control = self._value(CONTROL, c.tables[CONTROL].possible_values.index("ok"))
         values = range(len(c.guidances))
-        self.told = torch.stack([control + self._value(GUIDANCE, i) for i in values])
+        self.conditioning = torch.stack([control + self._value(GUIDANCE, i) for i in values])
 
     def _value(self, name: str, index: int) -> Tensor:
         table = self.tables[name]

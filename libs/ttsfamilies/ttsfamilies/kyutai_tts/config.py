@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 
 FRAME_RATE_HZ: Final = 12.5
 EPS: Final = 1e-8
@@ -134,9 +134,9 @@ class KyutaiConfig:
         return self.depformer_weights_per_step_schedule or tuple(range(self.dep_q))
 
     @property
-    def stagger(self) -> Stagger:
+    def delay_pattern(self) -> DelayPattern:
         """Of the codebooks."""
-        return Stagger(self.delays[1:])
+        return DelayPattern(self.delays[1:])
 
     @property
     def lead(self) -> int:
@@ -146,7 +146,7 @@ class KyutaiConfig:
     @property
     def silent_steps(self) -> int:
         """Steps before the first one that completes a frame."""
-        return self.lead + self.stagger.most
+        return self.lead + self.delay_pattern.most
 
     @property
     def tables(self) -> dict[str, TableSizes]:
@@ -203,7 +203,7 @@ def _stream_problems(c: KyutaiConfig) -> list[str]:
         return ["models of several streams are not served"]
     if len(c.delays) != 1 + c.n_q or any(c.delays[:2]) or min(c.delays) < 0:
         return [f"delays {list(c.delays)} are none of a text and {c.n_q} codebooks"]
-    if not c.stagger.most or c.silent_steps >= MOST_SILENT_STEPS:
+    if not c.delay_pattern.most or c.silent_steps >= MOST_SILENT_STEPS:
         return [f"sound that is {c.tts_config.audio_delay} s behind the text is not served"]
     if len(c.schedule) != c.dep_q or set(c.schedule) != set(range(max(c.schedule) + 1)):
         return ["depformer_weights_per_step_schedule names no weights for each codebook"]

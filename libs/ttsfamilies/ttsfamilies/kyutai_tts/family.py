@@ -82,7 +82,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         }
         self._net, self._voices, self._tokenizer = net, voices, tokenizer
         c, where = net.config, net.codes.device
-        self._delays = torch.tensor(c.stagger.delays, device=where)
+        self._delays = torch.tensor(c.delay_pattern.delays, device=where)
         ages, books = zip(*coming_places(c), strict=True)
         self._ages, self._books = torch.tensor((ages, books), device=where)
 
@@ -229,7 +229,7 @@ def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
         state={
             **text,
             "pieces": Field((MOST_PIECES,), "i4"),
-            "recent": Field((c.stagger.most + 1, c.n_q), "i8"),
+            "recent": Field((c.delay_pattern.most + 1, c.n_q), "i8"),
             **dict.fromkeys(numbers, NUMBER),
             **_SETTINGS,
         },

@@ -202,7 +202,7 @@ class KyutaiNet(nn.Module):
         found = nn.functional.embedding(codes.clamp(min=0) + tables, self.codes)
         heard = found.masked_fill((codes < 0)[..., None], 0.0).sum(-2)
         said: Tensor = heard + self.text(text)
-        return said + self.conditions.told[guided].to(said.dtype)
+        return said + self.conditions.conditioning[guided].to(said.dtype)
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend, hear: Hear) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""

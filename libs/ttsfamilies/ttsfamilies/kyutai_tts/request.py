@@ -81,7 +81,7 @@ class KyutaiDrawing:
 
     @classmethod
     def of(cls, request: SpeechRequest, c: KyutaiConfig) -> Self:
-        """The request's wishes over the package's defaults. Both parts are as warm as one."""
+        """The request's settings over the package's defaults. Both parts are as warm as one."""
         asked, extra = request.sampling, completed(parameters(c), request.extra_params)
         hot = chosen(asked.temperature, _TEMPERATURE)
         return cls(

@@ -37,7 +37,9 @@ def replay(c: KyutaiConfig) -> dict[str, Field]:
 
 def coming_places(c: KyutaiConfig) -> list[tuple[int, int]]:
     """Of each code in `coming`: the steps from its draw to the frame's last, and its codebook."""
-    left = [(book, c.stagger.most - delay) for book, delay in enumerate(c.stagger.delays)]
+    left = [
+        (book, c.delay_pattern.most - delay) for book, delay in enumerate(c.delay_pattern.delays)
+    ]
     return [(age, book) for book, count in left for age in reversed(range(count))]
 
 
@@ -72,7 +74,7 @@ class KyutaiStream(TalkerStream):
         self._cached = self._staged = self._ended = False
         self._starved = -1  # so many entries were known to the step that waits
         self._tried: deque[int] = deque()  # and to launches in flight
-        self._told = (0, 0)  # entries and pieces that are in the slot
+        self._fed = (0, 0)  # entries and pieces that are in the slot
         self._numbers = dict[str, int]()  # and what else of them is
 
     @property
@@ -82,7 +84,7 @@ class KyutaiStream(TalkerStream):
     @property
     def done(self) -> bool:
         over = self._final and len(self._began) > len(self._entries)
-        left = FINAL_STEPS - self._config.stagger.most
+        left = FINAL_STEPS - self._config.delay_pattern.most
         return self._ended or (over and self.frames >= self._began[-1] + left)
 
     @property
@@ -150,12 +152,12 @@ class KyutaiStream(TalkerStream):
         step = self._steps + ahead
         return Plan(step, 1, decode=True) if self._cached or ahead else Plan(0, step + 1)
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        del lane
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        del branch
         c, (_, texts, made) = self._config, self._replayed()
         positions = np.arange(plan.start, plan.end)
         codes = np.concatenate([np.full((1, c.n_q), c.card), made])[positions]
-        begins = positions[:, None] <= np.array(c.stagger.delays)
+        begins = positions[:, None] <= np.array(c.delay_pattern.delays)
         count, drawing = len(positions), self._prepared.drawing
         return {
             "text": np.array([c.text_card, *texts], np.int64)[positions],
@@ -194,10 +196,10 @@ class KyutaiStream(TalkerStream):
         found = np.full((self._steps, c.n_q), NO_CODE, np.int64)
         if self._codes:
             frames = np.stack(self._codes).astype(np.int64)
-            found[c.lead :] = c.stagger.rows(frames, NO_CODE, NO_CODE)
+            found[c.lead :] = c.delay_pattern.rows(frames, NO_CODE, NO_CODE)
         for code, (age, book) in zip(self._last, coming_places(c), strict=False):
             step = self._steps - 1 - age
-            if step >= c.lead + c.stagger.delays[book]:
+            if step >= c.lead + c.delay_pattern.delays[book]:
                 found[step, book] = code
         return found
 
@@ -206,14 +208,14 @@ class KyutaiStream(TalkerStream):
         self._starved = -1
         if not self._staged:
             self._stage_all(write)
-            self._staged, self._told, self._numbers = True, (0, 0), {}
-        entries, pieces = self._told
+            self._staged, self._fed, self._numbers = True, (0, 0), {}
+        entries, pieces = self._fed
         if new := self._spans[entries:]:
             for name, column in zip(EntrySpan._fields, zip(*new, strict=True), strict=True):
                 write(name, np.array(column, np.int32), entries)
         if self._pieces[pieces:]:
             write("pieces", np.array(self._pieces[pieces:], np.int32), pieces)
-        self._told = len(self._spans), len(self._pieces)
+        self._fed = len(self._spans), len(self._pieces)
         numbers = {"known": len(self._spans), "complete": int(self._final), "base": self._base}
         for name, value in numbers.items():
             if self._numbers.get(name) != value:
@@ -222,7 +224,7 @@ class KyutaiStream(TalkerStream):
 
     def _stage_all(self, write: SlotWriter) -> None:
         counters, texts, made = self._replayed()
-        recent = np.full((self._config.stagger.most + 1, self._config.n_q), NO_CODE, np.int64)
+        recent = np.full((self._config.delay_pattern.most + 1, self._config.n_q), NO_CODE, np.int64)
         last = made[::-1][: len(recent)]
         recent[: len(last)] = last
         for name, value in counters._asdict().items():

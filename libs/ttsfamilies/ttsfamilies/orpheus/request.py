@@ -82,9 +82,9 @@ class OrpheusDrawing(PenalisedDrawing):
 
     @classmethod
     def of(cls, request: SpeechRequest) -> Self:
-        """The request's wishes over the package's defaults."""
+        """The request's settings over the package's defaults."""
         extra = completed(PARAMETERS, request.extra_params)
-        return cls(0.6, 0, 0.8, 1.3, float(extra["min_p"])).wished(request.sampling)
+        return cls(0.6, 0, 0.8, 1.3, float(extra["min_p"])).with_asked(request.sampling)
 
 
 def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ...]:
@@ -135,8 +135,8 @@ class OrpheusStream(LmStream):
         super().__init__(prepared.most_frames)
         self._prepared = prepared
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         return {"id": np.concatenate([self.passage.array, ids_of(self.spoken["codes"])])}
 
     def drawn(self) -> Arrays:

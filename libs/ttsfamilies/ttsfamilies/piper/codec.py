@@ -106,7 +106,7 @@ class PiperCodec(SentenceCodec[Speaker]):
     def __init__(
         self, name: str, config: PiperConfig, net: Generator, speakers: Tensor | None
     ) -> None:
-        self._net, self._told = net, speakers
+        self._net, self._speakers = net, speakers
         self.device = net.conv_pre.weight.device
         self._numbers, sizes = config.speakers(), net.sizes
         self.spec = CodecSpec(
@@ -125,7 +125,7 @@ class PiperCodec(SentenceCodec[Speaker]):
         number = self._numbers.get(request.voice)
         if number is None:
             raise UnknownVoice(f"this codec has no voice {request.voice!r}", param="voice")
-        told = None if self._told is None else self._told[number : number + 1]
+        told = None if self._speakers is None else self._speakers[number : number + 1]
         return SentenceStream.at(told, frame, self.spec)
 
     def advance(

@@ -32,5 +32,5 @@ FAMILY = FamilyFacts(
     code="Apache-2.0",
     weights="each voice's own (CC0 to non-commercial)",
     files=("*.onnx", "*.onnx.json"),
-    told_by=("*.onnx", "*.onnx.json"),
+    recognised_by=("*.onnx", "*.onnx.json"),
 )

@@ -53,7 +53,7 @@ class PocketDrawing:
 
     @classmethod
     def of(cls, request: SpeechRequest, config: PocketConfig) -> Self:
-        """The request's wishes over the checkpoint's."""
+        """The request's settings over the checkpoint's."""
         extra = completed(parameters(config), request.extra_params)
         hot = chosen(request.sampling.temperature, config.default_temperature)
         return cls(math.sqrt(hot), float(extra[_THRESHOLD]), int(extra[_AFTER]))
@@ -161,8 +161,8 @@ class PocketStream(LmStream):
         if not self.books["left"][-1]:
             self._next()
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         voice, tokens = self._prepared.voice, np.array(self.passage.tokens, np.int64)
         spoken = np.concatenate([self._first[None], self.spoken["latent"]])
         width = max(spoken.shape[1], voice.row.shape[1])

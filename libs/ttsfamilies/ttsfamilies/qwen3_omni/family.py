@@ -19,7 +19,7 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
-from ttsfamilies.base.kernels.slots import TOLD
+from ttsfamilies.base.kernels.slots import FED
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -114,7 +114,7 @@ class Qwen3Omni(FramedTalker):
         places = (rows.positions + state["shift"][slots])[:, None].expand(-1, 3)
         x = self._net.step_input(state["codes"][slots], row)
         hidden = self._net.hidden(x, places, attend["backbone"])
-        use = torch.where(here, TOLD, 0)
+        use = torch.where(here, FED, 0)
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
 

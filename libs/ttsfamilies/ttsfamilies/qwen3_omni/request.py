@@ -55,7 +55,7 @@ class OmniPrepared(Prepared):
     def __init__(self, told: Qwen3Prepared, look: Look, width: int, positions: int) -> None:
         """width: of a row. positions: of one request, at the most."""
         self.request, self.asked, self.drawing = told.request, told.asked, told.drawing
-        self._told, self._look, self._width = told, look, width
+        self._fed, self._look, self._width = told, look, width
         self._positions = positions
         self._instructed = False
         self._context = self._said = 0
@@ -76,7 +76,7 @@ class OmniPrepared(Prepared):
         if self._rowed and not self._typed:
             yield from self._end_of_rows(final)
             return
-        for tokens in self._told.read(text, final=final):
+        for tokens in self._fed.read(text, final=final):
             self._typed = self._typed or bool(tokens.ids)
             yield Given("said", self._look(tokens.ids), _NO_PLACES, tokens.complete)
 
@@ -176,8 +176,8 @@ class OmniStream(Qwen3Stream):
         del positions
         return ()
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        told = dict(super().inputs(plan, lane))
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        told = dict(super().inputs(plan, branch))
         ids = told.pop("text").tolist()
         width = len(self._rows[0])
         rows = np.zeros((len(ids), width), np.float32)
@@ -211,7 +211,7 @@ class OmniStream(Qwen3Stream):
         """Write rows of the next steps that the slot does not hold yet; the ring is as long as
         steps may be ahead of what is known of them.
         """
-        last = min(len(self._steps), self._told + RING)
-        for index in range(max(self._staged, self._told), last):
+        last = min(len(self._steps), self._fed + RING)
+        for index in range(max(self._staged, self._fed), last):
             write("row", widened(self._rows[self._steps[index]])[None], index % RING)
         self._staged = max(self._staged, last)

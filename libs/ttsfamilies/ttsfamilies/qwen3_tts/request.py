@@ -38,7 +38,7 @@ class Qwen3Drawing(LayeredDrawing, PenalisedDrawing):
 
     @classmethod
     def of(cls, asked: Sampling, defaults: GenerationConfig) -> Self:
-        """The request's wishes over the checkpoint's; temperatures of a greedy choice are 0.
+        """The request's settings over the checkpoint's; temperatures of a greedy choice are 0.
 
         With `max_new_tokens` of N the official package returns N - 1 frames at the most.
         """
@@ -53,7 +53,7 @@ class Qwen3Drawing(LayeredDrawing, PenalisedDrawing):
             subtalker_top_p=d.subtalker_top_p,
             frames=min(chosen(asked.max_new_tokens, d.max_new_tokens), d.max_new_tokens) - 1,
         )
-        return usual.wished(asked)
+        return usual.with_asked(asked)
 
 
 class TurnTokens(NamedTuple):

@@ -19,7 +19,7 @@ from torch import Tensor
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.kernels.slots import NO_STEP, PADDED, TOLD
+from ttsfamilies.base.kernels.slots import FED, NO_STEP, PADDED
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
@@ -74,7 +74,7 @@ class Qwen3Stream(TalkerStream):
         self._taken = 0
         self._ended = self._cached = False
         self._staged = -1  # of `_steps`; -1 when the slot holds nothing of this stream
-        self._told_complete = False  # what the slot holds of `_complete`
+        self._complete_fed = False  # what the slot holds of `_complete`
 
     @property
     def frames(self) -> int:
@@ -131,7 +131,7 @@ class Qwen3Stream(TalkerStream):
         if self._prompt is None or self.done or coming >= self._prepared.drawing.frames:
             return None
         # Launches in flight tell a token each, but for the one that tells the prompt.
-        told = self._told + (ahead if self.frames else max(0, ahead - 1))
+        told = self._fed + (ahead if self.frames else max(0, ahead - 1))
         pads = self._pads and dry
         if coming and not (told < len(self._steps) or self._complete or pads):
             return None
@@ -141,13 +141,13 @@ class Qwen3Stream(TalkerStream):
         return Plan(0, end)
 
     @property
-    def _told(self) -> int:
+    def _fed(self) -> int:
         """Tokens of `_steps` that the frames so far were told."""
         steps = max(0, self.frames - 1)
         return min(len(self._steps), steps - sum(self._padded[1:]))
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        del lane
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        del branch
         assert self._prompt is not None
         before = len(self._prompt)
         first = max(0, plan.start - before)
@@ -175,7 +175,7 @@ class Qwen3Stream(TalkerStream):
             coming = step + 1 == self.frames
             if at < len(self._steps) and (coming or not self._padded[step + 1]):
                 texts.append(self._steps[at])
-                uses.append(TOLD)
+                uses.append(FED)
                 at += 1
             else:
                 texts.append(self._pad)
@@ -191,9 +191,9 @@ class Qwen3Stream(TalkerStream):
         self._stage_steps(write)
         if begins or self._staged > staged:
             write("known", self._staged)
-        if begins or self._complete is not self._told_complete:
+        if begins or self._complete is not self._complete_fed:
             write("complete", int(self._complete))
-            self._told_complete = self._complete
+            self._complete_fed = self._complete
 
     def _stage_steps(self, write: SlotWriter) -> None:
         """Write the tokens of steps that the slot does not hold yet."""
@@ -208,7 +208,7 @@ class Qwen3Stream(TalkerStream):
         write("seen", seen)
         write("codes", self._codes[-1] if self._codes else np.zeros(c.codebooks, np.int64))
         write("frame", self.frames)
-        write("told", self._told)
+        write("told", self._fed)
         write("over", 0)
         if self._prepared.adapter is not None:
             write(ADAPTER, self._prepared.adapter)

@@ -82,7 +82,7 @@ def load_net(folder: Path, device: str, dtype: str) -> StepNet:
 
 _HIGHEST_HZ: Final = 8_000.0
 SAMPLE_RATE: Final = 24_000
-_TOLD: Final = ("temperature", "top_k", "top_p", "penalty", "seen", "step")
+_DRAW_STATE: Final = ("temperature", "top_k", "top_p", "penalty", "seen", "step")
 _ACCEPTS: Final = (
     *("instructions", "max_new_tokens", "ref_audio", "speech", "turns"),
     *("temperature", "top_k", "top_p", "repetition_penalty"),
@@ -177,7 +177,7 @@ class StepAudio2(AnsweringModel):
         """All ids are punished that are in the sequence, the prompt's among them."""
         real = rows.slots[: rows.real]
         state["seen"][real, state["drawn"][real]] = 1
-        old = {name: state[name].index_select(0, rows.slots) for name in _TOLD}
+        old = {name: state[name].index_select(0, rows.slots) for name in _DRAW_STATE}
         rules = Rules(old["seen"].bool(), old["penalty"], old["step"], self._never, 0, 0)
         settings = Settings(old["temperature"], old["top_k"], old["top_p"])
         return draw_ids(logits, noise, 0, settings, rules)

@@ -75,7 +75,7 @@ class StepPrepared(WholeText):
         positions: int,
     ) -> None:
         """width: of rows. positions: of prompt and answer."""
-        self.request, self.drawing = request, _USUAL.wished(request.sampling)
+        self.request, self.drawing = request, _USUAL.with_asked(request.sampling)
         self._turns, self._tokenizer, self.control = turns, tokenizer, control
         self._width, self._positions = width, positions
         asked = request.sampling.max_new_tokens or MOST_TOKENS
@@ -160,8 +160,8 @@ class StepStream(AnswerStream):
         super().__init__(ids, spelled, TOKEN_RATE_HZ)
         self._prepared, self._vocabulary = prepared, vocabulary
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         prompt: StepPrompt = self.passage
         width, told = prompt.rows.shape[1], prompt.ids
         ids = np.concatenate([told, self.answered])

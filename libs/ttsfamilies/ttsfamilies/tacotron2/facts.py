@@ -33,7 +33,7 @@ FAMILY = FamilyFacts(
     code="BSD-3-Clause",
     weights="each checkpoint's own",
     files=("tacotron2*.pt", "generator*", "g_[0-9]*", "config*.json", "*.safetensors*"),
-    told_by=("tacotron2*.pt", "[g]*", "config*.json"),
+    recognised_by=("tacotron2*.pt", "[g]*", "config*.json"),
     renamed=(
         ("tacotron2*.pt", "tacotron2.pt"),
         ("generator*[!s]", "generator.pt"),

@@ -124,11 +124,11 @@ class RecurrentCell(nn.Module):
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__()
-        self.told, self.kept = nn.Linear(inputs, 4 * size), nn.Linear(size, 4 * size)
+        self.entered, self.kept = nn.Linear(inputs, 4 * size), nn.Linear(size, 4 * size)
 
     def forward(self, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """[rows, inputs], and [rows, size] twice -> those two, a step on."""
-        enters, stays, news, shows = (self.told(x) + self.kept(hidden)).chunk(4, -1)
+        enters, stays, news, shows = (self.entered(x) + self.kept(hidden)).chunk(4, -1)
         cell = stays.sigmoid() * cell + enters.sigmoid() * news.tanh()
         return shows.sigmoid() * cell.tanh(), cell
 
@@ -237,7 +237,7 @@ def sources(net: TacotronNet) -> dict[str, Source]:
         found[f"prenet.{i}.weight"] = same(f"decoder.prenet.layers.{i}.linear_layer.weight")
     for ours, theirs in _CELLS.items():
         for part in ("weight", "bias"):
-            found[f"{ours}.told.{part}"] = same(f"decoder.{theirs}.{part}_ih")
+            found[f"{ours}.entered.{part}"] = same(f"decoder.{theirs}.{part}_ih")
             found[f"{ours}.kept.{part}"] = same(f"decoder.{theirs}.{part}_hh")
     found |= {
         f"attention.{ours}.weight": same(f"{ATTENTION}{theirs}.linear_layer.weight")

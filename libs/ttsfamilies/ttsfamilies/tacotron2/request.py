@@ -183,9 +183,9 @@ class TacotronStream(TimedStream):
             return plan
         return Plan(plan.start, plan.count, work=_WORK * plan.count)
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         """Of each step the frame before it."""
-        del lane
+        del branch
         spoken = self.spoken["mel"]
         return {"mel": np.concatenate([np.zeros((1, spoken.shape[1]), np.float32), spoken])}
 

@@ -205,10 +205,10 @@ class Vesper(TalkerModel):
         """An utterance, or silence, as the encoders read it."""
         tokens = _SILENCE if utterance is None else tokens_of(utterance)
         parts = in_parts(tokens, MOST_TOKENS) if utterance else [tokens]
-        return (self._told(part, pace) for part in parts)
+        return (self._conditioned(part, pace) for part in parts)
 
     @torch.inference_mode()
-    def _told(self, tokens: Tokens, pace: float) -> Conditioning:
+    def _conditioned(self, tokens: Tokens, pace: float) -> Conditioning:
         """The first frame needs one of the encoders; the other one has until a chunk is due."""
         net, ids = self._reading, torch.tensor([tokens.ids])
         text = self._beside.submit(self._text, ids)

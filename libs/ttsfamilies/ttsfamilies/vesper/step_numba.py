@@ -197,8 +197,8 @@ def _draw(
     for row in range(rows):
         for i in range(count):
             place, move = row * count + i, moves[row, i]
-            for lane in range(dim):
-                moved[place, lane] = read[place, lane] + heads.move[move, lane]
+            for branch in range(dim):
+                moved[place, branch] = read[place, branch] + heads.move[move, branch]
     multiply(moved, heads.codes, code_logits)
     draw_codes(code_logits, draws.code_noise, at, draws.code_warmth, top_k, codes)
 
@@ -232,8 +232,8 @@ def _guess(
         swiglu_rows(gates, bent)
         multiply(bent, net.down, added)
         for row in range(rows):
-            for lane in range(dim):
-                state[row, lane] += added[row, lane]
+            for branch in range(dim):
+                state[row, branch] += added[row, branch]
         norm_rows(state, net.out_norm, eps, normed)
         _draw(net.heads, normed, chain, at, draws, any_code, move, code, move_logits, code_logits)
         follow(chain, at, move, code)
@@ -264,8 +264,8 @@ def _check(
     )  # fmt: skip
     for row in range(rows):
         last = row * width + max(drawn.gained[row] - 1, 0)
-        for lane in range(dim):
-            slots.hidden[of[row], lane] = drawn.hidden[last, lane]
+        for branch in range(dim):
+            slots.hidden[of[row], branch] = drawn.hidden[last, branch]
 
 
 @compiled(BACKBONE, floats(2), ints(1), CACHED, FLOAT, floats(2))

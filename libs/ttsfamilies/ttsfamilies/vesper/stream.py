@@ -252,8 +252,8 @@ class VesperStream(TalkerStream):
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
-        del lane
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
+        del branch
         assert self._progress is not None
         return self._progress.inputs(plan.start, plan.end, self._bos)
 

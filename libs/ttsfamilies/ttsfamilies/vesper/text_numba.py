@@ -203,10 +203,10 @@ def _attend(qkv: Floats, heads: int, out: Floats) -> None:
     scores = np.empty(tokens, np.float32)
     for token in range(tokens):
         for head in range(heads):
-            lane = head * size
-            highest, query = _NOTHING, qkv[token, lane : lane + size]
+            branch = head * size
+            highest, query = _NOTHING, qkv[token, branch : branch + size]
             for other in range(tokens):
-                key, score = qkv[other, dim + lane : dim + lane + size], _ZERO
+                key, score = qkv[other, dim + branch : dim + branch + size], _ZERO
                 for i in range(size):
                     score += query[i] * key[i]
                 scores[other] = score * scale
@@ -216,10 +216,10 @@ def _attend(qkv: Floats, heads: int, out: Floats) -> None:
                 scores[other] = exp(scores[other] - highest)
             for other in range(tokens):
                 total += scores[other]
-            mixed = out[token, lane : lane + size]
+            mixed = out[token, branch : branch + size]
             mixed[:] = _ZERO
             for other in range(tokens):
-                begin, share = 2 * dim + lane, scores[other] / total
+                begin, share = 2 * dim + branch, scores[other] / total
                 value = qkv[other, begin : begin + size]
                 for i in range(size):
                     mixed[i] += share * value[i]

@@ -189,7 +189,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         before = hidden["patch"]
         noise = self.noise(old["seed"], old["frame"]).normal(0, before[0].numel())
         noise = noise.view(before.shape).to(before.dtype) * old["deviation"][:, None, None]
-        told = self._net.told(hidden[BASE], hidden[RESIDUAL])
+        told = self._net.conditioning(hidden[BASE], hidden[RESIDUAL])
         found: Tensor = self._net.solver(told, before, noise, old["guidance"])
         return found
 

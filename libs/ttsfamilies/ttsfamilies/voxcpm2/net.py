@@ -19,8 +19,8 @@ BASE, RESIDUAL = "base", "residual"
 # Of linear layers, by our names.
 _LAYERS: Final = {
     "heard": "enc_to_lm_proj",
-    "base_told": "lm_to_dit_proj",
-    "residual_told": "res_to_dit_proj",
+    "base_conditioning": "lm_to_dit_proj",
+    "residual_conditioning": "res_to_dit_proj",
     "joined": "fusion_concat_proj",
     "stop_rise": "stop_proj",
     "lattice.low": "fsq_layer.in_proj",
@@ -37,7 +37,7 @@ _LAYERS: Final = {
 # What the package's adapters may name: language models, solver, and layers between them.
 _ADAPTED: Final = (
     *("base.", "residual.", "solver.decoder."),
-    *("heard.", "base_told.", "residual_told.", "joined."),
+    *("heard.", "base_conditioning.", "residual_conditioning.", "joined."),
 )
 
 
@@ -68,8 +68,8 @@ class VoxcpmNet(nn.Module):
         inner, steps = c.scalar_quantization_latent_dim, c.scalar_quantization_scale
         self.lattice = Lattice(dim, inner, steps)
         self.heard = nn.Linear(c.encoder_config.hidden_dim, dim)
-        self.base_told = nn.Linear(dim, c.dit_config.hidden_dim)
-        self.residual_told = nn.Linear(dim, c.dit_config.hidden_dim)
+        self.base_conditioning = nn.Linear(dim, c.dit_config.hidden_dim)
+        self.residual_conditioning = nn.Linear(dim, c.dit_config.hidden_dim)
         self.joined = nn.Linear(2 * dim, dim)
         self.stop_rise, self.stop = nn.Linear(dim, dim), nn.Linear(dim, 2, bias=False)
 
@@ -104,9 +104,9 @@ class VoxcpmNet(nn.Module):
         joined = self.joined(torch.cat((base, heard), -1))
         return base, self.residual(joined, at, attend[RESIDUAL])
 
-    def told(self, base: Tensor, residual: Tensor) -> Tensor:
+    def conditioning(self, base: Tensor, residual: Tensor) -> Tensor:
         """What the solver is told: [rows, dim] each -> [rows, 2, inner]."""
-        return torch.stack((self.base_told(base), self.residual_told(residual)), 1)
+        return torch.stack((self.base_conditioning(base), self.residual_conditioning(residual)), 1)
 
     def stops(self, base: Tensor) -> Tensor:
         """Whether a patch is the last: [rows, dim], of what it is made of -> [rows] bool."""

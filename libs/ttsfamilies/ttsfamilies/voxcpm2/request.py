@@ -248,8 +248,8 @@ class VoxcpmStream(LmStream):
         if self.books["last"][-1]:
             self._next()
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         laid, spoken = self.passage, self.spoken["patch"]
         told = {
             "id": (laid.id, np.zeros(len(spoken), np.int64)),

@@ -1,1 +1,1 @@
-"""Zonos v0.1 (transformer): phones and conditions to nine staggered codes a step, with guidance."""
+"""Zonos v0.1 (transformer): phones and conditions to nine delayed codes a step, with guidance."""

@@ -1,4 +1,4 @@
-"""Zonos in the engine: a row of nine staggered codes a step, drawn with guidance by a second lane.
+"""Zonos in the engine: a row of nine delayed codes a step, drawn with guidance by a second branch.
 
 All codebooks of a row are drawn at once, from logits of one hidden state. A prompt decides those
 codes of the first rows that belong to frames before its own.
@@ -17,8 +17,8 @@ from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.staggered import COUNTS, Ending, closed, ending
 from ttsfamilies.base.lm.stepped import finished
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
@@ -33,10 +33,10 @@ from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import (
+    DELAY_PATTERN,
     MOST_FRAMES,
     PARAMETERS,
     SPEEDS,
-    STAGGER,
     PhoneRows,
     ZonosDrawing,
     ZonosPrepared,
@@ -89,7 +89,7 @@ class Zonos(TalkerModel):
         conditioners = net.config.prefix_conditioner.conditioners
         self._before = [one.name for one in conditioners].index(PHONES)
         device = net.phones.weight.device
-        self._delays = torch.tensor(STAGGER.delays, device=device)
+        self._delays = torch.tensor(DELAY_PATTERN.delays, device=device)
         self._ids = torch.arange(END + 1, device=device)
         # No codebook but the first ends a speech.
         self._never = (self._ids == END) & (self._delays > 0)[:, None]
@@ -99,7 +99,7 @@ class Zonos(TalkerModel):
         values = values_of(request, settings, self._speaker(request, derived.reference))
         rows = self._net.config.prefix_conditioner.rows
         layout = PhoneRows(self._before, tuple(row.name in values for row in rows))
-        told, asked = self._conditions.told(values), ZonosDrawing.of(request, settings)
+        told, asked = self._conditions.conditioning(values), ZonosDrawing.of(request, settings)
         sentences = self._readings.of(request.language, str(settings[WAY]))
         heard, words, known = None, "", derived.reference
         if known is not None and request.reference and not request.reference.x_vector_only:
@@ -121,19 +121,19 @@ class Zonos(TalkerModel):
         return ZonosStream(prepared)
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        assert rows.lanes is not None
-        told, inputs = (state["told"], rows.lanes.owners), rows.inputs
+        assert rows.branches is not None
+        told, inputs = (state["told"], rows.branches.owners), rows.inputs
         x = self._net.embed(inputs["id"], inputs["codes"], *told)
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return self._row(hidden[rows.last], hidden[rows.lanes.second], rows, state, rows.samples)
+        return self._row(hidden[rows.last], hidden[rows.branches.second], rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        assert rows.lanes is not None
-        x = self._net.embed_columns(state["last"].index_select(0, rows.lanes.owners))
+        assert rows.branches is not None
+        x = self._net.embed_columns(state["last"].index_select(0, rows.branches.owners))
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         first = hidden[: len(rows.slots)]
         every = torch.ones(len(first), dtype=torch.bool, device=hidden.device)
-        return self._row(first, hidden[rows.lanes.second], rows, state, every)
+        return self._row(first, hidden[rows.branches.second], rows, state, every)
 
     def _row(
         self, told: Tensor, untold: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
@@ -147,10 +147,10 @@ class Zonos(TalkerModel):
         codes = self._placed(self._drawn(logits, old), opening, old)
         before = Ending(old["since"], old["left"])
         ends = (codes[:, :1] == END) & (old["made"] > 0)[:, None]
-        after = ending(ends, before, STAGGER.most)
+        after = ending(ends, before, DELAY_PATTERN.most)
         active = samples & (old["over"] == 0)
         gained = active & ~before.over
-        ended = active & (after.over | (old["made"] + 1 >= old["limit"] + STAGGER.most))
+        ended = active & (after.over | (old["made"] + 1 >= old["limit"] + DELAY_PATTERN.most))
         moved = {
             "last": torch.where(gained[:, None], codes, old["last"]),
             "before": torch.where(gained[:, None], old["last"], old["before"]),
@@ -182,9 +182,9 @@ class Zonos(TalkerModel):
     def _placed(self, drawn: Tensor, opening: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """The row, [rows, CODEBOOKS]: as drawn where its frames are of the speech."""
         made, since = old["made"], old["since"]
-        place = made.clamp(max=STAGGER.most - 1)[:, None, None].expand(-1, 1, CODEBOOKS)
+        place = made.clamp(max=DELAY_PATTERN.most - 1)[:, None, None].expand(-1, 1, CODEBOOKS)
         given = opening.gather(1, place)[:, 0]
-        forced = (made < STAGGER.most)[:, None] & (given >= 0)
+        forced = (made < DELAY_PATTERN.most)[:, None] & (given >= 0)
         codes = torch.where(forced, given, drawn)
         ends = (since > 0)[:, None] & (since[:, None] == self._delays)
         codes = codes.masked_fill(ends, END)
@@ -212,7 +212,7 @@ def spec_of(
         frame=ZonosStream.frame,
         replay=REPLAY,
         state={
-            "opening": Field((STAGGER.most * CODEBOOKS,), "i8"),
+            "opening": Field((DELAY_PATTERN.most * CODEBOOKS,), "i8"),
             "told": Field((net.rows * c.d_model,), "f4"),
             **_MOVING,
             **_SETTINGS,
@@ -220,9 +220,9 @@ def spec_of(
         inputs={"id": NUMBER, "codes": _COLUMN},
         caches={"backbone": CacheSpec(c.n_layer, c.heads, c.kv_heads, c.head_dim)},
         max_positions=_POSITIONS,
-        lanes=2,
-        delay_frames=STAGGER.most,
-        lag_frames=STAGGER.most + _LOOKAHEAD,
+        branches=2,
+        delay_frames=DELAY_PATTERN.most,
+        lag_frames=DELAY_PATTERN.most + _LOOKAHEAD,
         accepts=frozenset(("language", "speed", *accepts, *sampling)),
         speeds=SPEEDS,
         parameters=PARAMETERS,

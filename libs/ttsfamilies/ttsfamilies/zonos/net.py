@@ -75,7 +75,7 @@ class Conditions(nn.Module):
         self._dim = dim
 
     @torch.inference_mode()
-    def told(self, values: Values) -> Array:
+    def conditioning(self, values: Values) -> Array:
         """[rows, dim] float32; zeros where nothing is known."""
         found = torch.zeros(len(self.rows), self._dim)
         for place, row in enumerate(self.rows):

@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Pause, Piece, Text
+from ttsfamilies.base.lm.delayed import counts
 from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
-from ttsfamilies.base.lm.staggered import counts
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -26,7 +26,7 @@ from ttsfamilies.zonos.config import CODEBOOKS, EMOTIONS, END, IDS, MASK
 from ttsfamilies.zonos.net import COLUMN
 from ttsfamilies.zonos.phones import ESPEAK, LANGUAGE_IDS, OWN, code_of, ids_of
 
-STAGGER: Final = Stagger.even(CODEBOOKS)
+DELAY_PATTERN: Final = DelayPattern.even(CODEBOOKS)
 # Instead of an id that a prompt decides: whatever is drawn.
 FREE: Final = -1
 SPEEDS: Final = 0.5, 2.0
@@ -66,9 +66,9 @@ class ZonosDrawing(PenalisedDrawing):
 
     @classmethod
     def of(cls, request: SpeechRequest, settings: Mapping[str, Any]) -> Self:
-        """The request's wishes over the reference's defaults."""
+        """The request's settings over the reference's defaults."""
         usual = cls(1.0, 0, 1.0, 3.0, float(settings["min_p"]), float(settings[GUIDED]))
-        return usual.wished(request.sampling)
+        return usual.with_asked(request.sampling)
 
 
 def values_of(
@@ -89,7 +89,7 @@ def values_of(
 
 
 class ZonosPrompt(NamedTuple):
-    """ids: of the positions before the columns, for each lane [2, positions] int64.
+    """ids: of the positions before the columns, for each branch [2, positions] int64.
 
     columns: those that are known, [columns, CODEBOOKS] int64. opening: ids of the first rows that
     are drawn, where the prompt decides them, [rows, CODEBOOKS] int64. limit: frames that may
@@ -108,7 +108,7 @@ class ZonosPrompt(NamedTuple):
     @property
     def frames(self) -> int:
         """Rows that may follow."""
-        return self.limit + STAGGER.most
+        return self.limit + DELAY_PATTERN.most
 
 
 class PhoneRows(NamedTuple):
@@ -121,12 +121,14 @@ class PhoneRows(NamedTuple):
     known: tuple[bool, ...]
 
     def ids(self, phones: Sequence[int]) -> Array:
-        """Of both lanes: the second is told of the phones alone. See net.COLUMN for the rows."""
+        """Of both branches: the second is told of the phones alone. See net.COLUMN for the rows."""
         count = len(self.known)
         told = [-2 - i if known else -2 - count - i for i, known in enumerate(self.known)]
         untold = [-2 - count - i for i in range(count)]
-        lanes = [[*rows[: self.before], *phones, *rows[self.before :]] for rows in (told, untold)]
-        return np.array(lanes, np.int64)
+        branches = [
+            [*rows[: self.before], *phones, *rows[self.before :]] for rows in (told, untold)
+        ]
+        return np.array(branches, np.int64)
 
 
 class ZonosPrepared(Prepared):
@@ -149,7 +151,7 @@ class ZonosPrepared(Prepared):
         words: str = "",
     ) -> None:
         """positions: of prompt and speech. most: frames of a passage, if none are asked for."""
-        self.request, self.asked, self.told = request, asked, told
+        self.request, self.asked, self.conditioning = request, asked, told
         self._layout, self._positions, self._most = layout, positions, most
         self._reader, self._held = Reader(sentences), ""
         none = np.zeros((0, CODEBOOKS), np.int64)
@@ -170,11 +172,11 @@ class ZonosPrepared(Prepared):
 
     def _prompt(self) -> ZonosPrompt:
         phones = ids_of(f"{self._words} {self._held}".strip())
-        rows = STAGGER.rows(self._heard, MASK, FREE)
+        rows = DELAY_PATTERN.rows(self._heard, MASK, FREE)
         begin = np.full((1, CODEBOOKS), MASK)
         columns = np.concatenate([begin, rows[: len(self._heard)]])
         ids = self._layout.ids(phones)
-        room = self._positions - ids.shape[1] - len(columns) - STAGGER.most
+        room = self._positions - ids.shape[1] - len(columns) - DELAY_PATTERN.most
         if room < _LEAST_FRAMES:
             raise TextTooLong(
                 f"a sentence of {len(phones)} phones leaves no room for its speech: split it, or"
@@ -212,7 +214,7 @@ def ends(rows: Array) -> Array:
 
 
 class ZonosStream(LmStream):
-    """See TalkerStream. With guidance it has a second lane, which is told of the phones alone."""
+    """See TalkerStream. With guidance it has a second branch, which is told of the phones alone."""
 
     frame = MappingProxyType({"codes": Field((CODEBOOKS,), "i2", IDS)})
 
@@ -221,16 +223,16 @@ class ZonosStream(LmStream):
         self._prepared = prepared
 
     @property
-    def lanes(self) -> int:
+    def branches(self) -> int:
         return 1 if self._prepared.asked.guidance == 1.0 else 2
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         prompt: ZonosPrompt = self.passage
         before, rows = prompt.ids.shape[1], self.spoken["codes"]
         none = np.zeros((before, CODEBOOKS), np.int64)
         codes = np.concatenate([none, prompt.columns, rows])
         ids = np.full(len(codes), COLUMN)
-        ids[:before] = prompt.ids[lane]
+        ids[:before] = prompt.ids[branch]
         return {"id": ids, "codes": codes}
 
     def _last(self, count: int) -> Array:
@@ -242,9 +244,9 @@ class ZonosStream(LmStream):
         before, last = self._last(2)
         write("before", before)
         write("last", last)
-        for name, number in counts(ends(self.spoken["codes"]), STAGGER).items():
+        for name, number in counts(ends(self.spoken["codes"]), DELAY_PATTERN).items():
             write(name, number)
         write("limit", self.passage.limit)
         write("opening", self.passage.opening.reshape(-1))
-        write("told", self._prepared.told.reshape(-1))
+        write("told", self._prepared.conditioning.reshape(-1))
         tell(write, self._prepared.request.seed, self._prepared.asked)

@@ -271,7 +271,7 @@ class Admission:
         """What the other gateways are to know of this one."""
         now = self.clock()
         streams = {model: held for model, held in self.catalogue.own.items() if held}
-        tenants = self._limits.told(now, everything=whole)
+        tenants = self._limits.report(now, everything=whole)
         recent, word = self._turns.say(now)
         offline = self.offline.held
         loops = self.control.words()

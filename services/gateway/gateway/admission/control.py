@@ -37,7 +37,7 @@ class AdmissionControl:
         self._utilisation = utilisation
         self._metrics = metrics
         self._slack_s: dict[str, float] = {}
-        self._told_s = -math.inf
+        self._reported_s = -math.inf
 
     def streams(self, model: str) -> Streams:
         """Those of a model, at all gateways."""
@@ -79,9 +79,9 @@ class AdmissionControl:
 
     def has_news(self, now: float) -> bool:
         """Whether the others are to hear of what listeners have left; at most every `tell_s`."""
-        due = bool(self._slack_s) and now - self._told_s >= self._limits.tell_s
+        due = bool(self._slack_s) and now - self._reported_s >= self._limits.tell_s
         if due:
-            self._told_s = now
+            self._reported_s = now
         return due
 
     def _silent(self, model: str) -> int:

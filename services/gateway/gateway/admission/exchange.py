@@ -37,7 +37,7 @@ class ExchangeTuning:
 class Kept(Protocol):
     """What gateways tell each other of the logs that they need; see Retention."""
 
-    def told(self, *, leaving: bool = False) -> dict[str, int]: ...
+    def report(self, *, leaving: bool = False) -> dict[str, int]: ...
 
     def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None: ...
 
@@ -91,7 +91,7 @@ class Exchange:
         await asyncio.sleep(tuning.pause_s)
 
     async def _say(self, use: GatewayUse) -> None:
-        use = replace(use, needs=self._kept.told(leaving=use.leaving))
+        use = replace(use, needs=self._kept.report(leaving=use.leaving))
         await self._bus.link.send_raw(subjects.gateway_use(self._bus.worker_id), use.encode())
 
     async def _on_use(self, message: Incoming) -> None:

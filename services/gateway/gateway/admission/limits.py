@@ -95,7 +95,7 @@ class Allowance:
         found = (b.times(amount, now) for _, b, amount in self._each(1, characters) if amount)
         return min(found, default=None)
 
-    def told(self, held: int, now: float) -> TenantUse:
+    def report(self, held: int, now: float) -> TenantUse:
         """What to tell the other gateways, with the tenant's streams here."""
         owed = Counter({what: bucket.owed(now) for what, bucket in self._buckets.items()})
         used = self._used
@@ -164,13 +164,13 @@ class KeyLimits:
         hear = allowance.owe if spent.met else allowance.elsewhere
         hear(spent.requests, spent.characters, now)
 
-    def told(self, now: float, *, everything: bool) -> dict[str, TenantUse]:
+    def report(self, now: float, *, everything: bool) -> dict[str, TenantUse]:
         """What to tell the other gateways: what has changed, or all that is not idle."""
         uses = {}
         for name, allowance in self._allowances.items():
             if not self._tenants[name].limited:
                 continue
-            use, told = allowance.told(self._held(name), now), self._told.get(name, TenantUse())
+            use, told = allowance.report(self._held(name), now), self._told.get(name, TenantUse())
             busy = use.held or use.requests_owed or use.characters_owed
             if use.counts != told.counts or (everything and busy):
                 uses[name] = self._told[name] = use

@@ -1,4 +1,4 @@
-"""Wishes of a request that are not met, or met in another way, by name."""
+"""Fields of a request that are not met, or met in another way, by name."""
 
 from __future__ import annotations
 

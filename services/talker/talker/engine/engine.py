@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
 from talker.engine.scheduler import Policy, StepLimits, candidates, online, positions
 from talker.engine.stream import ChunkReady, Stream
-from talker.engine.widths import Widths
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.offline import OfflineShare
@@ -47,7 +47,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         sizes: ChunkSizes | None = None,
         limits: StepLimits = _LIMITS,
         policy: Policy = online,
-        widths: Callable[..., Widths] = Widths,
+        draft_lengths: Callable[..., DraftLengths] = DraftLengths,
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -79,7 +79,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._pace = RoundTimes(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
         self._offline = OfflineShare()
-        self._widths = widths(self._runner.width, self._gauges.gained)
+        self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
@@ -217,18 +217,20 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
-                held = self._room.share(stream.key, prefix, stream.lanes)
+                held = self._room.share(stream.key, prefix, stream.branches)
                 stream.begin_at(held, self._most(stream, now))
                 stream.sought = bool(prefix)
-        if self._room.free_for(sum(stream.lanes for stream in chosen)):
-            self._widths.widen(chosen, self._limits.positions, longest())
+        if self._room.free_for(sum(stream.branches for stream in chosen)):
+            self._draft_lengths.widen(chosen, self._limits.positions, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
 
     def _planned(self, now: float, streams: Iterable[Stream]) -> list[Stream]:
         """Those of them that can step, with their plans."""
         longest = self._room.most_positions
-        planned = self._each(lambda s: s.plan(now, self._most(s, now), longest(s.lanes)), streams)
+        planned = self._each(
+            lambda s: s.plan(now, self._most(s, now), longest(s.branches)), streams
+        )
         return [stream for stream, can in planned if can]
 
     def _most(self, stream: Stream, now: float) -> int:
@@ -241,13 +243,13 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _prompt_positions(self) -> int:
         """Of one prompt in a step: with it there is place for a step of every other stream."""
         most = self._limits.positions
-        return max(most // 2, most - self.spec.lanes * (len(self._slots) - 1), 1)
+        return max(most // 2, most - self.spec.branches * (len(self._slots) - 1), 1)
 
     def _prefix(self, stream: Stream) -> Sequence[bytes]:
         """What a sequence may begin with; a position at the least is left to compute."""
         if not self._shares:
             return ()
-        return stream.model.prefix()[: stream.last // BLOCK_POSITIONS * stream.lanes]
+        return stream.model.prefix()[: stream.last // BLOCK_POSITIONS * stream.branches]
 
     def _slacks(self, now: float) -> Iterable[tuple[str, float]]:
         return [(stream.key, stream.slack_at(now)) for stream in self._slots]
@@ -301,7 +303,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
         self._gauges.stepped(took_s)
-        self._widths.account([row.plan for _, row, _ in batch], results.gained, took_s)
+        self._draft_lengths.account([row.plan for _, row, _ in batch], results.gained, took_s)
         if self.on_step is not None:
             self.on_step(took_s, [stream.key for stream, _, _ in batch])
 

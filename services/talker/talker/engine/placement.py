@@ -23,7 +23,7 @@ MARGIN_S: Final = 0.5
 
 
 class Claim(Protocol):
-    """A stream that would like to run, with positions 0 .. `end` of each lane in the cache.
+    """A stream that would like to run, with positions 0 .. `end` of each branch in the cache.
 
     sunk: steps since its last frame, which it would have to take again without its blocks.
     """
@@ -35,7 +35,7 @@ class Claim(Protocol):
     @property
     def end(self) -> int: ...
     @property
-    def lanes(self) -> int: ...
+    def branches(self) -> int: ...
     @property
     def starved(self) -> bool: ...
     @property
@@ -82,7 +82,7 @@ def place(
     for claim in order:
         if claim.key in placed.evicted:
             continue
-        missing = allocator.missing(claim.key, claim.end, claim.lanes)
+        missing = allocator.missing(claim.key, claim.end, claim.branches)
         if missing > 0:
             if _stands_back(claim, waiting, promised) or not _make_room(
                 claim, missing, slack_of, running, placed, allocator, take
@@ -90,7 +90,7 @@ def place(
                 if waiting is None and (claim.starved or claim.key == promised):
                     waiting = claim
                 continue
-            allocator.reserve(claim.key, claim.end, claim.lanes)
+            allocator.reserve(claim.key, claim.end, claim.branches)
         placed.run.append(claim)
         running.add(claim.key)
     if idle and not placed.run:
@@ -142,13 +142,13 @@ def _force(
     that would lose most come first, or steps would be lost in turn.
     """
     for claim in sorted(order, key=lambda claim: -claim.sunk):
-        missing = allocator.missing(claim.key, claim.end, claim.lanes)
+        missing = allocator.missing(claim.key, claim.end, claim.branches)
         holders = [(key, slack_s) for key, slack_s in slack_of() if key != claim.key]
         for victim in victims(holders, missing, allocator):
             take(victim)
             placed.evicted.append(victim)
             placed.promised = claim.key
-        if allocator.reserve(claim.key, claim.end, claim.lanes):
+        if allocator.reserve(claim.key, claim.end, claim.branches):
             placed.run.append(claim)
         if placed.run or placed.evicted:
             return
@@ -212,11 +212,11 @@ class CacheSpace:
         """Blocks without an owner that later requests may begin with."""
         return 0 if self._allocator is None else self._allocator.kept
 
-    def most_positions(self, lanes: int = 1) -> int:
-        """Of a stream with so many lanes, in each of them."""
+    def most_positions(self, branches: int = 1) -> int:
+        """Of a stream with so many branches, in each of them."""
         if self._allocator is None:
             return self._most_positions
-        return min(self._most_positions, self._allocator.total // lanes * BLOCK_POSITIONS)
+        return min(self._most_positions, self._allocator.total // branches * BLOCK_POSITIONS)
 
     def free_for(self, sequences: int) -> bool:
         """Whether so many could take one more block each without evicting a stream."""
@@ -226,9 +226,9 @@ class CacheSpace:
         """The stream's blocks, in the order of the positions they hold."""
         return () if self._allocator is None else self._allocator.table(key)
 
-    def share(self, key: str, prefix: Sequence[bytes], lanes: int = 1) -> int:
+    def share(self, key: str, prefix: Sequence[bytes], branches: int = 1) -> int:
         """Have a sequence of the stream begin; returns the positions that are known already."""
-        return 0 if self._allocator is None else self._allocator.share(key, prefix, lanes)
+        return 0 if self._allocator is None else self._allocator.share(key, prefix, branches)
 
     def publish(self, key: str, prefix: Sequence[bytes]) -> None:
         """The stream's prompt was computed, and is sound: others may begin with what it shares."""

@@ -208,5 +208,5 @@ def positions(
         if stream.offline:
             yielding += BLOCK_POSITIONS * len(blocks(stream.key))
         else:
-            expected += stream.lanes * stream.model.extent
+            expected += stream.branches * stream.model.extent
     return expected, yielding

@@ -52,7 +52,7 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
     if not spec.caches:
         return memory.blocks or _DEFAULT_BLOCKS
     blocks, source = _found(spec, memory, slots, itemsize)
-    held, longest = blocks // spec.lanes * BLOCK_POSITIONS, spec.max_positions
+    held, longest = blocks // spec.branches * BLOCK_POSITIONS, spec.max_positions
     told = {"slots": slots, "positions_a_stream": held // slots, "longest": longest}
     taken = blocks * block_bytes(spec.caches, itemsize)
     log_.info("kv.sized", blocks=blocks, mib=taken >> 20, positions=held, source=source, **told)
@@ -60,7 +60,7 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
         if source != "blocks" and held < _LEAST_POSITIONS:
             _refuse(spec, source, blocks, itemsize)
         log_.warning("kv.short", positions=held, longest=longest)
-    if blocks < slots * spec.lanes:
+    if blocks < slots * spec.branches:
         raise VoiceError(
             f"a KV cache of {blocks} blocks ({source}) is too small for ANTIPHON_SLOTS={slots}:"
             " every stream needs a block and more"
@@ -84,14 +84,14 @@ def _found(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> tuple[
 
 
 def _longest(spec: ModelSpec) -> int:
-    """Blocks of a request of the model's longest, with all its lanes."""
-    return spec.lanes * blocks_for(spec.max_positions)
+    """Blocks of a request of the model's longest, with all its branches."""
+    return spec.branches * blocks_for(spec.max_positions)
 
 
 def _refuse(spec: ModelSpec, source: str, blocks: int, itemsize: int) -> None:
-    held = blocks // spec.lanes * BLOCK_POSITIONS
+    held = blocks // spec.branches * BLOCK_POSITIONS
     most = min(spec.max_positions, _LEAST_POSITIONS)
-    needed = spec.lanes * blocks_for(most) * block_bytes(spec.caches, itemsize)
+    needed = spec.branches * blocks_for(most) * block_bytes(spec.caches, itemsize)
     told = "ANTIPHON_KV_BYTES" if source == "bytes" else f"{_SHARE:.0%} of the device's free memory"
     raise VoiceError(
         f"{told} holds {held} positions, but a request to {spec.name!r} may"

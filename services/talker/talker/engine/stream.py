@@ -112,15 +112,15 @@ class Stream:
         return not self.offline and computes and self.slack_at(now) < slack_s
 
     @property
-    def lanes(self) -> int:
+    def branches(self) -> int:
         """See TalkerStream."""
-        return self.model.lanes
+        return self.model.branches
 
     @property
     def positions(self) -> int:
-        """Of all lanes."""
+        """Of all branches."""
         plan = self.planned
-        return 0 if plan is None else plan.work or plan.count * self.model.lanes
+        return 0 if plan is None else plan.work or plan.count * self.model.branches
 
     @property
     def whole(self) -> bool:
@@ -146,7 +146,7 @@ class Stream:
         return self.waited_s >= self.starved_s
 
     def plan(self, now: float, most: int, limit: int) -> bool:
-        """Whether it could step now. Decides on what: at most `most` positions of all lanes.
+        """Whether it could step now. Decides on what: at most `most` positions of all branches.
 
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
@@ -160,7 +160,7 @@ class Stream:
         if plan.end > limit:
             message = f"an utterance needs {plan.end} of {limit} positions: split the text"
             raise TextTooLong(message, param="input")
-        most //= self.model.lanes
+        most //= self.model.branches
         fits = max(plan.count, plan.work) <= most
         self.planned, self.remainder = (plan, None) if fits else plan.cut(most)
         if self.ready_since_s is None:
@@ -177,15 +177,17 @@ class Stream:
     def begin_at(self, held: int, most: int) -> None:
         """The planned sequence begins behind `held` positions, which are cached already."""
         if held:
-            self.planned, self.remainder = Plan(held, self.last + 1 - held).cut(most // self.lanes)
+            self.planned, self.remainder = Plan(held, self.last + 1 - held).cut(
+                most // self.branches
+            )
 
     @property
     def draftable(self) -> bool:
         """Whether the planned step may draft frames: everything before it is known. With a second
-        lane none does.
+        branch none does.
         """
         plan = self.planned
-        if plan is None or self.ahead or self.lanes > 1:
+        if plan is None or self.ahead or self.branches > 1:
             return False
         return plan.decode and not plan.certain
 

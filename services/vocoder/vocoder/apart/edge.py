@@ -46,7 +46,7 @@ class VocoderEdge(EdgeEngine[VocoderFacts]):
         self.say("finish", key)
 
     def _made(self, name: str, request: SpeechRequest, reference: Arrays | None) -> Arrays | None:
-        if not self.facts.told:
+        if not self.facts.conditioned:
             return None
         made: Arrays | None = self.call(name, request, reference)
         return made

@@ -9,7 +9,9 @@ from ttsfamilies.base.codec.base import CodecSpec
 
 @dataclass(frozen=True)
 class VocoderFacts:
-    """told: whether the codec makes anything of a request or its reference, see Codec.prefix."""
+    """conditioned: whether the codec makes anything of a request or its reference, see
+    Codec.prefix.
+    """
 
     spec: CodecSpec
-    told: bool
+    conditioned: bool

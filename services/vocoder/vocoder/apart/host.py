@@ -17,7 +17,7 @@ class VocoderHost(EngineHost[Engine]):
     """See EngineHost."""
 
     def facts(self, engine: Engine) -> VocoderFacts:
-        return VocoderFacts(engine.spec, engine.told)
+        return VocoderFacts(engine.spec, engine.conditioned)
 
     def handlers(self) -> Mapping[str, Callable[..., Any]]:
         return {

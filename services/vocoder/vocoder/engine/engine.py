@@ -110,9 +110,9 @@ class Engine(Runtime[Stream, DecodedAudio]):
         return self._codec.room
 
     @property
-    def told(self) -> bool:
+    def conditioned(self) -> bool:
         """Whether `prefix` or `conditions` ever gives anything."""
-        return self._codec.told
+        return self._codec.conditioned
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """What `open` needs of the request's reference, from what was derived of it."""

@@ -25,7 +25,7 @@ def modules() -> set[str]:
     runners = [p for p in (BASE / "runners").glob("*.py") if _DEVICES.search(p.read_text())]
     found = [*LIBS.rglob("*_triton.py"), *runners]
     found += [p for p in LIBS.rglob("engine/device/*.py") if p.stem != "__init__"]
-    found += [BASE / name for name in ("runners/device_cache.py", "codec/executor.py")]
+    found += [BASE / "codec/executor.py"]
     found += [BASE / "codec/kernels" / name for name in ("way.py", "rows.py")]
     kernels = LIBS / "ttscommon/ttscommon/engine/kernels"
     found += [kernels / name for name in ("trial.py", "expert_groups.py")]

@@ -89,7 +89,7 @@ class Listeners(ClosedLoop):
         return one and _keyed(one, user)
 
 
-class Desk:
+class OfflineClients:
     """Speaks portions of books that no listener hears as they are made, so many at once."""
 
     def __init__(self, fleet: Fleet, portions: int) -> None:
@@ -153,7 +153,7 @@ def served(
     fleet = Fleet(Setup(curves, shape, GatewaySetup(weights=weights)))
     neighbour(fleet, scene.beside, seed)
     if scene.jobs:
-        Desk(fleet, scene.jobs)
+        OfflineClients(fleet, scene.jobs)
     if scene.dies:
         place = Random(f"faults {seed}").randrange(shape.talkers)
         fleet.kernel.at(LENGTH_S / 2, lambda: lose_a_talker(fleet, place))

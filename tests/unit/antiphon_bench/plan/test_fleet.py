@@ -116,21 +116,21 @@ class Patient(OpenLoop):
 
     def __init__(self, requests: int) -> None:
         super().__init__(every(0.01, requests))
-        self.told_s: list[float] = []
+        self.retried_s: list[float] = []
 
     def next(
         self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
     ) -> None:
         if outcome == "refused":
-            self.told_s.append(heard_s + retry_s)
+            self.retried_s.append(heard_s + retry_s)
 
 
 def test_the_refused_are_told_to_come_one_after_another() -> None:
     load = Patient(30)
     Fleet(setup(curves=SLOW)).run(load, 300.0)
-    assert len(load.told_s) > 20
+    assert len(load.retried_s) > 20
     # All of them in a moment; what is in their way ends at several.
-    assert max(load.told_s) - min(load.told_s) > 2.5
+    assert max(load.retried_s) - min(load.retried_s) > 2.5
 
 
 def test_refusals_that_cost_more_make_first_sounds_later() -> None:

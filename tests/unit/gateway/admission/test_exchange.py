@@ -57,7 +57,7 @@ class Kept:
     needs: dict[str, int] = field(default_factory=lambda: {"CODES": 7})
     heard: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
 
-    def told(self, *, leaving: bool = False) -> dict[str, int]:
+    def report(self, *, leaving: bool = False) -> dict[str, int]:
         return {} if leaving else self.needs
 
     def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None:

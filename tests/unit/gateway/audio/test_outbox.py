@@ -6,7 +6,7 @@ import pytest
 
 from gateway.audio.outbox import Outbox
 from gateway.errors import ClientTooSlow
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 
 
 async def nothing() -> None:
@@ -81,7 +81,7 @@ async def test_dropped_audio_makes_room_and_is_not_sent() -> None:
     waiting = asyncio.create_task(outbox.put_audio(b"efgh", nothing))
     await asyncio.sleep(0)
     outbox.drop_audio()
-    await asyncio.wait_for(waiting, PATIENCE_S)
+    await asyncio.wait_for(waiting, TIMEOUT_S)
     outbox.put("done")
     outbox.finish()
     await outbox.send_all(client.take)

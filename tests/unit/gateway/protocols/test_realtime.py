@@ -120,7 +120,7 @@ def test_the_oldest_items_go_when_there_is_too_much(monkeypatch: pytest.MonkeyPa
 def test_recordings_and_images_are_not_carried() -> None:
     parts = [{"type": "input_audio", "audio": "AAAA", "transcript": "hi"}]
     item = parsed_item({"role": "user", "content": parts})
-    assert item.told["content"] == [{"type": "input_audio", "transcript": "hi"}]
+    assert item.shown["content"] == [{"type": "input_audio", "transcript": "hi"}]
     assert item.text == ""
 
 
@@ -130,10 +130,10 @@ def test_what_was_heard_is_cut_to_the_word() -> None:
     item.duration_s, item.marks = 1.5, [(4, 0.0), (8, 0.5), (15, 1.0)]
     assert item.cut(9.0) == 1.5
     assert item.cut(0.6) == 0.6
-    assert item.told["content"][0]["transcript"] == "One, two"
+    assert item.shown["content"][0]["transcript"] == "One, two"
     assert item.cut(1.2) == 0.6  # what a client says later is larger, and of the same audio
     assert item.cut(0.0) == 0.0
-    assert item.told["content"][0]["transcript"] == ""
+    assert item.shown["content"][0]["transcript"] == ""
 
 
 def test_without_word_times_a_share_of_the_text_was_heard() -> None:
@@ -141,7 +141,7 @@ def test_without_word_times_a_share_of_the_text_was_heard() -> None:
     item = parsed_item({"role": "assistant", "content": content})
     item.duration_s = 2.0
     item.cut(1.0)
-    assert item.told["content"][0]["transcript"] == "One two"
+    assert item.shown["content"][0]["transcript"] == "One two"
 
 
 def test_an_item_survives_its_record() -> None:

@@ -10,7 +10,7 @@ from gateway.protocols.realtime.uploads import restored
 from gateway.protocols.shared.bounded_json import Json
 
 
-class Sifted:
+class Laid:
     """A message whose recordings were left out."""
 
     def restore(self, name: str) -> str:
@@ -18,7 +18,7 @@ class Sifted:
 
 
 def put_back(message: dict[str, Any]) -> dict[str, Any]:
-    return restored(message, cast("Json", Sifted()))
+    return restored(message, cast("Json", Laid()))
 
 
 def test_recordings_of_a_message_its_item_and_its_response_are_put_back() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gateway.requests.listeners import Listeners, ListenersTuning
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, End, Listening, Message, Tensor
 
@@ -100,7 +100,7 @@ async def test_the_stages_are_told_who_is_heard_until_it_ends(
 ) -> None:
     voice, other = Voice("r"), Voice("other")
     listeners.begin(voice)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         assert await bus.sent.get() == (subjects.listening("r"), Listening("r", "gateway-1"))
         listeners.end(voice)
         listeners.begin(other)
@@ -126,7 +126,7 @@ async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
     left = asyncio.Event()
     bus.tails["r"] = before
     listeners.keep_place("r", left.set)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         for _ in range(3):
             await bus.looks.get()
             assert not left.is_set()

@@ -93,7 +93,7 @@ class Model(FakeModel):
         return runner
 
 
-class Desk:
+class Driven:
     """An engine and what its listener has heard, stream by stream."""
 
     def __init__(self, model: FakeModel | None = None, **changes: Any) -> None:
@@ -160,77 +160,77 @@ both_depths = pytest.mark.parametrize("depth", [0, 1], ids=["in step", "a step b
 
 def test_streams_join_at_the_next_step_and_share_batches() -> None:
     model = Model()
-    desk = Desk(model)
-    desk.open("a", seed=1)
+    driven = Driven(model)
+    driven.open("a", seed=1)
     for _ in range(3):
-        desk.engine.step()
-    desk.open("b", seed=2)
-    desk.run()
+        driven.engine.step()
+    driven.open("b", seed=2)
+    driven.run()
     assert model.batches[:4] == [1, 1, 1, 2]
-    assert desk.codes("a") == expected(1, 17)
-    assert desk.codes("b") == expected(2, 17)
-    assert isinstance(desk.events["a"][-1], Finished)
+    assert driven.codes("a") == expected(1, 17)
+    assert driven.codes("b") == expected(2, 17)
+    assert isinstance(driven.events["a"][-1], Finished)
 
 
 @both_depths
 def test_a_restored_stream_goes_on_with_the_next_frame(depth: int) -> None:
-    desk = Desk(depth=depth)
-    desk.open("a", seed=1, restored={"codes": np.array(expected(1, 5), dtype=np.int16)})
-    desk.run()
-    assert expected(1, 5) + desk.codes("a") == expected(1, 17)
+    driven = Driven(depth=depth)
+    driven.open("a", seed=1, restored={"codes": np.array(expected(1, 5), dtype=np.int16)})
+    driven.run()
+    assert expected(1, 5) + driven.codes("a") == expected(1, 17)
 
 
 @both_depths
 def test_text_that_comes_late_is_waited_for(depth: int) -> None:
-    desk = Desk(depth=depth)
-    desk.open("a", "hello", final=False, seed=4)
+    driven = Driven(depth=depth)
+    driven.open("a", "hello", final=False, seed=4)
     for _ in range(20):
-        desk.engine.feed("a", (), final=False)
-        desk.engine.step()
-    assert desk.codes("a") == expected(4, 8)
-    desk.engine.feed("a", [6], final=True)
-    desk.run()
-    assert desk.codes("a") == expected(4, 17)
+        driven.engine.feed("a", (), final=False)
+        driven.engine.step()
+    assert driven.codes("a") == expected(4, 8)
+    driven.engine.feed("a", [6], final=True)
+    driven.run()
+    assert driven.codes("a") == expected(4, 17)
 
 
 @both_depths
 def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on(depth: int) -> None:
-    desk = Desk(sizes=ChunkSizes(1, 1, ample=1.0), depth=depth)
-    desk.deaf.add("stuck")
-    desk.open("stuck", "x" * 100)
-    desk.open("free", "x" * 100)
-    desk.run("free")
-    assert len(desk.codes("free")) == 160
-    assert len(desk.codes("stuck")) == 8
-    desk.engine.cancel("stuck")
-    desk.engine.step()
-    assert desk.engine.idle
+    driven = Driven(sizes=ChunkSizes(1, 1, ample=1.0), depth=depth)
+    driven.deaf.add("stuck")
+    driven.open("stuck", "x" * 100)
+    driven.open("free", "x" * 100)
+    driven.run("free")
+    assert len(driven.codes("free")) == 160
+    assert len(driven.codes("stuck")) == 8
+    driven.engine.cancel("stuck")
+    driven.engine.step()
+    assert driven.engine.idle
 
 
 @both_depths
 @pytest.mark.parametrize("seed", [BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN])
 def test_a_stream_that_breaks_falls_alone(seed: int, depth: int) -> None:
-    desk = Desk(depth=depth)
+    driven = Driven(depth=depth)
     names = [f"good{i}" for i in range(5)]
     for index, name in enumerate(names):
-        desk.open(name, seed=index + 1)
-    desk.open("bad", seed=seed)
-    desk.run()
-    assert isinstance(desk.error("bad"), RuntimeError | FloatingPointError)
+        driven.open(name, seed=index + 1)
+    driven.open("bad", seed=seed)
+    driven.run()
+    assert isinstance(driven.error("bad"), RuntimeError | FloatingPointError)
     for index, name in enumerate(names):
-        assert desk.codes(name) == expected(index + 1, 17)
+        assert driven.codes(name) == expected(index + 1, 17)
 
 
 def test_the_guilty_row_is_found_by_halving() -> None:
     model = Model()
-    desk = Desk(model, slots=16)
+    driven = Driven(model, slots=16)
     for index in range(15):
-        desk.open(f"good{index}", seed=index + 1)
-    desk.open("bad", seed=BREAKS)
-    desk.engine.step()
+        driven.open(f"good{index}", seed=index + 1)
+    driven.open("bad", seed=BREAKS)
+    driven.engine.step()
     assert sorted(model.batches) == [1, 2, 4, 8]
-    assert isinstance(desk.error("bad"), RuntimeError)
-    desk.run()
+    assert isinstance(driven.error("bad"), RuntimeError)
+    driven.run()
 
 
 def test_an_error_of_the_device_ends_the_engine_and_blames_nobody() -> None:
@@ -245,141 +245,141 @@ def test_an_error_of_the_device_ends_the_engine_and_blames_nobody() -> None:
             return runner
 
     died = threading.Event()
-    desk = Desk(OnDevice(), died=died.set)
-    desk.open("a")
-    desk.open("b")
-    desk.engine.start()
+    driven = Driven(OnDevice(), died=died.set)
+    driven.open("a")
+    driven.open("b")
+    driven.engine.start()
     assert died.wait(10)
-    assert isinstance(desk.engine.error, DeviceError)
+    assert isinstance(driven.engine.error, DeviceError)
     for name in "ab":
-        assert isinstance(desk.error(name), Stopped)
-    assert desk.engine.idle
+        assert isinstance(driven.error(name), Stopped)
+    assert driven.engine.idle
 
 
 def test_what_does_not_fit_the_model_is_refused_and_evicts_nobody() -> None:
-    desk = Desk(Model(Manner(cached=True, max_positions=40)), blocks=8)
-    desk.open("long", "x" * 100, seed=1)
-    desk.open("fine", "x" * 20, seed=2)
-    desk.run()
-    error = desk.error("long")
+    driven = Driven(Model(Manner(cached=True, max_positions=40)), blocks=8)
+    driven.open("long", "x" * 100, seed=1)
+    driven.open("fine", "x" * 20, seed=2)
+    driven.run()
+    error = driven.error("long")
     assert isinstance(error, TextTooLong)
     assert error.param == "input"
-    assert desk.codes("long") == expected(1, 39)[: len(desk.codes("long"))]
-    assert desk.codes("fine") == expected(2, 32)
+    assert driven.codes("long") == expected(1, 39)[: len(driven.codes("long"))]
+    assert driven.codes("fine") == expected(2, 32)
 
 
 def test_what_does_not_fit_the_cache_is_refused_instead_of_tried_for_good() -> None:
-    desk = Desk(Model(Manner(cached=True)), blocks=2)
-    desk.open("long", "x" * 100, seed=1)
-    desk.run()
-    assert isinstance(desk.error("long"), TextTooLong)
+    driven = Driven(Model(Manner(cached=True)), blocks=2)
+    driven.open("long", "x" * 100, seed=1)
+    driven.run()
+    assert isinstance(driven.error("long"), TextTooLong)
 
 
 @both_depths
 def test_a_cut_prompt_gives_the_same_frames(depth: int) -> None:
     restored = {"codes": np.array(expected(1, 70), dtype=np.int16)}
-    desk = Desk(
+    driven = Driven(
         Model(Manner(cached=True)),
         blocks=64,
         depth=depth,
         limits=StepLimits(streams=8, positions=16),
     )
-    desk.open("a", "x" * 50, seed=1, restored=restored)
-    desk.open("b", "x" * 50, seed=2)
-    desk.run()
-    assert expected(1, 70) + desk.codes("a") == expected(1, 80)
-    assert desk.codes("b") == expected(2, 80)
+    driven.open("a", "x" * 50, seed=1, restored=restored)
+    driven.open("b", "x" * 50, seed=2)
+    driven.run()
+    assert expected(1, 70) + driven.codes("a") == expected(1, 80)
+    assert driven.codes("b") == expected(2, 80)
 
 
 @both_depths
 def test_a_cancelled_stream_frees_everything_and_says_nothing_more(depth: int) -> None:
-    desk = Desk(Model(Manner(cached=True)), depth=depth, blocks=16)
-    desk.open("a", "x" * 100)
+    driven = Driven(Model(Manner(cached=True)), depth=depth, blocks=16)
+    driven.open("a", "x" * 100)
     for _ in range(3):
-        desk.engine.step()
+        driven.engine.step()
     freed = threading.Event()
-    desk.engine.cancel("a", freed.set)
-    desk.engine.step()
-    desk.engine.cancel("a")
-    desk.engine.step()
+    driven.engine.cancel("a", freed.set)
+    driven.engine.step()
+    driven.engine.cancel("a")
+    driven.engine.step()
     assert freed.is_set()
-    assert desk.engine.idle
-    assert not any(isinstance(e, Finished | Failed) for e in desk.events["a"])
+    assert driven.engine.idle
+    assert not any(isinstance(e, Finished | Failed) for e in driven.events["a"])
 
 
 def test_a_slot_is_taken_again_at_once_even_while_its_last_launch_is_in_flight() -> None:
-    desk = Desk(depth=1, slots=1)
-    desk.open("a", "x" * 50, seed=1)
+    driven = Driven(depth=1, slots=1)
+    driven.open("a", "x" * 50, seed=1)
     for _ in range(4):
-        desk.engine.step()
-    desk.engine.cancel("a")
-    desk.open("b", seed=2)
-    desk.run("b")
-    assert desk.codes("b") == expected(2, 17)
+        driven.engine.step()
+    driven.engine.cancel("a")
+    driven.open("b", seed=2)
+    driven.run("b")
+    assert driven.codes("b") == expected(2, 17)
 
 
 def test_no_more_streams_than_slots() -> None:
-    desk = Desk(slots=1)
-    desk.open("a", "x" * 50)
-    desk.open("b")
-    desk.engine.step()
-    assert "slots are taken" in str(desk.error("b"))
+    driven = Driven(slots=1)
+    driven.open("a", "x" * 50)
+    driven.open("b")
+    driven.engine.step()
+    assert "slots are taken" in str(driven.error("b"))
 
 
 @both_depths
 def test_streams_give_way_when_blocks_run_out_and_still_say_everything(depth: int) -> None:
-    desk = Desk(Model(Manner(cached=True)), blocks=7, depth=depth)
+    driven = Driven(Model(Manner(cached=True)), blocks=7, depth=depth)
     for seed in range(4):
-        desk.open(f"s{seed}", "x" * 50, seed=seed)
-    desk.run()
+        driven.open(f"s{seed}", "x" * 50, seed=seed)
+    driven.run()
     for seed in range(4):
-        assert desk.codes(f"s{seed}") == expected(seed, 80)
+        assert driven.codes(f"s{seed}") == expected(seed, 80)
 
 
 def test_the_thread_serves_and_stops() -> None:
-    desk = Desk()
-    desk.engine.start()
-    desk.open("a")
-    assert desk.over["a"].wait(10)
-    desk.engine.stop()
+    driven = Driven()
+    driven.engine.start()
+    driven.open("a")
+    assert driven.over["a"].wait(10)
+    driven.engine.stop()
 
 
 def test_streams_still_open_at_a_stop_fail_with_it() -> None:
-    desk = Desk()
-    desk.engine.start()
-    desk.open("a", final=False)
-    desk.engine.stop()
-    assert isinstance(desk.error("a"), Stopped)
-    assert desk.engine.idle
+    driven = Driven()
+    driven.engine.start()
+    driven.open("a", final=False)
+    driven.engine.stop()
+    assert isinstance(driven.error("a"), Stopped)
+    assert driven.engine.idle
     with pytest.raises(Stopped):
-        desk.open("b")
+        driven.open("b")
 
 
 def test_metrics_know_the_batch_and_replicas_the_cache() -> None:
     metrics = Metrics()
-    desk = Desk(Model(Manner(cached=True)), metrics=metrics, blocks=8)
-    assert desk.engine.kv_positions == (128, 128)
-    desk.open("a")
-    desk.engine.step()
-    assert desk.engine.kv_positions == (112, 128)
-    desk.run()
+    driven = Driven(Model(Manner(cached=True)), metrics=metrics, blocks=8)
+    assert driven.engine.kv_positions == (128, 128)
+    driven.open("a")
+    driven.engine.step()
+    assert driven.engine.kv_positions == (112, 128)
+    driven.run()
     assert metrics.registry.get_sample_value("tts_batch_size_count", {"stage": "talker"}) == 17
 
 
 def test_metrics_tell_prompts_from_steps_and_count_evictions() -> None:
     metrics = Metrics()
-    desk = Desk(Model(Manner(cached=True)), metrics=metrics, blocks=7)
+    driven = Driven(Model(Manner(cached=True)), metrics=metrics, blocks=7)
 
     def count(name: str, **labels: str) -> float:
         return metrics.registry.get_sample_value(name, labels) or 0.0
 
     assert metrics.registry.get_sample_value("tts_evictions_total") == 0
-    desk.open("s0", "x" * 50)
-    desk.engine.step()
+    driven.open("s0", "x" * 50)
+    driven.engine.step()
     assert count("tts_positions_total", kind="prompt") == PROMPT
     for seed in range(1, 4):
-        desk.open(f"s{seed}", "x" * 50, seed=seed)
-    desk.run()
+        driven.open(f"s{seed}", "x" * 50, seed=seed)
+    driven.run()
     assert count("tts_evictions_total") > 0
     assert count("tts_positions_total", kind="prompt") > 4 * PROMPT
     assert 200 < count("tts_positions_total", kind="step") < 4 * 80
@@ -393,11 +393,11 @@ def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> 
         now[0] += seconds
 
     model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, Manner())
-    desk = Desk(model, clock=lambda: now[0])
-    desk.engine.on_step = lambda took_s, keys: steps.append((took_s, list(keys)))
-    desk.open("a")
-    desk.open("b", "x" * 20)
-    desk.run()
+    driven = Driven(model, clock=lambda: now[0])
+    driven.engine.on_step = lambda took_s, keys: steps.append((took_s, list(keys)))
+    driven.open("a")
+    driven.open("b", "x" * 20)
+    driven.run()
     assert {round(took_s, 6) for took_s, _ in steps} == {0.02}
     assert steps[0][1] == ["a", "b"]
     assert steps[-1][1] == ["b"]
@@ -410,10 +410,10 @@ def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
         now[0] += seconds
 
     model = FakeModel("m", StepCurve(0.02, 0.0, 0.03), sleep, Manner())
-    desk = Desk(model, clock=lambda: now[0])
-    desk.open("a")
-    desk.run()
-    first, *others = [event for event in desk.events["a"] if isinstance(event, ChunkReady)]
+    driven = Driven(model, clock=lambda: now[0])
+    driven.open("a")
+    driven.run()
+    first, *others = [event for event in driven.events["a"] if isinstance(event, ChunkReady)]
     assert first.prefill == pytest.approx((100.0, 100.05))
     assert others
     assert {chunk.prefill for chunk in others} == {None}
@@ -427,10 +427,10 @@ def test_the_pace_counts_frames_not_streams() -> None:
 
     def paced(manner: Manner) -> float:
         model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, manner)
-        desk = Desk(model, clock=lambda: now[0])
-        desk.open("a", "x" * 400)
-        desk.run()
-        return desk.engine.step_seconds[1]
+        driven = Driven(model, clock=lambda: now[0])
+        driven.open("a", "x" * 400)
+        driven.run()
+        return driven.engine.step_seconds[1]
 
     one, several = paced(Manner()), paced(Manner(frames_per_step=4))
     assert one == pytest.approx(0.02, rel=0.05)
@@ -442,38 +442,38 @@ def test_the_pace_counts_frames_not_streams() -> None:
 def test_a_stream_that_waits_for_text_holds_nothing_and_goes_on_as_if_it_had_not(
     depth: int,
 ) -> None:
-    desk = Desk(
+    driven = Driven(
         FakeModel("m", StepCurve(0, 0, 0), manner=Manner(cached=True)), depth=depth, blocks=32
     )
     parked: list[bool] = []
-    desk.open("a", "hello ", final=False, seed=1)
-    desk.engine.park("a", parked.append)  # before it has spoken
+    driven.open("a", "hello ", final=False, seed=1)
+    driven.engine.park("a", parked.append)  # before it has spoken
     while not any(parked):
-        desk.engine.step()
+        driven.engine.step()
         if parked[-1:] == [False]:
-            desk.engine.park("a", parked.append)
+            driven.engine.park("a", parked.append)
     assert parked[0] is False
-    assert desk.engine.idle
-    desk.engine.playback("a", 0.0)
-    desk.engine.unpark("a")
-    desk.engine.feed("a", [len(" there")], final=True)
-    desk.run()
-    assert desk.codes("a") == expected(1, int(1.6 * len("hello there")))
+    assert driven.engine.idle
+    driven.engine.playback("a", 0.0)
+    driven.engine.unpark("a")
+    driven.engine.feed("a", [len(" there")], final=True)
+    driven.run()
+    assert driven.codes("a") == expected(1, int(1.6 * len("hello there")))
 
 
 def test_a_parked_stream_fails_when_the_engine_ends_and_can_be_cancelled() -> None:
-    desk = Desk()
+    driven = Driven()
     parked: list[bool] = []
     for name in ("a", "b"):
-        desk.open(name, "", final=False)
-        desk.engine.park(name, parked.append)
-    desk.engine.step()
+        driven.open(name, "", final=False)
+        driven.engine.park(name, parked.append)
+    driven.engine.step()
     assert parked == [True, True]
-    desk.engine.cancel("a")
-    desk.engine.start()
-    desk.engine.stop()
-    assert not desk.events["a"]
-    assert isinstance(desk.error("b"), Stopped)
+    driven.engine.cancel("a")
+    driven.engine.start()
+    driven.engine.stop()
+    assert not driven.events["a"]
+    assert isinstance(driven.error("b"), Stopped)
 
 
 class Hogged:
@@ -490,13 +490,13 @@ class Hogged:
 
 
 def test_a_first_chunk_has_the_headroom_that_its_request_asks_for() -> None:
-    desk = Desk(sizes=ChunkSizes(2, 25))
+    driven = Driven(sizes=ChunkSizes(2, 25))
     frames = []
-    for headroom_s in (0.0, 3 / desk.engine.spec.frame_rate_hz):
+    for headroom_s in (0.0, 3 / driven.engine.spec.frame_rate_hz):
         name = f"headroom {headroom_s}"
-        desk.open(name, headroom_s=headroom_s)
-        desk.run(name)
-        first = desk.events[name][0]
+        driven.open(name, headroom_s=headroom_s)
+        driven.run(name)
+        first = driven.events[name][0]
         assert isinstance(first, ChunkReady)
         frames.append(len(first.arrays["codes"]))
     assert frames == [2, 5]

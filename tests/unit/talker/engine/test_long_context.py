@@ -32,7 +32,7 @@ from ttsfamilies.fish_s2.synthetic import write_checkpoint
 
 POSITIONS = 2300  # of the voice
 FRAME_S = 2048 / 44_100
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 LONG = SpeechRequest(
     "long", "m", "long", "It is odd.", seed=3, sampling=Sampling(max_new_tokens=24)
 )
@@ -154,7 +154,7 @@ def test_a_long_prompt_never_stands_in_front_of_anothers_frame(slow: bool) -> No
     between = np.diff(parts)[:-1]
     if slow:  # frames come first, and yet the prompt gets on
         assert (between >= 2).all()
-        assert (between <= PATIENCE_S / FRAME_S + 2).all()
+        assert (between <= TIMEOUT_S / FRAME_S + 2).all()
     else:
         assert (between == 1).all()
     same(run.until("long"), alone())

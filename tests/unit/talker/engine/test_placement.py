@@ -20,7 +20,7 @@ class Claimant:
     slack_s: float
     end: int
     starved: bool = False
-    lanes: int = 1
+    branches: int = 1
     sunk: int = 0
 
 
@@ -58,8 +58,8 @@ def blocks(count: int) -> int:
 
 
 def needed(claim: Claimant) -> int:
-    """Blocks of all its lanes."""
-    return claim.lanes * blocks_for(claim.end)
+    """Blocks of all its branches."""
+    return claim.branches * blocks_for(claim.end)
 
 
 def ran(placement: Placement[Claimant]) -> list[str]:
@@ -162,7 +162,7 @@ streams_ = st.lists(
         st.floats(-5, 20),  # slack
         st.booleans(),  # would like to run
         st.booleans(),  # starved
-        st.integers(1, 2),  # lanes
+        st.integers(1, 2),  # branches
     ),
     min_size=1,
     max_size=10,
@@ -177,13 +177,13 @@ def test_what_placement_promises(
     allocator = cache.allocator
     slacks: dict[str, float] = {}
     claims: list[Claimant] = []
-    for index, (held, end, slack_s, wants, starved, lanes) in enumerate(streams):
+    for index, (held, end, slack_s, wants, starved, branches) in enumerate(streams):
         key = f"s{index}"
         slacks[key] = slack_s
-        if held and not allocator.reserve(key, blocks(held), lanes):
+        if held and not allocator.reserve(key, blocks(held), branches):
             held = 0
         if wants:
-            claims.append(Claimant(key, slack_s, end, starved, lanes))
+            claims.append(Claimant(key, slack_s, end, starved, branches))
     order = sorted(claims, key=lambda claim: claim.slack_s)
     before = {key: len(allocator.table(key)) for key in slacks}
     free = allocator.free
@@ -194,7 +194,7 @@ def test_what_placement_promises(
     assert len(owned) + allocator.free + allocator.returning == total
     for claim in placed.run:
         assert len(allocator.table(claim.key)) >= needed(claim)
-        assert not len(allocator.table(claim.key)) % claim.lanes
+        assert not len(allocator.table(claim.key)) % claim.branches
         assert claim.key not in placed.evicted
     assert not any(allocator.table(key) for key in placed.evicted)
     assert all(before[key] for key in placed.evicted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.turning import turn
-from tests.unit.talker.engine.test_engine import Desk, both_depths, expected
+from tests.unit.talker.engine.test_engine import Driven, both_depths, expected
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.blocks import blocks_for
@@ -37,11 +37,11 @@ class Wordy(FakeModel):
         return Forgetting(prepared.request, self.manner)
 
 
-def run(desk: Desk, now: list[float]) -> None:
+def run(driven: Driven, now: list[float]) -> None:
     for _ in range(20_000):
-        if all(over.is_set() for over in desk.over.values()):
+        if all(over.is_set() for over in driven.over.values()):
             return
-        turn(desk.engine)
+        turn(driven.engine)
         now[0] += 0.01
     raise AssertionError("the streams did not end")
 
@@ -53,9 +53,9 @@ def test_each_of_them_comes_to_its_end(depth: int, blocks: int, streams: int) ->
     """The first is heard by no listener."""
     now, frames = [0.0], 6
     assert blocks_for(PROMPT + RUN * frames) == 13  # so that one alone has room
-    desk = Desk(Wordy(now), clock=lambda: now[0], depth=depth, blocks=blocks)
+    driven = Driven(Wordy(now), clock=lambda: now[0], depth=depth, blocks=blocks)
     for seed in range(streams):
-        desk.open(f"s{seed}", "x" * 4, seed=seed, priority=OFFLINE + 5 * (seed > 0))
-    run(desk, now)
+        driven.open(f"s{seed}", "x" * 4, seed=seed, priority=OFFLINE + 5 * (seed > 0))
+    run(driven, now)
     for seed in range(streams):
-        assert desk.codes(f"s{seed}") == expected(seed, frames)
+        assert driven.codes(f"s{seed}") == expected(seed, frames)

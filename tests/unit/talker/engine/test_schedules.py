@@ -16,10 +16,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.stream import ChunkReady, Event
-from talker.engine.widths import Widths
 from tests.turning import turn
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Finished
@@ -37,8 +37,8 @@ MANNERS = (
     Manner(cached=True, max_positions=40, sequence_frames=30),
     Manner(cached=True, max_positions=112, steps_per_frame=5, sequence_frames=20),
     Manner(cached=True, max_positions=60, frames_per_step=4, sequence_frames=50),
-    Manner(cached=True, max_positions=40, sequence_frames=30, lanes=2),
-    Manner(cached=True, max_positions=60, frames_per_step=4, sequence_frames=50, lanes=2),
+    Manner(cached=True, max_positions=40, sequence_frames=30, branches=2),
+    Manner(cached=True, max_positions=60, frames_per_step=4, sequence_frames=50, branches=2),
 )
 
 
@@ -75,7 +75,7 @@ class Request:
             assert self.restored + len(said) == self.frames
 
 
-class AnyWidth(Widths):
+class AnyWidth(DraftLengths):
     """Drafts as the dice say."""
 
     def __init__(self, dice: random.Random, most: int, gained: Callable[[int, int], object]):
@@ -96,7 +96,7 @@ class Schedule:
         self.model = FakeModel(
             "m", StepCurve(0.004, 0.001, 0.002), self.sleep, dice.choice(MANNERS), lambda: self.now
         )
-        most = self.model.spec.lanes * -(-self.model.spec.max_positions // 16)
+        most = self.model.spec.branches * -(-self.model.spec.max_positions // 16)
         self.engine = Engine(
             self.model,
             slots=dice.randint(3, 9),
@@ -106,7 +106,7 @@ class Schedule:
             sizes=ChunkSizes(dice.randint(1, 4), 25),
             limits=StepLimits(dice.randint(1, 8), dice.choice((7, 40, 512)), starved_s=0.2),
             policy=POLICIES[dice.choice(sorted(POLICIES))],
-            widths=partial(AnyWidth, dice),
+            draft_lengths=partial(AnyWidth, dice),
             clock=lambda: self.now,
             contention=Contention(read=lambda: None),
         )

@@ -90,8 +90,8 @@ def test_few_blocks_are_kept_and_a_model_without_cache_does_not_care() -> None:
     assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024
 
 
-def test_a_request_of_two_lanes_needs_twice_the_blocks() -> None:
-    spec = replace(SPEC, lanes=2)
+def test_a_request_of_two_branches_needs_twice_the_blocks() -> None:
+    spec = replace(SPEC, branches=2)
     block = block_bytes(spec.caches, 2)
     one, two = (kv_blocks(s, Memory(free=1 << 40), 4, 2) for s in (SPEC, spec))
     assert two == 2 * one

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.msg import Msg
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.library import HOOKS
 from ttscommon.bus.link import Link
@@ -72,5 +72,5 @@ async def test_an_attempt_to_connect_that_loses_its_cancellation_is_given_up(
         connecting = asyncio.create_task(Link.connect(BusSettings(urls=(address,)), "test"))
         await trying.wait()
         connecting.cancel()
-        await asyncio.wait([connecting], timeout=PATIENCE_S)
+        await asyncio.wait([connecting], timeout=TIMEOUT_S)
         assert connecting.cancelled()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus.hangs import Address, HangTuning, HangWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
@@ -65,7 +65,7 @@ class Clock:
 
 async def watch(connection: Connection, clock: Clock) -> None:
     watching = asyncio.create_task(HangWatch(connection, HangTuning(), clock, clock.sleep).run())
-    await asyncio.wait_for(clock.done.wait(), PATIENCE_S)
+    await asyncio.wait_for(clock.done.wait(), TIMEOUT_S)
     watching.cancel()
 
 
@@ -173,7 +173,7 @@ async def stop(stack: LocalStack, port: int) -> int:
     broker = next(c for c in stack.children.values() if c.ports["nats"] == port)
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while any(_runs(thread) for thread in Path(f"/proc/{broker.pid}/task").iterdir()):
             await asyncio.sleep(0.01)
     return broker.pid
@@ -227,7 +227,7 @@ class Pair:
     async def comes_through(self) -> None:
         """Send until something that is sent from now on comes back."""
         hearing = asyncio.create_task(self.hear(self.sent))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not hearing.done():
                 await self.send()
                 await asyncio.sleep(0.02)
@@ -276,7 +276,7 @@ async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) ->
     await pair.send()
     await asyncio.sleep(2.5)
     os.kill(stopped, signal.SIGCONT)
-    await asyncio.wait_for(pair.hear(0), PATIENCE_S)
+    await asyncio.wait_for(pair.hear(0), TIMEOUT_S)
     assert pair.moves == 0
     await pair.link.close()
 
@@ -288,6 +288,6 @@ async def test_a_link_to_a_stopped_broker_closes_at_once(broker: Any) -> None:
     for _ in range(64):
         await pair.link.send_raw("elsewhere", bytes(1 << 18))
     try:
-        await asyncio.wait_for(pair.link.close(), PATIENCE_S)
+        await asyncio.wait_for(pair.link.close(), TIMEOUT_S)
     finally:
         os.kill(stopped, signal.SIGCONT)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.bus.lean import LeanClient
 from ttscommon.wire.errors import BusUnavailable, NoResponders
@@ -39,7 +39,7 @@ async def test_coroutines_run_one_behind_another_and_one_that_fails_stops_nothin
     await bus.link.subscribe("here", receive)
     for word in "abc":
         await bus.link.send_raw("here", word.encode())
-    await asyncio.wait_for(over.wait(), PATIENCE_S)
+    await asyncio.wait_for(over.wait(), TIMEOUT_S)
     assert heard == ["begin a", "begin b", "end b", "begin c", "end c"]
 
 
@@ -53,7 +53,7 @@ async def test_a_hearer_that_fails_does_not_deafen_the_connection(bus: Bus) -> N
     await bus.link.subscribe_inline("here", lambda message: heard.put_nowait(message.data))
     await bus.link.send_raw("here", b"1")
     await bus.link.send_raw("here", b"2")
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         assert [await heard.get(), await heard.get()] == [b"1", b"2"]
 
 
@@ -69,9 +69,9 @@ async def test_what_is_not_heard_any_more_is_not_run_to_its_end(bus: Bus) -> Non
 
     subscription = await bus.link.subscribe("here", receive)
     await bus.link.send_raw("here", b"")
-    await asyncio.wait_for(began.wait(), PATIENCE_S)
+    await asyncio.wait_for(began.wait(), TIMEOUT_S)
     await bus.link.unsubscribe(subscription)
-    await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+    await asyncio.wait_for(cancelled.wait(), TIMEOUT_S)
 
 
 async def test_headers_arrive_as_they_were_sent(bus: Bus) -> None:
@@ -80,7 +80,7 @@ async def test_headers_arrive_as_they_were_sent(bus: Bus) -> None:
     sent = {"C": "17", "traceparent": "00-aa-bb-01", "Name": "größer: so"}
     await bus.link.send_raw("here", b"", sent)
     await bus.link.send_raw("here", b"")
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         assert [await heard.get(), await heard.get()] == [sent, None]
 
 

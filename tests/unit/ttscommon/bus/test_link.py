@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
@@ -93,7 +93,7 @@ async def test_a_connection_that_is_closed_behind_our_back_fails_for_good(
     links.append(link)
     await link.client.close()
     with pytest.raises(BusRefused, match="ended for good"):
-        await asyncio.wait_for(link.failed(), PATIENCE_S)
+        await asyncio.wait_for(link.failed(), TIMEOUT_S)
 
 
 async def test_a_connection_that_we_close_has_not_failed(broker: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from nats.errors import Error as NatsError
 
 from antiphon.stack import LocalStack, StackConfig
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.__main__ import main
 from ttscommon.bus.setup import Setup, SetupTuning
@@ -72,7 +72,7 @@ async def test_setup_refuses_a_cluster_that_is_about_to_delete_what_a_broker_hol
     (tmp_path / "broker").rename(tmp_path / "broker-1")
     async with brokers(3, tmp_path) as cluster:
         bus = await Bus.connect(cluster.bus, "setup")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not await counted(bus):
                 await asyncio.sleep(0.05)
         setup = Setup(bus.link, SetupTuning(orphans_s=0.5))

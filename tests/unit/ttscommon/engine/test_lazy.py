@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.engine import lazy
 from ttscommon.engine.footprint import bytes_held
 from ttscommon.engine.lazy import LazyEngine, ModelMemory
@@ -69,7 +69,7 @@ async def test_a_model_with_streams_is_not_unloaded_and_its_end_lets_the_next_in
         while not memory._turn.locked():
             await asyncio.sleep(0)
         assert engine.stopped == 0
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await waiting
     assert (first.engine, engine.stopped) == (None, 1)
 
@@ -129,7 +129,7 @@ async def test_only_models_that_were_idle_for_long_are_unloaded(
     async with busy.use():
         await used(idle)
         unloading = asyncio.create_task(memory.unload_idle())
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while idle.engine is not None:
                 await asyncio.sleep(0.01)
         assert busy.engine is not None

@@ -29,7 +29,7 @@ def voice(tmp_path: Path) -> Path:
     return tmp_path / "voice.onnx"
 
 
-def retold(voice: Path, change: Change) -> None:
+def rewritten(voice: Path, change: Change) -> None:
     """Its tensors written anew."""
     whole = network()
     names = PiperVoice(voice)
@@ -74,23 +74,23 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         "truncated or no ONNX",
     ),
     "a weight left out": (
-        lambda v: retold(v, lambda t: t.pop("enc_p.proj.bias")),
+        lambda v: rewritten(v, lambda t: t.pop("enc_p.proj.bias")),
         "lacks enc_p.proj.bias",
     ),
     "a weight too many": (
-        lambda v: retold(v, lambda t: t.update({"enc_p.extra": np.zeros((2, 2), "f4")})),
+        lambda v: rewritten(v, lambda t: t.update({"enc_p.extra": np.zeros((2, 2), "f4")})),
         "enc_p.extra",
     ),
     "of no known use": (
-        lambda v: retold(v, lambda t: t.update({"mystery": np.zeros((2, 2), "f4")})),
+        lambda v: rewritten(v, lambda t: t.update({"mystery": np.zeros((2, 2), "f4")})),
         "mystery",
     ),
     "mis-shaped": (
-        lambda v: retold(v, lambda t: t.update({"enc_p.proj.bias": np.zeros(3, "f4")})),
+        lambda v: rewritten(v, lambda t: t.update({"enc_p.proj.bias": np.zeros(3, "f4")})),
         "enc_p.proj.bias is \\[3\\]",
     ),
     "not finite": (
-        lambda v: retold(v, lambda t: t["dp.proj.bias"].fill(np.nan)),
+        lambda v: rewritten(v, lambda t: t["dp.proj.bias"].fill(np.nan)),
         "no finite numbers",
     ),
     "no JSON": (lambda v: v.with_name("voice.onnx.json").write_text("{", "utf-8"), "not as"),
@@ -126,7 +126,7 @@ def test_a_broken_voice_is_named(broken: str, voice: Path) -> None:
 
 
 def test_a_broken_generator_is_named(voice: Path) -> None:
-    retold(voice, lambda tensors: tensors.pop("dec.conv_post.weight"))
+    rewritten(voice, lambda tensors: tensors.pop("dec.conv_post.weight"))
     with pytest.raises(CheckpointError, match=r"dec\.conv_post"):
         load_codec("m", voice, CodecLoading())
 

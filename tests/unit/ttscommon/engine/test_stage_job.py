@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Stopped
@@ -144,7 +144,7 @@ async def test_the_engine_hears_of_playback_while_events_are_listened_to(scene: 
     with scene.stage.listening() as events:
         scene.tell_playback(3.0)
         scene.router([("r", "event")])
-        assert await asyncio.wait_for(events.get(), PATIENCE_S) == "event"
+        assert await asyncio.wait_for(events.get(), TIMEOUT_S) == "event"
     with pytest.raises(TypeError):
         scene.tell_playback(4.0)
     assert scene.engine.told == [("r", 3.0)]

@@ -44,9 +44,9 @@ def test_a_sentence_is_a_passage_and_a_clause_is_none() -> None:
     assert not ends_sentence("It is,")
 
 
-def test_who_is_not_guided_has_one_lane_and_the_same_positions() -> None:
+def test_who_is_not_guided_has_one_branch_and_the_same_positions() -> None:
     alone, guided = (prepared(extra_params={"cfg_weight": weight}) for weight in (0.0, 0.5))
-    assert (alone.lanes, guided.lanes, prepared("turbo").lanes) == (1, 2, 1)
+    assert (alone.branches, guided.branches, prepared("turbo").branches) == (1, 2, 1)
     (one,), (other,) = (each.read([Text("It is.")], final=True) for each in (alone, guided))
     assert one == other
 

@@ -115,7 +115,7 @@ def test_a_checkpoint_says_how_ids_are_drawn(tmp_path: Path) -> None:
     assert (of.temperature, of.top_k, of.subtalker_temperature, of.subtalker_top_k) == (
         *(0.0, 5, 0.7, 50),
     )
-    asked = of.wished(Sampling(temperature=0.3, subtalker_top_p=0.5))
+    asked = of.with_asked(Sampling(temperature=0.3, subtalker_top_p=0.5))
     assert (asked.temperature, asked.subtalker_top_p) == (0.3, 0.5)
     assert usual_drawing(load_generation(tmp_path / "none")).temperature == 0.9
 

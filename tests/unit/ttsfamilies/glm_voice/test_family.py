@@ -33,7 +33,7 @@ class Spelling(AnswerStream):
         super().__init__(IDS, bytes, 12.5)
 
     def begin(self, write: Any) -> None: ...
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         return {}
 
 

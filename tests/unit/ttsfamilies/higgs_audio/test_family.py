@@ -37,7 +37,7 @@ def prompt(
     return found
 
 
-def test_a_recording_is_staggered_between_rows_of_beginnings_and_ends() -> None:
+def test_a_recording_is_delayed_between_rows_of_beginnings_and_ends() -> None:
     found = prompt(turns=(Turn(0, "Hi.", SOUND),), sounds=[CODES])
     rows = found.codes[found.text == FRAME][:-1]
     assert len(rows) == 5 + 2 + 2

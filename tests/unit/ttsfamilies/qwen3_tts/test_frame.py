@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import KINDS
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.engine.nn import dense_attention, padded_rows
-from ttsfamilies.base.kernels.slots import TOLD, move_on
+from ttsfamilies.base.kernels.slots import FED, move_on
 from ttsfamilies.base.lm.depth import Scratch
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import BackboneConfig, PredictorConfig, TalkerConfig
@@ -140,7 +140,7 @@ def test_the_end_is_no_frame_and_a_row_that_is_not_finite_is_bad_alone() -> None
     state["over"][2] = 1
     codes, logits = torch.full((4, 4), 3), torch.zeros(4, 9)
     codes[1, 0], logits[3, 4] = 7, torch.nan
-    told = torch.arange(4), 4, torch.full((4,), TOLD), torch.ones(4).bool()
+    told = torch.arange(4), 4, torch.full((4,), FED), torch.ones(4).bool()
     moved = move_on(state, *told, logits, codes, 7)
     assert moved.gained.tolist() == [1, 0, 0, 1]
     assert moved.ended.tolist() == [False, True, False, False]

@@ -42,7 +42,7 @@ def spoken(**changes: Any) -> Arrays:
     return made.arrays
 
 
-def test_rows_are_staggered_from_a_mask_to_a_mask() -> None:
+def test_rows_are_delayed_from_a_mask_to_a_mask() -> None:
     rows = spoken()["codes"]
     assert rows.shape == (3 + 8, 9)
     for row, codes in enumerate(rows):
@@ -57,12 +57,12 @@ def test_conditions_speed_and_language_change_what_is_said() -> None:
         assert spoken(extra_params={name: value})["codes"].tolist() != plain, name
 
 
-def test_without_guidance_a_stream_has_one_lane() -> None:
+def test_without_guidance_a_stream_has_one_branch() -> None:
     streams = [
         tiny().open(tiny().prepare(request(extra_params={"guidance": guidance})))
         for guidance in (1.0, 2.0)
     ]
-    assert [stream.lanes for stream in streams] == [1, 2]
+    assert [stream.branches for stream in streams] == [1, 2]
     assert len(spoken(extra_params={"guidance": 1.0})["codes"]) == 11
 
 

@@ -43,17 +43,17 @@ class Credit:
 
     def __init__(self, credit_bytes: int) -> None:
         self.limit = self._samples = credit_bytes // BYTES_PER_SAMPLE
-        self._told = False
+        self._sent = False
         self._changed = asyncio.Event()
 
     def begin(self, start: int) -> None:
         """A reader that has told nothing yet stands at `start`."""
-        if not self._told:
+        if not self._sent:
             self._move(start + self._samples)
 
     def heed(self, grant: CreditGrant) -> None:
         """Take a reader's word."""
-        self._told = True
+        self._sent = True
         self._move(grant.limit)
 
     async def room(self, position: int, timeout_s: float | None = None) -> bool:
@@ -93,7 +93,7 @@ class Grants:
         self._link = link
         self._subject = subject
         self._tuning = tuning
-        self._told = start + self.samples
+        self._sent = start + self.samples
         self._again = False
         self._telling: asyncio.Task[None] | None = None
         self._rests_until_s = float("-inf")
@@ -106,7 +106,7 @@ class Grants:
     def advance(self, position: int) -> None:
         """Everything before `position` was read."""
         self.read = position
-        if self._due > self._told:
+        if self._due > self._sent:
             self._tell()
 
     def repeat(self) -> None:
@@ -121,7 +121,7 @@ class Grants:
     @property
     def _due(self) -> int:
         """What the writer is to know."""
-        return self.limit if self.limit - self._told >= self.samples // 2 else self._told
+        return self.limit if self.limit - self._sent >= self.samples // 2 else self._sent
 
     def _tell(self) -> None:
         busy = self._telling is not None and not self._telling.done()
@@ -129,12 +129,12 @@ class Grants:
             self._telling = asyncio.create_task(self._tell_all(), name=f"credit-{self._subject}")
 
     async def _tell_all(self) -> None:
-        while self._again or self._due > self._told:
+        while self._again or self._due > self._sent:
             self._again, limit = False, self._due
             try:
                 grant = CreditGrant(limit).encode()
                 await self._link.request(self._subject, grant, self._tuning.answer_s)
-                self._told = limit
+                self._sent = limit
             except NoResponders:
                 self._rests_until_s = time.monotonic() + self._tuning.rest_s
                 return

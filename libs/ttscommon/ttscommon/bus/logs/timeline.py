@@ -41,7 +41,7 @@ class Timeline:
         self.epoch = 0
         self.ended = False
         self.checkpoint = Checkpoint()
-        self._told = start
+        self._known = start
         self._end: End | None = None
         self._end_committed = False
         self._held: list[tuple[int, int, bool, Chunk]] = []
@@ -54,7 +54,7 @@ class Timeline:
         """Something later is here, or is known to have been sent, but not what comes next."""
         if self.ended:
             return False
-        return bool(self._held) or self._end is not None or self._told > self.next
+        return bool(self._held) or self._end is not None or self._known > self.next
 
     @property
     def end(self) -> End | None:
@@ -110,7 +110,7 @@ class Timeline:
         if isinstance(record, End):
             self._end, self._end_committed = record, committed
         elif isinstance(record, Position):
-            self._told = max(self._told, record.end)
+            self._known = max(self._known, record.end)
         elif not isinstance(record, Takeover) and record.end > self.next:
             self._hold(record, committed)
         return self._release()

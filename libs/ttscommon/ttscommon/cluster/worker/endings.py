@@ -210,7 +210,7 @@ class Unheard:
             asleep_s = time.monotonic()
             await asyncio.sleep(tuning.listeners_s)
             now_s = time.monotonic()
-            paused = now_s - asleep_s > tuning.listeners_s + tuning.absence.late_s
+            paused = now_s - asleep_s > tuning.listeners_s + tuning.suspension.late_s
             self._look(now_s, deaf=paused or not self._bus.connected)
 
     def _look(self, now_s: float, *, deaf: bool) -> None:

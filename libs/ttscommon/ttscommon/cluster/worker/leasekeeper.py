@@ -11,7 +11,7 @@ import structlog
 from ttscommon.bus import Bus
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.leases import HeldLease, leases_in
-from ttscommon.cluster.worker.tuning import AbsenceTuning, WorkerTuning
+from ttscommon.cluster.worker.tuning import SuspensionTuning, WorkerTuning
 from ttscommon.process.tasks import Chores
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced
@@ -84,7 +84,7 @@ class LeaseKeeper:
 
     async def watch(self) -> None:
         """Audit whenever this worker was away, and now and then; never ends."""
-        with Suspensions(self._bus, self._tuning.absence) as suspensions:
+        with Suspensions(self._bus, self._tuning.suspension) as suspensions:
             while True:
                 await suspensions.next()
                 await self.audit()
@@ -107,7 +107,7 @@ class LeaseKeeper:
 class Suspensions:
     """Use as a context manager; `next` waits for the end of one."""
 
-    def __init__(self, bus: Bus, tuning: AbsenceTuning) -> None:
+    def __init__(self, bus: Bus, tuning: SuspensionTuning) -> None:
         self._bus = bus
         self._tuning = tuning
         self._returned = asyncio.Event()

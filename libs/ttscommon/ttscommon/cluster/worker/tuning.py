@@ -46,7 +46,7 @@ class IsolationTuning:
 
 
 @dataclass(frozen=True)
-class AbsenceTuning:
+class SuspensionTuning:
     """A worker noticing that it was stopped itself. Tick and lateness together are less than the
     reaper takes to give a silent worker up.
     """
@@ -85,7 +85,7 @@ class WorkerTuning:
     """Between two attempts."""
     listeners_s: float = 1.0
     """How often a job's listener is looked for."""
-    absence: AbsenceTuning = field(default_factory=AbsenceTuning)
+    suspension: SuspensionTuning = field(default_factory=SuspensionTuning)
     """Noticing that this worker was stopped."""
     isolation: IsolationTuning = field(default_factory=IsolationTuning)
     """Requests that may have crashed their workers."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 
@@ -20,7 +19,6 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, tensor_files
 from ttscommon.engine.nn.decoder import DecoderConfig
-from ttscommon.engine.nn.packed import Packer
 
 _NAMED: Final = 4
 _PLAIN: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -176,20 +174,16 @@ def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
-    """Copy a checkpoint into `net`, cast to the types that its parameters have, and pack what is to
-    be packed.
+    """Copy a checkpoint into `net`, cast to the types that its parameters have.
 
     others: beginnings of names that belong to other modules. Raises CheckpointError, which names
     what is missing, surplus or of a wrong shape.
     """
     check(net, sources, shards, others=others)
-    state, packer = net.state_dict(), Packer(net)
+    state = net.state_dict()
     with torch.no_grad():
-        for module, keys in groupby(list(state), lambda key: key.rpartition(".")[0]):
-            for key in keys:
-                parts = [shards.read(name) for name in sources[key].names]
-                state.pop(key).copy_(sources[key].join(parts))
-            packer.filled(module)
+        for key, parameter in state.items():
+            parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
 
 
 def unfilled(kind: Callable[P, Net], *args: P.args, **kwargs: P.kwargs) -> Net:

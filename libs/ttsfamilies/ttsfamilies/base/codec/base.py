@@ -46,7 +46,7 @@ class CodecSpec:
     `lag_samples` are held back by the decoder (an overlap not yet complete, a lookahead) until the
     final frame is known: after n frames, n * samples_per_frame - lag_samples have come out.
 
-    `delay_frames`: so many frames more than their samples fill, whose codes are staggered: a
+    `delay_frames`: so many frames more than their samples fill, whose codes are delayed: a
     frame's samples need as many frames behind it, even at the end.
 
     `context_frames`: a state opened so many frames before frame n and fed them lacks only the
@@ -243,7 +243,7 @@ class Codec(ABC):
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
 
     @property
-    def told(self) -> bool:
+    def conditioned(self) -> bool:
         """Whether `prefix` or `conditions` ever gives anything."""
         return bool(self.spec.conditions) or type(self).prefix is not Codec.prefix
 

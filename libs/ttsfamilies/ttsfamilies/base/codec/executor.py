@@ -230,7 +230,7 @@ class DeviceExecutor(Executor):
         with device.making():
             self.slots = StateSlots(blank, limits.states, device.where)
         self.launches = Launches(
-            device, Buffers(device), Computed(self._told, self._nothing, self._run)
+            device, Buffers(device), Computed(self._input_shapes, self._nothing, self._run)
         )
 
     def take(self) -> int:
@@ -281,7 +281,7 @@ class DeviceExecutor(Executor):
             **self._inputs(slices, shape.frames),
         }
 
-    def _told(self, shape: BatchShape) -> InputShapes:
+    def _input_shapes(self, shape: BatchShape) -> InputShapes:
         conditioning, frame = self._codec.conditioning.items(), self._codec.spec.frame.items()
         return {
             "slots": ((shape.rows,), "i8"),

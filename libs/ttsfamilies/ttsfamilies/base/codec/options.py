@@ -1,4 +1,4 @@
-"""A deployment's wishes for a codec: where, how large, how exact. No torch.
+"""A deployment's settings for a codec: where, how large, how exact. No torch.
 
 On a device work is padded to few shapes.
 """

@@ -70,8 +70,8 @@ class Silences(CodecWrapper):
         return _Stream(request, self._codec.open(request, frame), frame, np.zeros(0, np.float32))
 
     @property
-    def told(self) -> bool:
-        return self._codec.told
+    def conditioned(self) -> bool:
+        return self._codec.conditioned
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.prefix(request, reference)
@@ -133,7 +133,7 @@ class Silences(CodecWrapper):
         due = samples(end, final=work.final) - start
         if work.silent:
             # What a state gives at its end; it owes silence for what it knows nothing of, and for
-            # what staggered frames lack.
+            # what delayed frames lack.
             made = 0 if inner is None else samples(stream.frame, final=True) - start
             owed = stream.frame * per_frame - start - max(made, stream.skip)
             zeros = len(work) * per_frame + (0 if stream.over else owed)

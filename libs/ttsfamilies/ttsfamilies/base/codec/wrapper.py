@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Array, Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, CodecState, Decoded, StateUse, Work
@@ -101,7 +101,7 @@ class CodecWrapper(Codec):
         return () if ticket.inner is None else self._codec.paths(ticket.inner)
 
 
-# Rows of staggered codes in front of a codec of frames.
+# Rows of delayed codes in front of a codec of frames.
 #
 # A stream carries the last rows, whose frames lack codes, and no more. What it owes of the frames
 # before those that it knows, which a successor has no rows for, is zeros, as of any codec.
@@ -129,17 +129,17 @@ class _Part(NamedTuple):
     inner: int | None
 
 
-class Staggered(CodecWrapper):
+class Delayed(CodecWrapper):
     """A codec that is shown frames, of rows of `codes`. Ids that are no codes count as 0."""
 
-    def __init__(self, codec: Codec, stagger: Stagger, ids: int) -> None:
+    def __init__(self, codec: Codec, delay_pattern: DelayPattern, ids: int) -> None:
         """ids: of a row, the codec's codes and those that are none."""
         (field,) = codec.spec.frame.values()
-        if field.shape != (len(stagger.delays),):
+        if field.shape != (len(delay_pattern.delays),):
             raise ValueError("every codebook has a delay")
         frame = {CODES: Field(field.shape, field.dtype, ids)}
-        super().__init__(codec, replace(codec.spec, frame=frame, delay_frames=stagger.most))
-        self._stagger, self._limit = stagger, field.limit
+        super().__init__(codec, replace(codec.spec, frame=frame, delay_frames=delay_pattern.most))
+        self._delay_pattern, self._limit = delay_pattern, field.limit
 
     def open(self, request: SpeechRequest, frame: int = 0) -> _Stream:
         none = self.spec.none()[CODES]
@@ -150,8 +150,8 @@ class Staggered(CodecWrapper):
 
     def shown(self, work: Work) -> Work | None:
         """What the work completes; None where not even that of a successor's first row is."""
-        codes = self._stagger.frames(self._whole(work))
-        known = work.state.row + len(work) - self._stagger.most >= work.state.begun
+        codes = self._delay_pattern.frames(self._whole(work))
+        known = work.state.row + len(work) - self._delay_pattern.most >= work.state.begun
         if not (len(codes) or (work.final and known)):
             return None
         if self._limit is not None:
@@ -168,7 +168,7 @@ class Staggered(CodecWrapper):
         due = self.spec.samples(end, final=work.final) - self.spec.samples(start, final=False)
         if given is None:
             return due
-        samples, last = self._codec.spec.samples, end - self._stagger.most
+        samples, last = self._codec.spec.samples, end - self._delay_pattern.most
         made = samples(last, final=work.final) - samples(last - len(given), final=False)
         return due - made
 
@@ -176,7 +176,7 @@ class Staggered(CodecWrapper):
         del part
         stream: _Stream = work.state
         whole = self._whole(work)
-        kept = cut({CODES: whole}, max(0, len(whole) - self._stagger.most), len(whole))
+        kept = cut({CODES: whole}, max(0, len(whole) - self._delay_pattern.most), len(whole))
         stream.recent, stream.row = kept[CODES], stream.row + len(work)
 
     def given(self, part: _Part, decoded: Decoded) -> Decoded:

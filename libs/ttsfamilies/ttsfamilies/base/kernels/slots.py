@@ -16,7 +16,7 @@ from torch.nn import functional
 from ttscommon.engine.kernels.choice import use_triton
 
 # What a position does with the text of the steps.
-NO_STEP, TOLD, PADDED = range(3)
+NO_STEP, FED, PADDED = range(3)
 # What is drawn by: whole numbers, and others.
 NUMBERS: Final = ("frame", "seed", "top_k", "subtalker_top_k")
 REALS: Final = (
@@ -70,7 +70,7 @@ def next_text(state: State, slots: Tensor, pad: int) -> tuple[Tensor, Tensor]:
     here = told < state["known"][slots]
     ids = text[slots, told.clamp(max=text.shape[1] - 1)].long()
     late = torch.where(state["complete"][slots] > 0, NO_STEP, PADDED)
-    return torch.where(here, ids, pad), torch.where(here, TOLD, late)
+    return torch.where(here, ids, pad), torch.where(here, FED, late)
 
 
 def settings(state: State, slots: Tensor) -> dict[str, Tensor]:
@@ -112,7 +112,7 @@ def move_on(
     state["codes"].index_copy_(0, slots, torch.where(gained[:, None], codes, old["codes"]))
     state["seen"].index_copy_(0, slots, torch.where(gained[:, None], seen, old["seen"]))
     state["frame"].index_copy_(0, slots, old["frame"] + gained)
-    state["told"].index_copy_(0, slots, old["told"] + (active & (use == TOLD)))
+    state["told"].index_copy_(0, slots, old["told"] + (active & (use == FED)))
     state["over"].index_copy_(0, slots, (over | (active & stops)).long())
     return StepOutcome(
         *(codes[:, None].to(torch.int16), (use == PADDED)[:, None].to(torch.uint8)),

@@ -13,7 +13,7 @@ from torch import Tensor
 _PART: Final = 512
 
 # As `slots` has them, which imports this module.
-_NO_STEP, _TOLD, _PADDED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+_NO_STEP, _FED, _PADDED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
@@ -58,7 +58,7 @@ def text_rows(
     token = tl.load(text + slot * text_stride + tl.minimum(step, tokens - 1)).to(tl.int64)
     late = tl.where(tl.load(complete + slot * stride) > 0, _NO_STEP, _PADDED)
     tl.store(text_out + row, tl.where(here, token, pad))
-    tl.store(use_out + row, tl.where(here, _TOLD, late))
+    tl.store(use_out + row, tl.where(here, _FED, late))
 
 
 @triton.jit
@@ -146,7 +146,7 @@ def move_rows_on(
     tl.store(state_codes + slot * codes_stride + at, frame_codes, mask=inside & gained)
     tl.store(seen + slot * seen_stride + first, 1, mask=gained)
     tl.store(frame + number, made + gained.to(tl.int64))
-    tl.store(told + number, heard + (active & (what == _TOLD)).to(tl.int64))
+    tl.store(told + number, heard + (active & (what == _FED)).to(tl.int64))
     tl.store(over + number, (was_over | ended).to(tl.int64))
     tl.store(codes_out + row * CODEBOOKS + at, frame_codes.to(tl.int16), mask=inside)
     tl.store(padded_out + row, (what == _PADDED).to(tl.uint8))

@@ -1,4 +1,4 @@
-"""Settings of drawing: defaults, a request's wishes in their place, and what a slot is told."""
+"""Settings of drawing: defaults, a request's values in their place, and what a slot is told."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Drawing:
     top_k: int = 0
     top_p: float = 1.0
 
-    def wished(self, asked: Sampling) -> Self:
-        """With the request's wish in place of each of these defaults that it names."""
+    def with_asked(self, asked: Sampling) -> Self:
+        """With the request's value in place of each of these defaults that it names."""
         found = {f.name: getattr(asked, _ASKED.get(f.name, f.name), None) for f in fields(self)}
         return replace(self, **{name: value for name, value in found.items() if value is not None})
 

@@ -135,8 +135,8 @@ class TurnsStream(LmStream):
         """Of all frames so far, [frames, codebooks]."""
         return self.books["codes"].astype(np.int64)
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         prompt: TurnsPrompt = self.passage
         return {
             "text": np.concatenate([prompt.text, np.full(self.frames, FRAME)]),

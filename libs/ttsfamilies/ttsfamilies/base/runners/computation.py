@@ -24,13 +24,13 @@ class Attend(Protocol):
 
 
 @dataclass(frozen=True)
-class Lanes:
-    """Which streams the tokens of a launch are of, for a family whose streams may have two lanes.
+class Branches:
+    """Classifier-free guidance: the streams of a launch's tokens, where one may have two branches.
 
-    Tokens of all first lanes come first, one after the other in the order of the rows, then those
-    of second lanes. owners: [tokens] int64, the slot of each token's stream. second: [rows] int64,
-    the index of the last token of each row's second lane; of its first where it has no other, so
-    that guidance takes nothing from it there.
+    Tokens of all first branches come first, one after the other in the order of the rows, then
+    those of second branches. owners: [tokens] int64, the slot of each token's stream. second:
+    [rows] int64, the index of the last token of each row's second branch; of its first where it has
+    no other, so that guidance takes nothing from it there.
     """
 
     owners: Tensor
@@ -44,8 +44,9 @@ class Rows:
     slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
     many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
     width: tokens of each row of a decode step, all but the first drafted by the model. window:
-    frames of each row of a step over segments, from its one position on; 0 for other steps. lanes:
-    of a family whose specification allows two; then a step has as many tokens as lanes, or more.
+    frames of each row of a step over segments, from its one position on; 0 for other steps.
+    branches: of a family whose specification allows two; then a step has as many tokens as
+    branches, or more.
     """
 
     slots: Tensor
@@ -53,7 +54,7 @@ class Rows:
     real: int
     width: int = field(default=1, kw_only=True)
     window: int = field(default=0, kw_only=True)
-    lanes: Lanes | None = field(default=None, kw_only=True)
+    branches: Branches | None = field(default=None, kw_only=True)
 
 
 @dataclass

@@ -55,7 +55,7 @@ class DeviceRunner:
         most = min(spec.max_positions, blocks * BLOCK_POSITIONS or spec.max_positions)
         fields = dict(spec.state)
         if spec.caches:
-            fields[TABLE] = Field((spec.lanes * blocks_for(most),), "i4")
+            fields[TABLE] = Field((spec.branches * blocks_for(most),), "i4")
         self.state = ResidentState(fields, rows, device, self._buffers)
         with device.making():
             self._caches = {
@@ -65,7 +65,7 @@ class DeviceRunner:
         self._most_blocks = blocks_for(most)
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
-            nothing = [blocks] * (spec.lanes * self._most_blocks)
+            nothing = [blocks] * (spec.branches * self._most_blocks)
             self.state.write(self.state.padding, TABLE, nothing)
         place = LaunchContext(model, self.state, self._caches, device, self._buffers, rows, most)
         self.decodes, self.prompts = Decodes(place), Promptings(place)
@@ -128,10 +128,10 @@ class DeviceRunner:
         if known is not blocks:  # others' blocks, or its own from before it gave way
             told = 0
         if told < count:
-            lanes = row.stream.lanes
-            for lane in range(lanes):
-                of_lane, at = blocks[lane::lanes], lane * self._most_blocks + told
-                self.state.write(row.slot, TABLE, of_lane[told:count], at)
+            branches = row.stream.branches
+            for branch in range(branches):
+                of_branch, at = blocks[branch::branches], branch * self._most_blocks + told
+                self.state.write(row.slot, TABLE, of_branch[told:count], at)
             self._known[row.slot] = blocks, count
 
 

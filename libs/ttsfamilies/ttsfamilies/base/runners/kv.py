@@ -67,7 +67,7 @@ class PagedCache:
 
     def layout(self, row: Row) -> _Layout:
         """Where the row's positions lie; remembered, as they lie there for many launches."""
-        blocks, sequence = list(row.blocks[: blocks_for(row.plan.end)]), (row.slot, row.lane)
+        blocks, sequence = list(row.blocks[: blocks_for(row.plan.end)]), (row.slot, row.branch)
         known = self._layouts.get(sequence)
         if known is None or known.blocks != blocks:
             known = self._layouts[sequence] = _Layout(blocks)

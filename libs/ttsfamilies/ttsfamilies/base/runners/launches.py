@@ -19,7 +19,7 @@ from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Rows
 from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.base.runners.resident import ResidentState
-from ttsfamilies.base.runners.state import LaneInputs
+from ttsfamilies.base.runners.state import BranchInputs
 from ttsfamilies.base.talker.runner import Row
 
 # The field of a slot's state that holds its blocks.
@@ -81,9 +81,9 @@ class KindOfLaunch(ABC):
         self._buckets = self._row_sizes(place.most_rows)
         most = place.most_positions
         self._reaches = BatchSizes([min(_SHORT, most), most])
-        self._most_lanes = place.model.spec.lanes
-        self._lanes = LaneInputs(self._most_lanes, self.padding)
-        job = Computed(self._told, self._nothing, self.compute)
+        self._most_branches = place.model.spec.branches
+        self._branches = BranchInputs(self._most_branches, self.padding)
+        job = Computed(self._input_shapes, self._nothing, self.compute)
         self._launches = Launches(place.device, place.buffers, job)
 
     def launch(self, indices: list[int], rows: Sequence[Row]) -> Part:
@@ -132,7 +132,7 @@ class KindOfLaunch(ABC):
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays: ...
 
     @abstractmethod
-    def _told(self, shape: Shape) -> InputShapes: ...
+    def _input_shapes(self, shape: Shape) -> InputShapes: ...
 
     @abstractmethod
     def _nothing(self, shape: Shape) -> Arrays:
@@ -156,11 +156,11 @@ class KindOfLaunch(ABC):
         return np.array([*(row.slot for row in rows), *[self.padding] * (size - len(rows))])
 
     def _tables(self, told: Mapping[str, Tensor]) -> Tensor:
-        return self._lanes.tables(told, self._place.state.tensors[TABLE])
+        return self._branches.tables(told, self._place.state.tensors[TABLE])
 
 
 class Decodes(KindOfLaunch):
-    """A token a row and lane: a graph for each batch bucket and reach, with few or many lanes."""
+    """A token a row and branch: a graph for each bucket and reach, with few or many branches."""
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         del positions
@@ -179,29 +179,29 @@ class Decodes(KindOfLaunch):
         return BatchSizes([*(reach for reach in _REACHES if reach < most), most])
 
     def _tokens(self, rows: int) -> BatchSizes:
-        """Numbers of tokens of so many rows: without a second lane, and with some or all."""
-        sizes = {of * size for size in self._buckets.sizes for of in (1, self._most_lanes)}
-        return BatchSizes([size for size in sizes if rows <= size <= self._most_lanes * rows])
+        """Numbers of tokens of so many rows: without a second branch, and with some or all."""
+        sizes = {of * size for size in self._buckets.sizes for of in (1, self._most_branches)}
+        return BatchSizes([size for size in sizes if rows <= size <= self._most_branches * rows])
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
         size = self._rows(rows)
-        tokens = self._tokens(size).fit(sum(row.stream.lanes for row in rows))
-        assert tokens is not None, "no stream has more lanes than its model"
+        tokens = self._tokens(size).fit(sum(row.stream.branches for row in rows))
+        assert tokens is not None, "no stream has more branches than its model"
         return Shape(size, tokens, self._reach(rows, self._reaches_of(size)))
 
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
-        each = self._lanes.each(rows)
+        each = self._branches.each(rows)
         return {
             "slots": self._slots(rows, shape.rows),
             "positions": np.array([row.plan.start for row in each]),
-            **self._lanes.arrays(rows, each, shape.tokens, shape.tokens),
+            **self._branches.arrays(rows, each, shape.tokens, shape.tokens),
         }
 
-    def _told(self, shape: Shape) -> InputShapes:
+    def _input_shapes(self, shape: Shape) -> InputShapes:
         return {
             "slots": ((shape.rows,), "i8"),
             "positions": ((shape.tokens,), "i8"),
-            **self._lanes.told(shape.rows, shape.tokens, shape.tokens),
+            **self._branches.input_shapes(shape.rows, shape.tokens, shape.tokens),
         }
 
     def _nothing(self, shape: Shape) -> Arrays:
@@ -216,8 +216,8 @@ class Decodes(KindOfLaunch):
                 name: cache.decode(tables, positions, shape.reach)
                 for name, cache in place.caches.items()
             }
-        window, lanes = place.model.spec.window, self._lanes.of(told)
-        rows = Rows(slots, positions, shape.rows, window=window, lanes=lanes)
+        window, branches = place.model.spec.window, self._branches.of(told)
+        rows = Rows(slots, positions, shape.rows, window=window, branches=branches)
         return self._computed(rows, attend)
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:

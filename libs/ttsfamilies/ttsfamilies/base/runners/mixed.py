@@ -62,7 +62,7 @@ class Promptings(KindOfLaunch):
         return [Shape(rows, size, reach) for size in reversed(tokens.sizes) for reach in reaches]
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
-        tokens = sum(row.plan.count * row.stream.lanes for row in rows)
+        tokens = sum(row.plan.count * row.stream.branches for row in rows)
         reach = self._reach(rows, self._reaches)
         if self._recorded is not None:
             most, sizes = self._recorded
@@ -71,19 +71,19 @@ class Promptings(KindOfLaunch):
         return Shape(self._rows(rows), _power(max(_LEAST_TOKENS, tokens)), reach)
 
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
-        each = self._lanes.each(rows)
+        each = self._branches.each(rows)
         plans = [row.plan for row in each]
         counts = [plan.count for plan in plans]
         tiles = prompt_tiles([plan.start for plan in plans], counts)
         return {
-            **concatenate([row.stream.inputs(row.plan, row.lane) for row in each]),
+            **concatenate([row.stream.inputs(row.plan, row.branch) for row in each]),
             "slots": self._slots(rows, shape.rows),
             "positions": np.concatenate([np.arange(plan.start, plan.end) for plan in plans]),
             "places": self._places(each, shape.tokens),
             "last": np.cumsum(counts[: len(rows)]) - 1,
             "samples": np.array([not row.plan.partial for row in rows]),
             "tiles": np.array(tiles).reshape(-1, 4),
-            **self._lanes.arrays(rows, each, shape.tokens, self._most_lanes * shape.rows),
+            **self._branches.arrays(rows, each, shape.tokens, self._most_branches * shape.rows),
         }
 
     def _places(self, rows: Sequence[Row], tokens: int) -> Array:
@@ -104,11 +104,13 @@ class Promptings(KindOfLaunch):
         return max(reserved, default=0)
 
     def _nothing(self, shape: Shape) -> Arrays:
-        fields = {name: np.zeros((0, *size[1:])) for name, (size, _) in self._told(shape).items()}
+        fields = {
+            name: np.zeros((0, *size[1:])) for name, (size, _) in self._input_shapes(shape).items()
+        }
         padding = {"slots": self._slots([], shape.rows), "places": self._places([], shape.tokens)}
         return {**fields, **padding}
 
-    def _told(self, shape: Shape) -> InputShapes:
+    def _input_shapes(self, shape: Shape) -> InputShapes:
         rows, tokens = shape.rows, shape.tokens
         fields = self._place.model.spec.inputs
         return {
@@ -118,8 +120,8 @@ class Promptings(KindOfLaunch):
             "places": ((tokens,), "i8"),
             "last": ((rows,), "i8"),
             "samples": ((rows,), "?"),
-            "tiles": ((tokens // TILE_QUERIES + self._most_lanes * rows, 4), "i4"),
-            **self._lanes.told(rows, tokens, self._most_lanes * rows),
+            "tiles": ((tokens // TILE_QUERIES + self._most_branches * rows, 4), "i4"),
+            **self._branches.input_shapes(rows, tokens, self._most_branches * rows),
         }
 
     def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
@@ -134,7 +136,7 @@ class Promptings(KindOfLaunch):
         rows = Prompts(
             *(told["slots"], told["positions"], shape.rows),
             *(inputs, told["last"], told["samples"]),
-            lanes=self._lanes.of(told),
+            branches=self._branches.of(told),
         )
         return self._computed(rows, attend)
 
@@ -256,7 +258,7 @@ class Frames(KindOfLaunch):
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
         return {"slots": self._slots(rows, shape.rows)}
 
-    def _told(self, shape: Shape) -> InputShapes:
+    def _input_shapes(self, shape: Shape) -> InputShapes:
         return {"slots": ((shape.rows,), "i8")}
 
     def _nothing(self, shape: Shape) -> Arrays:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ttscommon.engine.device.launches import InputShapes
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.runners.computation import Lanes
+from ttsfamilies.base.runners.computation import Branches
 from ttsfamilies.base.talker.runner import Row, sequences
 from ttsfamilies.base.talker.streams import SlotWriter
 
@@ -64,28 +64,29 @@ class SlotState:
             array[slot, at : at + len(value)] = value
 
 
-# Lanes in a launch: its extra inputs for families whose streams may have two, none for others.
+# Branches in a launch: its extra inputs for families whose streams may have two, none for others.
 
 
-# Names of what is told: a row of all lanes' tables for each sequence, and the fields of Lanes.
+# Names of what is told: a row of all branches' tables for each sequence, and the fields of
+# Branches.
 _SEQUENCES: Final = "sequences"
 _OWNERS: Final = "owners"
 _SECOND: Final = "second"
 
 
-class LaneInputs:
-    """lanes: most of a stream. padding: the slot of rows that are padding."""
+class BranchInputs:
+    """branches: most of a stream. padding: the slot of rows that are padding."""
 
-    def __init__(self, lanes: int, padding: int) -> None:
-        self._lanes, self._padding = lanes, padding
+    def __init__(self, branches: int, padding: int) -> None:
+        self._branches, self._padding = branches, padding
 
     def each(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows' `sequences`."""
-        return sequences(rows) if self._lanes > 1 else rows
+        return sequences(rows) if self._branches > 1 else rows
 
-    def told(self, rows: int, tokens: int, most_sequences: int) -> InputShapes:
+    def input_shapes(self, rows: int, tokens: int, most_sequences: int) -> InputShapes:
         """Shapes and types of `arrays`."""
-        if self._lanes == 1:
+        if self._branches == 1:
             return {}
         sizes = {_SEQUENCES: most_sequences, _OWNERS: tokens, _SECOND: rows}
         return {name: ((size,), "i8") for name, size in sizes.items()}
@@ -94,10 +95,10 @@ class LaneInputs:
         self, rows: Sequence[Row], each: Sequence[Row], tokens: int, most_sequences: int
     ) -> Arrays:
         """Of rows and their sequences, padded to so many tokens and sequences."""
-        if self._lanes == 1:
+        if self._branches == 1:
             return {}
-        known = [row.slot * self._lanes + row.lane for row in each]
-        padding = [self._padding * self._lanes] * (most_sequences - len(known))
+        known = [row.slot * self._branches + row.branch for row in each]
+        padding = [self._padding * self._branches] * (most_sequences - len(known))
         return {
             _SEQUENCES: np.array([*known, *padding]),
             _OWNERS: self._owners(each, tokens),
@@ -106,25 +107,25 @@ class LaneInputs:
 
     def of_rows(
         self, rows: Sequence[Row], each: Sequence[Row], most_rows: int, least_tokens: int
-    ) -> Lanes | None:
+    ) -> Branches | None:
         """The same at once, on the CPU, padded to so many."""
-        if self._lanes == 1:
+        if self._branches == 1:
             return None
         owners = self._owners(each, max(least_tokens, sum(row.plan.count for row in each)))
         second = np.zeros(most_rows, np.int64)
         second[: len(rows)] = _last_of_second(rows, each)
-        return Lanes(torch.from_numpy(owners), torch.from_numpy(second))
+        return Branches(torch.from_numpy(owners), torch.from_numpy(second))
 
-    def of(self, told: Mapping[str, Tensor]) -> Lanes | None:
+    def of(self, told: Mapping[str, Tensor]) -> Branches | None:
         """Of what was told."""
-        return None if self._lanes == 1 else Lanes(told[_OWNERS], told[_SECOND])
+        return None if self._branches == 1 else Branches(told[_OWNERS], told[_SECOND])
 
     def tables(self, told: Mapping[str, Tensor], tables: Tensor) -> Tensor:
-        """Of each sequence, of all slots' tables [slots, lanes * blocks]: [sequences, blocks]."""
-        if self._lanes == 1:
+        """[sequences, blocks] of all slots' tables [slots, branches * blocks]."""
+        if self._branches == 1:
             return tables.index_select(0, told["slots"])
-        at, lanes = told[_SEQUENCES], self._lanes
-        return tables.view(len(tables), lanes, -1)[at // lanes, at % lanes]
+        at, branches = told[_SEQUENCES], self._branches
+        return tables.view(len(tables), branches, -1)[at // branches, at % branches]
 
     def _owners(self, each: Sequence[Row], tokens: int) -> Array:
         slots = np.array([row.slot for row in each], np.int64)
@@ -135,7 +136,7 @@ class LaneInputs:
 def _last_of_second(rows: Sequence[Row], each: Sequence[Row]) -> Array:
     last = np.cumsum([row.plan.count for row in each], dtype=np.int64) - 1
     found = last[: len(rows)].copy()
-    found[[row.stream.lanes > 1 for row in rows]] = last[len(rows) :]
+    found[[row.stream.branches > 1 for row in rows]] = last[len(rows) :]
     return found
 
 

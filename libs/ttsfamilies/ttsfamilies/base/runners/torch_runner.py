@@ -13,7 +13,7 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, concatenate
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Prompts, Rows
 from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache
-from ttsfamilies.base.runners.state import LaneInputs, SlotState, padded
+from ttsfamilies.base.runners.state import BranchInputs, SlotState, padded
 from ttsfamilies.base.talker.runner import Results, Row
 
 # Rendered at once: more gains nothing in speed.
@@ -32,7 +32,7 @@ class TorchRunner:
         self.width = model.spec.width
         self._model = model
         self._state = SlotState(model.spec.state, rows)
-        self._lanes = LaneInputs(model.spec.lanes, self._state.padding)
+        self._branches = BranchInputs(model.spec.branches, self._state.padding)
         self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
 
     def record(self, streams: int, positions: int) -> None:
@@ -84,11 +84,11 @@ class TorchRunner:
     def _decode(self, rows: Sequence[Row]) -> Out:
         if rows[0].plan.certain:
             return self._window(rows)
-        width, each = rows[0].plan.count, self._lanes.each(rows)
+        width, each = rows[0].plan.count, self._branches.each(rows)
         positions = torch.tensor([at for row in each for at in range(row.plan.start, row.plan.end)])
         slots, positions = self._slots(rows, width), padded(positions, LEAST_ROWS)
-        lanes = self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS)
-        batch = Rows(slots, positions, len(rows), width=width, lanes=lanes)
+        branches = self._branches.of_rows(rows, each, len(slots), LEAST_ROWS)
+        batch = Rows(slots, positions, len(rows), width=width, branches=branches)
         return self._model.decode(batch, self._state.tensors, self._attend(each))
 
     def _window(self, rows: Sequence[Row]) -> Out:
@@ -100,8 +100,8 @@ class TorchRunner:
         return self._model.decode(batch, self._state.tensors, self._attend(rows))
 
     def _prefill(self, rows: Sequence[Row]) -> Out:
-        each, slots = self._lanes.each(rows), self._slots(rows)
-        inputs = concatenate([row.stream.inputs(row.plan, row.lane) for row in each])
+        each, slots = self._branches.each(rows), self._slots(rows)
+        inputs = concatenate([row.stream.inputs(row.plan, row.branch) for row in each])
         positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in each])
         last = np.cumsum([row.plan.count for row in rows]) - 1
         batch = Prompts(
@@ -111,7 +111,7 @@ class TorchRunner:
             {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in inputs.items()},
             padded(torch.from_numpy(last), LEAST_ROWS),
             padded(torch.tensor([not row.plan.partial for row in rows]), LEAST_ROWS),
-            lanes=self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS),
+            branches=self._branches.of_rows(rows, each, len(slots), LEAST_ROWS),
         )
         return self._model.prefill(batch, self._state.tensors, self._attend(each))
 

@@ -3,7 +3,7 @@
 A block that holds the beginning of a prompt may be published under a key, and then other streams
 whose prompts begin alike read it too. It is never written again while it has a key.
 
-An owner may have lanes: sequences of equal length that grow together. Their blocks are in one
+An owner may have branches: sequences of equal length that grow together. Their blocks are in one
 table, those of the same positions side by side, so that what happens to an owner happens to all.
 """
 
@@ -65,18 +65,18 @@ class BlockAllocator:
         """The owner's blocks, in the order of the positions they hold."""
         return self._owned.get(owner, ())
 
-    def missing(self, owner: str, positions: int, lanes: int = 1) -> int:
-        """Blocks that the owner lacks for positions 0 .. positions of each lane; 0 or less for
+    def missing(self, owner: str, positions: int, branches: int = 1) -> int:
+        """Blocks that the owner lacks for positions 0 .. positions of each branch; 0 or less for
         none.
         """
         owned = self._owned.get(owner)
-        return lanes * blocks_for(positions) - (len(owned) if owned else 0)
+        return branches * blocks_for(positions) - (len(owned) if owned else 0)
 
-    def reserve(self, owner: str, positions: int, lanes: int = 1) -> bool:
-        """Make room for positions 0 .. positions of each lane; False, and nothing changed, if there
-        is none.
+    def reserve(self, owner: str, positions: int, branches: int = 1) -> bool:
+        """Make room for positions 0 .. positions of each branch; False, and nothing changed, if
+        there is none.
         """
-        missing = self.missing(owner, positions, lanes)
+        missing = self.missing(owner, positions, branches)
         if missing <= 0:
             return True
         if missing > self.free:
@@ -107,18 +107,18 @@ class BlockAllocator:
 
     # what blocks hold
 
-    def share(self, owner: str, keys: Sequence[bytes], lanes: int = 1) -> int:
+    def share(self, owner: str, keys: Sequence[bytes], branches: int = 1) -> int:
         """The owner begins a sequence: with published blocks as far as `keys` name any, in order,
-        of all lanes or of none.
+        of all branches or of none.
 
-        Returns how many positions of a lane they hold. The owner must write none of them; blocks of
-        its last sequence that others may read are its own no longer, so that it writes none of
+        Returns how many positions of a branch they hold. The owner must write none of them; blocks
+        of its last sequence that others may read are its own no longer, so that it writes none of
         those either.
         """
         if not self._keys and not keys:
             return 0
         found = self._find(keys)
-        found = found[: len(found) // lanes * lanes]
+        found = found[: len(found) // branches * branches]
         self._owners.update(found)
         for block in found:
             self._kept.pop(block, None)
@@ -129,12 +129,12 @@ class BlockAllocator:
             raise AssertionError("a block that others may read had neither a key nor an owner")
         if found or own:
             self._owned[owner] = [*found, *own]
-        return len(found) // lanes * BLOCK_POSITIONS
+        return len(found) // branches * BLOCK_POSITIONS
 
     def publish(self, owner: str, keys: Sequence[bytes]) -> None:
         """The owner's first blocks hold what `keys` name, one each, and will be read alone.
 
-        Lanes that begin alike have equal keys there; the block of one of them is published.
+        Branches that begin alike have equal keys there; the block of one of them is published.
         """
         for key, block in zip(keys, self.table(owner), strict=False):
             if key not in self._published and block not in self._keys:
@@ -211,9 +211,9 @@ def keys(arrays: Sequence[Array], positions: int, whole: bytes = b"") -> tuple[b
     return tuple(found)
 
 
-def of_lanes(*lanes: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Keys of several lanes as blocks lie in a table: those of the same positions side by side.
+def of_branches(*branches: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Keys of several branches as blocks lie in a table: those of the same positions side by side.
 
-    Lanes that begin alike have equal keys there, and then share blocks.
+    Branches that begin alike have equal keys there, and then share blocks.
     """
-    return tuple(key for block in zip(*lanes, strict=True) for key in block)
+    return tuple(key for block in zip(*branches, strict=True) for key in block)

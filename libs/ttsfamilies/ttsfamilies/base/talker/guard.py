@@ -37,10 +37,10 @@ def other_seed(seed: int, redraw: int) -> int:
 def seeded(write: SlotWriter, redraw: int) -> SlotWriter:
     """Writes a slot's state, for a draw of this number."""
 
-    def told(name: str, value: Any, at: int = 0) -> None:
+    def reseeded(name: str, value: Any, at: int = 0) -> None:
         write(name, other_seed(value, redraw) if name == _SEED else value, at)
 
-    return told if redraw else write
+    return reseeded if redraw else write
 
 
 def redraws(arrays: Arrays) -> Array:

@@ -153,13 +153,13 @@ class LmStream(TalkerStream):
         most: int = min(self.passage.frames, self._most - self._begun)
         return most
 
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
         if plan.decode and (drawn := self.drawn()):
             return drawn
-        return cut(self.positions(lane), plan.start, plan.end)
+        return cut(self.positions(branch), plan.start, plan.end)
 
     @abstractmethod
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         """Inputs of all positions so far, those of the passage's frames included."""
 
     def drawn(self) -> Arrays:

@@ -1,4 +1,4 @@
-"""A deployment's wishes for the loading of a model, for every family's `load`."""
+"""A deployment's settings for the loading of a model, for every family's `load`."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Parts:
         self._of: Prepared | None = None  # the part begun last
         self._present: _Speech | None = None
         self._letters = 0.0  # of its text
-        self._told = False  # that the present part's text is complete
+        self._fed = False  # that the present part's text is complete
         self._over = False  # it was left, or frames behind it are in the log
         self._passed = 0  # frames of parts before the present one
         self._parts: deque[_Speech | _Silent] = deque()
@@ -104,8 +104,8 @@ class Parts:
         return sum(part.pending for part in self._parts)
 
     @property
-    def lanes(self) -> int:
-        return 1 if self._present is None else self._present.stream.lanes
+    def branches(self) -> int:
+        return 1 if self._present is None else self._present.stream.branches
 
     @property
     def extent(self) -> int:
@@ -239,13 +239,13 @@ class Parts:
             told.append(unit)
         if speech is None:
             return
-        final = not self._told and bool(self._waiting or self._final)
+        final = not self._fed and bool(self._waiting or self._final)
         if told or final:
             speech.stream.feed([one.unit for one in told], final=final)
-        self._told = self._told or final
+        self._fed = self._fed or final
         if told:
             self._letters = told[-1].letters
-        if self._told:
+        if self._fed:
             speech.guard.text_s = longest_s(self._letters, self._prepared.request.speed)
 
     def _begin(self, unit: Said | Silence) -> None:
@@ -253,7 +253,7 @@ class Parts:
             self._waiting.popleft()
             self._keep_silent(unit.frames)
             return
-        self._of, self._told, self._letters = unit.part, False, 0.0
+        self._of, self._fed, self._letters = unit.part, False, 0.0
         speech = _Speech(self._passed, self._family.open(unit.part), self._guard())
         self._present = speech
         self._parts.append(speech)

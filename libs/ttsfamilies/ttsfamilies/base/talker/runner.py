@@ -18,15 +18,15 @@ from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
 class Row:
     """A stream's part of a launch: what to compute, where its state is, which blocks it owns.
 
-    lane: of rows that `sequences` made, whose blocks are of this lane alone. draw: the number of
-    the draw; see Guard.
+    branch: of rows that `sequences` made, whose blocks are of this branch alone. draw: the number
+    of the draw; see Guard.
     """
 
     stream: TalkerStream
     slot: int
     plan: Plan
     blocks: Sequence[int]
-    lane: int = 0
+    branch: int = 0
     draw: int = 0
 
     def stage(self, write: SlotWriter) -> None:
@@ -35,15 +35,15 @@ class Row:
 
 
 def sequences(rows: Sequence[Row]) -> list[Row]:
-    """A row for each lane: the first of all rows, and then the second of those that have two."""
-    second = [_of_lane(row, 1) for row in rows if row.stream.lanes > 1]
-    return [*(_of_lane(row, 0) for row in rows), *second]
+    """A row for each branch: the first of all rows, and then the second of those that have two."""
+    second = [_of_branch(row, 1) for row in rows if row.stream.branches > 1]
+    return [*(_of_branch(row, 0) for row in rows), *second]
 
 
-def _of_lane(row: Row, lane: int) -> Row:
-    if (lanes := row.stream.lanes) == 1:
+def _of_branch(row: Row, branch: int) -> Row:
+    if (branches := row.stream.branches) == 1:
         return row
-    return Row(row.stream, row.slot, row.plan, row.blocks[lane::lanes], lane)
+    return Row(row.stream, row.slot, row.plan, row.blocks[branch::branches], branch)
 
 
 @dataclass(slots=True)

@@ -85,9 +85,9 @@ class SegmentStream(TimedStream):
         self._passes, self._grid = passes, grid
         self._start = 0  # of the next window
 
-    def positions(self, lane: int) -> Arrays:
+    def positions(self, branch: int) -> Arrays:
         """None: the slot knows the segment's ids."""
-        del lane
+        del branch
         return {}
 
     def work(self, frames: int) -> int:

@@ -117,7 +117,7 @@ class ServedPrepared(Prepared):
         """
         if self._family.pauses:
             self._held += pieces
-            yield from self._told(ends=final)
+            yield from self._units(ends=final)
             return
         run: list[Piece] = []
         for piece in pieces:
@@ -133,7 +133,7 @@ class ServedPrepared(Prepared):
         self._held += pieces
         if self._fresh and not _speakable(self._held):
             if ends and not self._paused_at_end and not self._spoken:
-                yield from self._told(ends=True)  # the family says what is wrong
+                yield from self._units(ends=True)  # the family says what is wrong
             if ends:
                 self._held = []
             return
@@ -141,7 +141,7 @@ class ServedPrepared(Prepared):
             self._begin()
             yield from self._before
             self._before = []
-        yield from self._told(ends=ends)
+        yield from self._units(ends=ends)
 
     @property
     def _paused_at_end(self) -> bool:
@@ -156,7 +156,7 @@ class ServedPrepared(Prepared):
         self._letters = 0.0
         self._fresh, self._spoken, self._sequences = False, True, 0
 
-    def _told(self, *, ends: bool) -> Iterator[Unit]:
+    def _units(self, *, ends: bool) -> Iterator[Unit]:
         pieces, self._held, part = self._held, [], self._part
         self._fresh = self._fresh or ends
         self._letters += sum(map(_letters, pieces))
@@ -168,13 +168,13 @@ class ServedPrepared(Prepared):
             yield Said(self._sequence(part), unit, self._letters)
 
     def _sequence(self, part: Prepared) -> Prepared:
-        """What a unit is a part of: of staggered frames each sequence is one."""
+        """What a unit is a part of: of delayed frames each sequence is one."""
         if self._sequences > 1 and self._family.spec.delay_frames:
             return copy(part)
         return part
 
     def _silence(self, pause: Pause) -> Iterator[Silence]:
-        """As many frames as come nearest, and one at the least. Staggered frames of what was said
+        """As many frames as come nearest, and one at the least. Delayed frames of what was said
         are silent for a part of them.
         """
         spec = self._family.spec

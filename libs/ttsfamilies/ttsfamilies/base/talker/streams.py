@@ -128,7 +128,7 @@ class TalkerStream(ABC):
         """Frames known so far: restored, taken and pending."""
 
     @property
-    def lanes(self) -> int:
+    def branches(self) -> int:
         """Sequences that are computed side by side and share what is sampled: one, or two with
         guidance. They have the same positions, and each its own prompt, rows in the cache and in
         attention; they are placed and evicted together. The same for all that a stream computes.
@@ -180,13 +180,13 @@ class TalkerStream(ABC):
 
     def prefix(self) -> Sequence[bytes]:
         """Keys of the blocks that the present sequence begins with and that other requests may
-        begin with as well: see `prefixes.keys`, and of several lanes `prefixes.of_lanes`. Asked for
-        when a plan starts at 0.
+        begin with as well: see `prefixes.keys`, and of several branches `prefixes.of_branches`.
+        Asked for when a plan starts at 0.
         """
         return ()
 
     @abstractmethod
-    def inputs(self, plan: Plan, lane: int = 0) -> Arrays:
+    def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
         """What `ModelSpec.inputs` names, a row for each position of the plan.
 
         For a decode plan as well, when nothing is in flight: on the CPU one launch may mix both.

@@ -53,7 +53,7 @@ class InputEmbed(nn.Module):
         return found
 
 
-class Told(nn.Module):
+class Modulation(nn.Module):
     """What a norm is told of the time: `parts` vectors of the width."""
 
     def __init__(self, width: int, parts: int) -> None:
@@ -71,7 +71,7 @@ class DiTBlock(nn.Module):
 
     def __init__(self, c: DiTSizes) -> None:
         super().__init__()
-        self.attn_norm = Told(c.width, 6)
+        self.attn_norm = Modulation(c.width, 6)
         heads = {f"to_{which}": nn.Linear(c.width, c.inner) for which in "qkv"}
         self.attn = nn.ModuleDict(
             {**heads, "to_out": nn.ModuleList((nn.Linear(c.inner, c.width),))}
@@ -111,7 +111,7 @@ class DiT(nn.Module):
         self.time_embed = nn.ModuleDict({"time_mlp": nn.ModuleDict(mlp)})
         self.input_embed = InputEmbed(c)
         self.transformer_blocks = nn.ModuleList(DiTBlock(c) for _ in range(c.layers))
-        self.norm_out = Told(c.width, 2)
+        self.norm_out = Modulation(c.width, 2)
         self.proj_out = nn.Linear(c.width, c.mels)
 
     def forward(

@@ -139,7 +139,7 @@ class FlowNet(nn.Module):
         goes, [streams, 2] -> where x is then.
         """
         here, when = (part.repeat_interleave(self.rows, 0) for part in (x, span))
-        told = (self._told(part) for part in (mu, speaker, cond))
+        told = (self._guided(part) for part in (mu, speaker, cond))
         way = cast("UNet | DiT | ConvDiT", self.decoder["estimator"])(here, *told, when, run)
         if self.rows > 1:
             way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
@@ -149,7 +149,7 @@ class FlowNet(nn.Module):
     def _stretch(self, work: Solving) -> Stretch:
         return Stretch(work.pasts[work.done], work.x.shape[1], self.mask * MEL_FRAMES)
 
-    def _told(self, known: Tensor) -> Tensor:
+    def _guided(self, known: Tensor) -> Tensor:
         """Each stream's row, followed by a row of zeros where there is guidance."""
         if self.rows == 1:
             return known

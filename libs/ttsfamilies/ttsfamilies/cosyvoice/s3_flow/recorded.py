@@ -123,7 +123,7 @@ class RecordedSteps(Carrying):
         self._large: dict[str, Tensor] = {}
         self.run(lambda: self._make(self._kept(), streams))
         self._launches = Launches(
-            device, Buffers(device), Computed(self._told, self._nothing, self._compute)
+            device, Buffers(device), Computed(self._input_shapes, self._nothing, self._compute)
         )
 
     def _make(self, kept: Past, streams: int) -> None:
@@ -253,7 +253,7 @@ class RecordedSteps(Carrying):
     def _nothing(self, shape: StepShape) -> Arrays:
         return self._arrays(shape, [])
 
-    def _told(self, shape: StepShape) -> InputShapes:
+    def _input_shapes(self, shape: StepShape) -> InputShapes:
         return {
             **dict.fromkeys(("done", "steps", "before"), ((shape.streams,), "i8")),
             "past": ((shape.streams, shape.before), "i8"),

@@ -86,7 +86,7 @@ def blank(flow: GlmFlow) -> GlmPassage:
 def begun(flow: GlmFlow, passage: GlmPassage, ids: Tensor, due: Due) -> GlmPassage:
     """With a block of ids to solve."""
     passage = _bounded(passage)
-    mu = flow.told(torch.cat((passage.ids, ids)))
+    mu = flow.conditioning(torch.cat((passage.ids, ids)))
     known = passage.mel.shape[1]
     cond = torch.nn.functional.pad(passage.mel, (0, mu.shape[1] - known))
     x = _drawn(flow.mels, mu.shape[1])[0].to(mu)

@@ -178,7 +178,7 @@ class GlmFlow(nn.Module):
         self.length_regulator = LengthRegulator(c.mels)
         self.decoder = nn.ModuleDict({"estimator": HalvingUNet(c.estimator)})
 
-    def told(self, ids: Tensor) -> Tensor:
+    def conditioning(self, ids: Tensor) -> Tensor:
         """Ids [n] int64 -> what the flow is told of each frame, [mels, frames]."""
         states = self.encoder_proj(self.encoder(self.input_embedding(ids)[None]))
         found: Tensor = self.length_regulator(states.mT, frames_of(len(ids)))[0]

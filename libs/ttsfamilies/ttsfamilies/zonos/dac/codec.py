@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.dac import level_sources
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
-from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
@@ -21,7 +21,7 @@ from ttsfamilies.base.codec.windowed import (
     surrounding_samples,
     windowed_spec,
 )
-from ttsfamilies.base.codec.wrapper import Staggered
+from ttsfamilies.base.codec.wrapper import Delayed
 
 _ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
 
@@ -64,11 +64,11 @@ def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
 _OTHERS: Final = 2
 
 
-def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Staggered:
-    """A codec's folder; raises CheckpointError. Its talker logs rows, whose codes are staggered."""
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Delayed:
+    """A codec's folder; raises CheckpointError. Its talker logs rows, whose codes are delayed."""
     codec = Dac(name, load_decoder(folder, how.where))
-    stagger = Stagger.even(codec.sizes.n_codebooks)
-    return Staggered(codec, stagger, codec.sizes.codebook_size + _OTHERS)
+    delay_pattern = DelayPattern.even(codec.sizes.n_codebooks)
+    return Delayed(codec, delay_pattern, codec.sizes.codebook_size + _OTHERS)
 
 
 class Dac(WindowedCodec):

@@ -99,8 +99,8 @@ class Speaking(JsonSession[Timed]):
         self._audio = AudioFormat()
         self._rate = 0
         self._tenant: str | None = None
-        if (wished := query.get("inactivity_timeout", "")).isdigit():
-            self.idle_s = max(1.0, min(float(wished), _LONGEST_IDLE_S))
+        if (asked := query.get("inactivity_timeout", "")).isdigit():
+            self.idle_s = max(1.0, min(float(asked), _LONGEST_IDLE_S))
 
     async def open(self) -> None:
         self._audio, self._rate = parse_format(self._output)

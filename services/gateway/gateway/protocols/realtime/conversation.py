@@ -37,7 +37,7 @@ class ConversationEvents:
                 self.tell_item("done", item)
             case "retrieve":
                 found = self.items.get(name)
-                self._tell({"type": "conversation.item.retrieved", "item": found.told})
+                self._tell({"type": "conversation.item.retrieved", "item": found.shown})
             case "delete":
                 await self._stop(name)
                 if (unwanted := self.items.find(name)) is not None:
@@ -68,7 +68,7 @@ class ConversationEvents:
         """`added` or `done`, and where it stands."""
         before = self.items.before(item)
         told = {"type": f"conversation.item.{kind}", "previous_item_id": before}
-        self._tell({**told, "item": item.told})
+        self._tell({**told, "item": item.shown})
 
     def tell_all(self) -> None:
         """To a client that goes on with them."""

@@ -31,13 +31,13 @@ def new_id(kind: str) -> str:
 
 @dataclass
 class ConversationItem:
-    """told: as clients see it. spoken: nothing of it is left to say. marks: where in its transcript
-    each word ends, and when it begins, in seconds. duration_s: of its audio. sound: the recording
-    of it, for a model that hears, and when it was made. unheard: what its client sent as sound, in
-    base64, until it is a recording.
+    """shown: as clients see it. spoken: nothing of it is left to say. marks: where in its
+    transcript each word ends, and when it begins, in seconds. duration_s: of its audio. sound: the
+    recording of it, for a model that hears, and when it was made. unheard: what its client sent as
+    sound, in base64, until it is a recording.
     """
 
-    told: dict[str, Any]
+    shown: dict[str, Any]
     spoken: bool = False
     marks: Sequence[tuple[int, float]] = ()
     duration_s: float = 0.0
@@ -47,30 +47,30 @@ class ConversationItem:
 
     @property
     def id(self) -> str:
-        return str(self.told["id"])
+        return str(self.shown["id"])
 
     @property
     def text(self) -> str:
         """What it says in writing."""
-        parts = (part for part in self.told.get("content") or () if isinstance(part, dict))
+        parts = (part for part in self.shown.get("content") or () if isinstance(part, dict))
         texts = (part.get("text") for part in parts if part.get("type") in _TEXTS)
         return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
     @property
     def transcript(self) -> str:
         """What of its audio is known in writing."""
-        parts = (part for part in self.told.get("content") or () if isinstance(part, dict))
+        parts = (part for part in self.shown.get("content") or () if isinstance(part, dict))
         texts = (part.get("transcript") for part in parts)
         return "\n".join(text for text in texts if isinstance(text, str))
 
     @property
     def size(self) -> int:
-        return len(msgspec.json.encode(self.told))
+        return len(msgspec.json.encode(self.shown))
 
     def cut(self, heard_s: float) -> float:
         """Keep what was heard until then, to the word; returns how much audio is left of it."""
         heard_s = min(heard_s, self.duration_s)
-        for part in self.told.get("content") or ():
+        for part in self.shown.get("content") or ():
             if isinstance(part, dict) and isinstance(part.get("transcript"), str):
                 part["transcript"] = self._heard(part["transcript"], heard_s)
         self.duration_s = heard_s
@@ -91,7 +91,7 @@ class ConversationItem:
         more: dict[str, Any] = {"marks": list(self.marks)} if self.marks else {}
         if self.sound:
             more |= {"sound": self.sound, "sound_unix_s": self.sound_unix_s}
-        return {"told": self.told, "spoken": self.spoken, "duration_s": self.duration_s, **more}
+        return {"told": self.shown, "spoken": self.spoken, "duration_s": self.duration_s, **more}
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> ConversationItem:

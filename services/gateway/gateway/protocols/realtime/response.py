@@ -130,14 +130,14 @@ class ResponseEvents:
         audible, whole = self.wanted.audible, status == _COMPLETED
         kind = "output_audio" if audible else "output_text"
         said = {"transcript" if audible else "text": self._transcript}
-        item.told["content"] = [{"type": kind, **said}]
-        item.told["status"] = _COMPLETED if whole else "incomplete"
+        item.shown["content"] = [{"type": kind, **said}]
+        item.shown["status"] = _COMPLETED if whole else "incomplete"
         item.marks, item.duration_s = self._marks, duration_s
         if audible and not whole:
             item.cut(duration_s)
         if self._conversation is not None:
             self._conversation.resized()
-        said = {name: item.told["content"][0][name] for name in said}
+        said = {name: item.shown["content"][0][name] for name in said}
         if audible:
             self._tell({"type": "response.output_audio.done", **self.ids})
         self._tell({"type": f"response.{self._kind}.done", **self.ids, **said})
@@ -145,7 +145,7 @@ class ResponseEvents:
         if self._conversation is not None:
             before = self._conversation.before(item) if item in self._conversation else None
             done = {"type": "conversation.item.done", "previous_item_id": before}
-            self._tell({**done, "item": item.told})
+            self._tell({**done, "item": item.shown})
         self._tell_item("response.output_item.done")
 
     @property
@@ -155,7 +155,7 @@ class ResponseEvents:
     def _tell_item(self, kind: str) -> None:
         assert self._item is not None
         about = {"response_id": self.wanted.response_id, "output_index": 0}
-        self._tell({"type": kind, **about, "item": self._item.told})
+        self._tell({"type": kind, **about, "item": self._item.shown})
 
     def _tell_part(self, kind: str, said: str) -> None:
         audible = self.wanted.audible
@@ -172,7 +172,7 @@ class ResponseEvents:
             "id": self.wanted.response_id,
             "status": status,
             "status_details": details,
-            "output": [] if self._item is None else [self._item.told],
+            "output": [] if self._item is None else [self._item.shown],
             "conversation_id": None if self._conversation is None else settings.get("id"),
             "output_modalities": settings["output_modalities"],
             "max_output_tokens": settings["max_output_tokens"],

@@ -253,7 +253,7 @@ def _before(items: Sequence[ConversationItem], source: ConversationItem | None) 
 
 
 def _turn(item: ConversationItem) -> Iterator[Turn]:
-    role = item.told.get("role")
+    role = item.shown.get("role")
     if role == "user" and item.sound and time.time() - item.sound_unix_s < _SOUND_S:
         yield Turn(_USER, "", Reference(item.sound))
     elif role == "user" and (said := item.text or item.transcript):

@@ -179,7 +179,7 @@ class Gathering:
             await self._pace.breathe()
 
 
-async def sifted(data: bytes) -> Json:
+async def parsed_json(data: bytes) -> Json:
     """What is whole already. Raises as `BoundedJson.feed`."""
     if len(data) <= SMALL_BYTES:
         return Json(data)

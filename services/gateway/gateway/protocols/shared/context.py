@@ -73,7 +73,7 @@ async def read_json(
     """A body that says it is JSON, ready to be parsed. gathering: for what is large in other ways.
 
     A web page can make any browser post text and forms wherever it likes, but not JSON. Raises
-    WrongContentType, MessageTooBig, BadRequest, and what `Sifter.feed` raises.
+    WrongContentType, MessageTooBig, BadRequest, and what `BoundedJson.feed` raises.
     """
     if not (settings.any_content_type or _is_json(request.headers.get("content-type", ""))):
         raise WrongContentType("the body must be JSON: send 'Content-Type: application/json'")

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from gateway import errors
 from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
 from gateway.protocols.session import M, Session, SessionPhase
-from gateway.protocols.shared.bounded_json import Json, sifted
+from gateway.protocols.shared.bounded_json import Json, parsed_json
 from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.transport import Gone
@@ -113,7 +113,7 @@ class JsonSession(SocketSession[JsonObject, F]):
         text = frame.get("text") or (frame.get("bytes") or b"").decode("utf-8", "replace")
         if len(text) > self.settings.max_message_bytes:
             raise MessageTooBig(f"the message is over {self.settings.max_message_bytes} bytes")
-        return object_of(await sifted(text.encode()))
+        return object_of(await parsed_json(text.encode()))
 
 
 def object_of(given: Json) -> JsonObject:
@@ -129,7 +129,7 @@ def object_of(given: Json) -> JsonObject:
 
 
 async def json_of(frame: Mapping[str, Any], settings: GatewaySettings, most: int = 0) -> Json:
-    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises.
+    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `parsed_json` raises.
 
     most: bytes of one with recordings, where a protocol has more than the settings.
     """
@@ -138,10 +138,10 @@ async def json_of(frame: Mapping[str, Any], settings: GatewaySettings, most: int
         raise BinaryMessage("messages are JSON text; binary frames are for audio only")
     data, limit = text.encode(), settings.max_message_bytes
     if len(data) <= limit:
-        return await sifted(data)
+        return await parsed_json(data)
     if len(data) > (most := max(most, settings.max_recording_bytes)):
         raise MessageTooBig(f"the message is over {most} bytes")
-    message = await sifted(data)
+    message = await parsed_json(data)
     if len(message.data) > limit:
         raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
     return message

@@ -79,7 +79,7 @@ class Needs:
             self._unnamed[key] = max(until_s, self._unnamed.get(key, until_s))
             self.remove(request_id)
 
-    def told(self, now: float, *, leaving: bool = False) -> dict[str, int]:
+    def report(self, now: float, *, leaving: bool = False) -> dict[str, int]:
         """By stream: every later record is needed, or will be.
 
         leaving: there will be no other requests, and only clients that may come back elsewhere need
@@ -125,7 +125,7 @@ class Horizon:
         self._since_s = float("inf")
 
     def hear(self, gateway: str, needs: Mapping[str, int] | None, now: float) -> None:
-        """A gateway's word: see Needs.told. One of an older version does not say: everything."""
+        """A gateway's word: see Needs.report. One of an older version does not say: everything."""
         if now - self._heard_s > self._tuning.deaf_s:
             self._since_s = now
         self._heard_s = now

@@ -120,9 +120,9 @@ class Retention:
             del self._active[request_id]
             self._needs.remove(request_id)
 
-    def told(self, *, leaving: bool = False) -> dict[str, int]:
-        """What the other gateways are to know; see Needs.told."""
-        return self._needs.told(self._clock(), leaving=leaving)
+    def report(self, *, leaving: bool = False) -> dict[str, int]:
+        """What the other gateways are to know; see Needs.report."""
+        return self._needs.report(self._clock(), leaving=leaving)
 
     def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None:
         """What a gateway says, this one included."""

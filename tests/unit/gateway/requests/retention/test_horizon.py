@@ -44,11 +44,11 @@ def looks(
 
 
 def test_who_has_seen_nothing_of_the_streams_needs_everything() -> None:
-    assert Needs().told(0.0) == of_all(0)
+    assert Needs().report(0.0) == of_all(0)
 
 
 def test_an_idle_gateway_needs_what_will_be_written() -> None:
-    assert needs(100).told(0.0) == of_all(100)
+    assert needs(100).report(0.0) == of_all(100)
 
 
 def test_a_request_needs_what_was_written_since_it_was_submitted() -> None:
@@ -57,18 +57,18 @@ def test_a_request_needs_what_was_written_since_it_was_submitted() -> None:
     own.saw(extents(1, 200))
     own.add("b", fresh=True, resumable=False)
     own.saw(extents(1, 300))
-    assert own.told(0.0) == of_all(100)
+    assert own.report(0.0) == of_all(100)
     own.remove("a")
     own.remove("a")
-    assert own.told(0.0) == of_all(200)
+    assert own.report(0.0) == of_all(200)
     own.remove("b")
-    assert own.told(0.0) == of_all(300)
+    assert own.report(0.0) == of_all(300)
 
 
 def test_a_request_that_began_elsewhere_needs_everything_that_is_there() -> None:
     own = needs(100, first=50)
     own.add("a", fresh=False, resumable=True)
-    assert own.told(0.0) == of_all(49)
+    assert own.report(0.0) == of_all(49)
 
 
 def test_a_request_that_is_heard_again_is_needed_from_where_it_was() -> None:
@@ -76,17 +76,17 @@ def test_a_request_that_is_heard_again_is_needed_from_where_it_was() -> None:
     own.add("a", fresh=True, resumable=True)
     own.saw(extents(150, 200))
     own.add("a", fresh=False, resumable=True)
-    assert own.told(0.0) == of_all(100)
+    assert own.report(0.0) == of_all(100)
 
 
 def test_who_leaves_needs_what_clients_may_come_back_for() -> None:
     own = needs(100)
     own.add("plain", fresh=True, resumable=False)
     own.saw(extents(1, 200))
-    assert own.told(0.0, leaving=True) == {}
+    assert own.report(0.0, leaving=True) == {}
     own.add("resumable", fresh=True, resumable=True)
     own.saw(extents(1, 300))
-    assert own.told(0.0, leaving=True) == of_all(200)
+    assert own.report(0.0, leaving=True) == of_all(200)
 
 
 def test_sequences_that_are_given_again_make_everything_needed() -> None:
@@ -94,9 +94,9 @@ def test_sequences_that_are_given_again_make_everything_needed() -> None:
         own = needs(100)
         own.add("a", fresh=True, resumable=False)
         assert not own.saw(later)
-        assert own.told(0.0) == of_all(0)
+        assert own.report(0.0) == of_all(0)
         own.remove("a")
-        assert own.told(0.0) == of_all(later["CODES"].last)
+        assert own.report(0.0) == of_all(later["CODES"].last)
 
 
 def test_a_gateway_that_knows_not_who_died_before_it_came_removes_nothing() -> None:
@@ -193,7 +193,7 @@ class Model:
         for _ in range(seconds):
             self.now += 1
             self.words += [
-                (self.now + LATE_S[name], name, own.told(self.now))
+                (self.now + LATE_S[name], name, own.report(self.now))
                 for name, own in self.own.items()
             ]
             for horizon in self.all.values():

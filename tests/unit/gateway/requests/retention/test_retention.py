@@ -165,6 +165,6 @@ async def test_what_is_not_remembered_is_needed_as_long(bus: Bus) -> None:
     retention.left("b", resumable=False, text=False, cancelled=False)
     assert len(retention) == 1
     retention.forget("a")
-    assert retention.told(leaving=True)
+    assert retention.report(leaving=True)
     now = 100.0
-    assert not retention.told(leaving=True)
+    assert not retention.report(leaving=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.logs.credit import Credit, Grants, GrantTuning
 from ttscommon.bus.logs.repair import ReaderTuning
@@ -128,7 +128,7 @@ async def test_where_nobody_writes_a_reader_does_not_tell_for_ever(bus: Bus) -> 
     grants = Grants(bus.link, AUDIO.nack("r"), 0, CREDIT)
     grants.advance(5 * STEP)
     assert grants._telling is not None
-    await asyncio.wait_for(grants._telling, PATIENCE_S)
+    await asyncio.wait_for(grants._telling, TIMEOUT_S)
     grants.advance(6 * STEP)
     assert grants._telling.done()  # it rests
     await grants.close()
@@ -156,7 +156,7 @@ async def test_a_writer_that_is_not_wanted_knows_when_it_is_again(bus: Bus) -> N
         work.cancel()
         wanted = asyncio.create_task(writer.wanted())
         await hear(reader, 4)
-        assert await asyncio.wait_for(wanted, PATIENCE_S) == Position("r", 8 * STEP)
+        assert await asyncio.wait_for(wanted, TIMEOUT_S) == Position("r", 8 * STEP)
     await writer.release()
 
 
@@ -170,7 +170,7 @@ async def test_a_writer_that_nobody_hears_any_more_is_told_so(bus: Bus) -> None:
         work.cancel()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(writer.wanted(), 0.3)
-    assert await asyncio.wait_for(writer.wanted(), PATIENCE_S) is None
+    assert await asyncio.wait_for(writer.wanted(), TIMEOUT_S) is None
     await writer.release()
 
 

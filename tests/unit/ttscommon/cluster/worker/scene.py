@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus, Delivery
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.worker import Job, Worker, WorkerTuning
@@ -39,7 +39,7 @@ class Seen:
             await self.finish.wait()
 
     async def next(self) -> Job:
-        return await asyncio.wait_for(self.jobs.get(), PATIENCE_S)
+        return await asyncio.wait_for(self.jobs.get(), TIMEOUT_S)
 
 
 @asynccontextmanager
@@ -60,16 +60,16 @@ async def working(
     stopping = asyncio.Event()
     ready = asyncio.Event()
     task = asyncio.create_task(worker.run(stopping, drain_s, ready.set))
-    await asyncio.wait_for(ready.wait(), PATIENCE_S)
+    await asyncio.wait_for(ready.wait(), TIMEOUT_S)
     try:
         yield worker
     finally:
         stopping.set()
-        await asyncio.wait_for(task, PATIENCE_S)
+        await asyncio.wait_for(task, TIMEOUT_S)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -92,7 +92,7 @@ async def queue_raw(bus: Bus, stage: Stage, request_id: str, data: bytes) -> Non
 
 async def claim(bus: Bus) -> Delivery:
     """Take the next job as a worker does that dies before it writes its lease."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         return await bus.queue.feed(VOCODER, "m").next()
 
 
@@ -117,7 +117,7 @@ async def wait(event: asyncio.Event) -> None:
 
 
 async def ended(bus: Bus, request_id: str) -> End:
-    async with asyncio.timeout(PATIENCE_S), bus.audio_reader(request_id) as reader:
+    async with asyncio.timeout(TIMEOUT_S), bus.audio_reader(request_id) as reader:
         async for record in reader:
             if isinstance(record, End):
                 return record

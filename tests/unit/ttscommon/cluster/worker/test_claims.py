@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.cluster.worker.claims import Claims, Slot
 
 
@@ -73,11 +73,11 @@ async def test_a_parked_job_lets_others_in_and_comes_back_before_what_is_queued(
     assert (slot.parked, claims.parked) == (True, 1)
     pulling = asyncio.create_task(claims.reserve())
     claims.give_back()
-    await asyncio.wait_for(returning, PATIENCE_S)
+    await asyncio.wait_for(returning, TIMEOUT_S)
     assert (claims.free, slot.parked, pulling.done()) == (0, False, False)
     assert claims.parked == 0
     slot.over()
-    await asyncio.wait_for(pulling, PATIENCE_S)
+    await asyncio.wait_for(pulling, TIMEOUT_S)
     assert claims.free == 1
 
 
@@ -99,7 +99,7 @@ async def test_parked_jobs_go_on_while_a_worker_drains() -> None:
         assert claims.take()
         assert slot.park()
     claims.close()
-    await asyncio.wait_for(slots[0].unpark(), PATIENCE_S)
+    await asyncio.wait_for(slots[0].unpark(), TIMEOUT_S)
     slots[1].spoken()
     for slot in slots:
         slot.over()

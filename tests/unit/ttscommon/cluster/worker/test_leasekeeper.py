@@ -24,7 +24,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
-from ttscommon.cluster.worker.tuning import AbsenceTuning
+from ttscommon.cluster.worker.tuning import SuspensionTuning
 from ttscommon.wire.epochs import handed_over, is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.subjects import LEASES, VOCODER, leases_of_job
@@ -102,8 +102,8 @@ async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
 ) -> None:
     bus, client = await connect(), await connect()
     seen = Seen()
-    absence = AbsenceTuning(tick_s=0.01, audit_s=0.2)
-    async with working(bus, seen, tuning=WorkerTuning(absence=absence)) as worker:
+    suspension = SuspensionTuning(tick_s=0.01, audit_s=0.2)
+    async with working(bus, seen, tuning=WorkerTuning(suspension=suspension)) as worker:
         await client.submit(VOCODER, request("r1"))
         job = await seen.next()
         await until(lambda: leased(client, "r1"))
@@ -117,7 +117,7 @@ async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
 async def test_a_lease_is_written_once_however_long_the_job_lasts(connect: Connect) -> None:
     bus, client = await connect(), await connect()
     seen = Seen()
-    often = WorkerTuning(heartbeat_s=0.01, absence=AbsenceTuning(tick_s=0.01, audit_s=0.02))
+    often = WorkerTuning(heartbeat_s=0.01, suspension=SuspensionTuning(tick_s=0.01, audit_s=0.02))
     async with working(bus, seen, tuning=often):
         await client.submit(VOCODER, request("r1"))
         job = await seen.next()

@@ -11,7 +11,7 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker.leasekeeper import Suspensions
-from ttscommon.cluster.worker.tuning import AbsenceTuning
+from ttscommon.cluster.worker.tuning import SuspensionTuning
 
 NEVER_S = 3600.0
 
@@ -24,9 +24,9 @@ async def bus(broker: Any) -> AsyncIterator[Bus]:
 
 
 async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
-    tuning = AbsenceTuning(tick_s=0.01, late_s=0.1, audit_s=NEVER_S)
-    with Suspensions(bus, tuning) as absences:
-        waiting = asyncio.create_task(absences.next())
+    tuning = SuspensionTuning(tick_s=0.01, late_s=0.1, audit_s=NEVER_S)
+    with Suspensions(bus, tuning) as suspensions:
+        waiting = asyncio.create_task(suspensions.next())
         await asyncio.sleep(0)
         time.sleep(0.3)  # nothing of this process runs
         await asyncio.wait_for(waiting, 10)
@@ -34,8 +34,8 @@ async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
 
 @pytest.mark.own_broker
 async def test_a_process_that_was_cut_off_notices_it(bus: Bus, broker: Any) -> None:
-    tuning = AbsenceTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
-    with Suspensions(bus, tuning) as absences:
-        waiting = asyncio.create_task(absences.next())
+    tuning = SuspensionTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
+    with Suspensions(bus, tuning) as suspensions:
+        waiting = asyncio.create_task(suspensions.next())
         broker.children["broker"].kill()
         await asyncio.wait_for(waiting, 20)

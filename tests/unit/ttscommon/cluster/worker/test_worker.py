@@ -22,9 +22,9 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     wait,
     working,
 )
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.cluster.worker import Job, WorkerTuning
-from ttscommon.cluster.worker.tuning import AbsenceTuning
+from ttscommon.cluster.worker.tuning import SuspensionTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import Listening, SpeechRequest
@@ -91,10 +91,10 @@ async def test_a_cancel_reaches_the_job_and_a_tombstone_whoever_claims_it_later(
         await client.submit(VOCODER, request("early"))
         job = await seen.next()
         await client.cancel("early", "gone")
-        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)
+        await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)
         await client.cancel("late", "gone")
         await client.submit(VOCODER, request("late"))
-        await asyncio.wait_for((await seen.next()).cancelled.wait(), PATIENCE_S)
+        await asyncio.wait_for((await seen.next()).cancelled.wait(), TIMEOUT_S)
 
 
 async def test_a_cancel_that_is_said_while_a_worker_takes_the_job_reaches_it(
@@ -124,7 +124,7 @@ async def test_a_cancel_that_is_said_while_a_worker_takes_the_job_reaches_it(
         await said.wait()
         await client.submit(VOCODER, request("r"))
         job = await seen.next()
-        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)
+        await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)
         await cancelling
 
 
@@ -197,7 +197,7 @@ async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile
 ) -> None:
     bus, client = await connect(), await connect()
     seen = Seen()
-    tuning = WorkerTuning(listeners_s=0.02, absence=AbsenceTuning(late_s=0.2))
+    tuning = WorkerTuning(listeners_s=0.02, suspension=SuspensionTuning(late_s=0.2))
     async with working(bus, seen, tuning=tuning):
         await client.submit(VOCODER, msgspec.structs.replace(request("r"), listener_timeout_s=1.0))
         job = await seen.next()
@@ -206,5 +206,5 @@ async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile
             await asyncio.sleep(0.05)
             assert not job.cancelled.is_set()
         await client.send(subjects.listening("r"), Listening("r", "gateway"))
-        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)  # nothing was said any more
+        await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)  # nothing was said any more
         seen.finish.set()

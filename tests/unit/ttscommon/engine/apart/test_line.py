@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
 from ttscommon.wire.errors import UnknownVoice
 
@@ -46,7 +46,7 @@ def ends(said: list[Any]) -> Iterator[Ends]:
         "double": lambda value: 2 * value,
         "refuse": refuse,
         "odd": odd,
-        "wait": lambda: done.wait(PATIENCE_S),
+        "wait": lambda: done.wait(TIMEOUT_S),
     }
     near, far = EngineLine(here, {}), EngineLine(there, handlers)
     near.start()
@@ -92,7 +92,7 @@ def test_an_end_that_goes_away_fails_who_waits_and_who_asks_later(ends: Ends) ->
     with socket.socket(fileno=far._connection.fileno()) as end:
         end.shutdown(socket.SHUT_RDWR)
         end.detach()
-    asking.join(PATIENCE_S)
+    asking.join(TIMEOUT_S)
     assert len(failed) == 1
     with pytest.raises(LineClosed):
         near.call("double", 1)
@@ -122,7 +122,7 @@ def test_an_end_that_closed_reads_nothing_of_who_has_its_descriptor_next() -> No
     near = EngineLine(here, {})
     near.start()
     near.close()
-    near._thread.join(PATIENCE_S)
+    near._thread.join(TIMEOUT_S)
     assert not near._thread.is_alive()
     assert here.closed
     with pytest.raises(LineClosed):

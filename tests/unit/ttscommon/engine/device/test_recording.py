@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.waits import PATIENCE_S
+from tests.waits import TIMEOUT_S
 from ttscommon.engine.device import device as devices
 from ttscommon.engine.device.device import Cuda, Device, HostDevice, NotRecorded, Recorded
 from ttscommon.engine.device.launches import Computed, Launches
 from ttscommon.engine.device.transfer import Buffers, Inputs
 from ttscommon.engine.inflight import DeviceError
 
-_PATIENCE_S = 0.05
+_TIMEOUT_S = 0.05
 
 
 class Capturing(HostDevice):
@@ -40,7 +40,7 @@ class Capturing(HostDevice):
             raise AssertionError("two captures at once")
         try:
             assert not gc.isenabled(), "the collector may free what a capture uses"
-            assert not self.other.wait(_PATIENCE_S), "two captures at once"
+            assert not self.other.wait(_TIMEOUT_S), "two captures at once"
             self.captures.append(threading.current_thread().name)
             return super()._record(work)
         finally:
@@ -66,7 +66,7 @@ def test_two_engines_that_start_at_once_never_record_at_once() -> None:
 
     def start() -> None:
         of = launches(Capturing())
-        begin.wait(PATIENCE_S)
+        begin.wait(TIMEOUT_S)
         try:
             for shape in (8, 4, 2, 1):
                 of.recorded(shape)

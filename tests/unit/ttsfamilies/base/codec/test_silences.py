@@ -15,7 +15,7 @@ from tests.turning import turn
 from tests.unit.ttsfamilies.orpheus.snac.tiny import tiny as snac
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny as qwen3
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny_on
-from tests.unit.vocoder.test_conformance import Heard, fake, staggered
+from tests.unit.vocoder.test_conformance import Heard, delayed, fake
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
@@ -42,7 +42,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
     "Qwen3-TTS in windows on a device": lambda: tiny_on(Late(), DeviceLimits(), 20, 5),
     "SNAC": snac,
     "fake with a lookahead": partial(fake, lookahead_frames=3),
-    "fake with a stagger": lambda: staggered(lookahead_frames=3),
+    "fake with a delay pattern": lambda: delayed(lookahead_frames=3),
     "fake with a reference, on a grid, a step behind": partial(
         fake, lookahead_frames=2, grid=3, reference_frames=40, depth=1
     ),
@@ -129,7 +129,7 @@ def test_silence_is_zeros_and_lasts_as_long_as_its_frames(plain: Codec) -> None:
 
 
 def sounding(delay: int) -> npt.NDArray[np.bool_]:
-    """[frames]: what was said, but for the last of each part where codes are staggered."""
+    """[frames]: what was said, but for the last of each part where codes are delayed."""
     found = [[i < said - delay for i in range(said)] + [False] * quiet for said, quiet in PLAN]
     return np.array([sounds for part in found for sounds in part])
 

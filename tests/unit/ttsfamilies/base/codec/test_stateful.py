@@ -332,7 +332,7 @@ def test_a_step_reads_nothing_back_and_stays_on_its_device(family: str) -> None:
     kinds = {"i2": torch.int16, "i8": torch.int64, "f4": torch.float32, "?": torch.bool}
     told = {
         name: torch.zeros(size, dtype=kinds[dtype], device=META)
-        for name, (size, dtype) in codec.on_device._told(shape).items()
+        for name, (size, dtype) in codec.on_device._input_shapes(shape).items()
     }
     with torch.inference_mode():
         results = codec.on_device._run(told, shape)

@@ -8,16 +8,18 @@ from ttsfamilies.base.lm.drawing import Drawing, LayeredDrawing, PenalisedDrawin
 
 def test_nothing_asked_is_the_model_s_own() -> None:
     usual = PenalisedDrawing(0.6, 20, 0.8, 1.3)
-    assert usual.wished(Sampling()) == usual
+    assert usual.with_asked(Sampling()) == usual
 
 
 def test_each_wish_stands_in_its_place_even_if_it_is_nought() -> None:
     asked = Sampling(temperature=0.0, top_k=0, top_p=0.5, repetition_penalty=2.0)
-    assert PenalisedDrawing(0.6, 20, 0.8, 1.3).wished(asked) == PenalisedDrawing(0.0, 0, 0.5, 2.0)
-    assert Drawing(0.6, 20, 0.8).wished(asked) == Drawing(0.0, 0, 0.5)
+    assert PenalisedDrawing(0.6, 20, 0.8, 1.3).with_asked(asked) == PenalisedDrawing(
+        0.0, 0, 0.5, 2.0
+    )
+    assert Drawing(0.6, 20, 0.8).with_asked(asked) == Drawing(0.0, 0, 0.5)
 
 
 def test_codebooks_behind_the_first_have_wishes_of_their_own() -> None:
     asked = Sampling(temperature=0.3, subtalker_top_p=0.5)
-    found = LayeredDrawing(0.6, 20, 0.8, 0.7, 10, 0.9).wished(asked)
+    found = LayeredDrawing(0.6, 20, 0.8, 0.7, 10, 0.9).with_asked(asked)
     assert found == LayeredDrawing(0.3, 20, 0.8, 0.7, 10, 0.5)

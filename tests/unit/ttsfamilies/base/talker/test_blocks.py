@@ -114,8 +114,8 @@ def test_what_may_be_unsound_is_read_by_nobody_new() -> None:
 
 
 _ACTIONS = ("begin", "grow", "publish", "forget", "take", "give back")
-# Streams, two of which have two lanes.
-_LANES = {"a": 1, "b": 1, "c": 2, "d": 2}
+# Streams, two of which have two branches.
+_BRANCHES = {"a": 1, "b": 1, "c": 2, "d": 2}
 
 
 @given(
@@ -126,9 +126,10 @@ _LANES = {"a": 1, "b": 1, "c": 2, "d": 2}
 )
 @example([("c", "begin", 1), ("c", "publish", 0), ("c", "begin", 0)])
 def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, str, int]]) -> None:
-    """Four streams; a prompt is one of five, and its lanes begin alike. Blocks are written by
-    whoever may write them. Of lanes that begin alike one block is published, so that a stream which
-    begins again may go on with an odd number of its own; each lane has what was reserved for it.
+    """Four streams; a prompt is one of five, and its branches begin alike. Blocks are written by
+    whoever may write them. Of branches that begin alike one block is published, so that a stream
+    which begins again may go on with an odd number of its own; each branch has what was reserved
+    for it.
     """
     allocator = BlockAllocator(12)
     holds: dict[int, object] = {}
@@ -138,9 +139,11 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
     taken: list[list[int]] = []
 
     def prompt(owner: str, number: int) -> list[bytes]:
-        """A lane knows of itself from the second block on."""
-        lanes = range(_LANES[owner])
-        return [b"%d-%d-%d" % (number, i, i and lane) for i in range(number) for lane in lanes]
+        """A branch knows of itself from the second block on."""
+        branches = range(_BRANCHES[owner])
+        return [
+            b"%d-%d-%d" % (number, i, i and branch) for i in range(number) for branch in branches
+        ]
 
     def write(owner: str) -> None:
         for block, content in zip(
@@ -152,18 +155,18 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
             expected[owner].append(content)
 
     for owner, action, number in actions:
-        lanes = _LANES[owner]
+        branches = _BRANCHES[owner]
         if action == "begin":
             keys = prompt(owner, number)
-            held = allocator.share(owner, keys, lanes) // BLOCK_POSITIONS * lanes
+            held = allocator.share(owner, keys, branches) // BLOCK_POSITIONS * branches
             prompts[owner], expected[owner] = keys, list(keys[:held])
-            reserved[owner] = held // lanes
-            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS, lanes):
+            reserved[owner] = held // branches
+            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS, branches):
                 reserved[owner] = number + 1
                 write(owner)
         elif action == "grow" and owner in prompts and allocator.table(owner):
-            more = len(allocator.table(owner)) // lanes + 1
-            if allocator.reserve(owner, BLOCK_POSITIONS * more, lanes):
+            more = len(allocator.table(owner)) // branches + 1
+            if allocator.reserve(owner, BLOCK_POSITIONS * more, branches):
                 reserved[owner] = more
                 write(owner)
         elif action == "publish" and owner in prompts:
@@ -180,8 +183,10 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
         for reader, contents in expected.items():
             table = list(allocator.table(reader))
             assert [holds[block] for block in table[: len(contents)]] == contents
-            lanes_of = [table[lane :: _LANES[reader]] for lane in range(_LANES[reader])]
-            assert min(map(len, lanes_of)) >= reserved[reader]
+            branches_of = [
+                table[branch :: _BRANCHES[reader]] for branch in range(_BRANCHES[reader])
+            ]
+            assert min(map(len, branches_of)) >= reserved[reader]
         owned = {block for name in "abcd" for block in allocator.table(name)}
         away = [block for blocks in taken for block in blocks]
         assert not owned & set(away)
@@ -194,7 +199,7 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
     assert allocator.idle
 
 
-def test_lanes_lie_side_by_side_and_come_and_go_together() -> None:
+def test_branches_lie_side_by_side_and_come_and_go_together() -> None:
     allocator = BlockAllocator(6)
     assert allocator.reserve("a", BLOCK_POSITIONS, 2)
     assert allocator.reserve("a", 2 * BLOCK_POSITIONS, 2)
@@ -205,7 +210,7 @@ def test_lanes_lie_side_by_side_and_come_and_go_together() -> None:
     assert sorted(allocator.take("a")) == [0, 1, 2, 3]
 
 
-def test_lanes_that_begin_alike_share_a_block_and_no_lane_is_ahead_of_the_other() -> None:
+def test_branches_that_begin_alike_share_a_block_and_no_branch_is_ahead_of_the_other() -> None:
     allocator = BlockAllocator(12)
     begun = [b"same", b"same", b"told", b"not told"]
     allocator.reserve("a", 3 * BLOCK_POSITIONS, 2)

@@ -17,8 +17,8 @@ class Ids(LmStream):
 
     frame = MappingProxyType({"id": Field((), "i8")})
 
-    def positions(self, lane: int) -> Arrays:
-        del lane
+    def positions(self, branch: int) -> Arrays:
+        del branch
         return {"id": np.concatenate([self.passage.array, self.spoken["id"]])}
 
     def begin(self, write: SlotWriter) -> None:

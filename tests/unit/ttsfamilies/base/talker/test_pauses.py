@@ -280,12 +280,12 @@ def test_a_family_with_pauses_of_its_own_keeps_them() -> None:
     assert served.spec == vesper().spec
 
 
-def test_staggered_frames_behind_what_was_said_are_a_part_of_its_pause() -> None:
+def test_delayed_frames_behind_what_was_said_are_a_part_of_its_pause() -> None:
     family = orpheus()
     plain = _silent(family)
     family.spec = replace(family.spec, delay_frames=3)
-    staggered = _silent(family)
-    assert [one - other for one, other in zip(plain, staggered, strict=True)] == [0, 3]
+    delayed = _silent(family)
+    assert [one - other for one, other in zip(plain, delayed, strict=True)] == [0, 3]
 
 
 def _silent(family: Family) -> list[int]:

@@ -252,7 +252,7 @@ def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> N
 def test_a_step_reads_nothing_back(kind: str) -> None:
     """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""
     of, shape = steps(on(HostDevice(), kind=kind)), StepShape(2, 1, 8)
-    inputs = of._told(shape).items()
+    inputs = of._input_shapes(shape).items()
     told = {name: torch.zeros(size, dtype=torch.int64, device=META) for name, (size, _) in inputs}
     of.pages.tensor, of._times = of.pages.tensor.to(META), of._times.to(META)
     of._rows = {name: rows.to(META) for name, rows in of._rows.items()}

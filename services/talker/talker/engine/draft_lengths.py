@@ -1,4 +1,4 @@
-"""The number of frames a step tries: as many as pay, by what steps gave and took lately.
+"""Speculative decoding: how many frames a step tries; as many as pay, by what steps gave lately.
 
 A step of width w computes w positions a stream, the first certain, the others drafted, and gains
 1 to w frames. Alone on a CPU or with few streams on a GPU the wider step costs hardly more; with
@@ -60,12 +60,12 @@ class _Lately:
         return self._middle
 
 
-class Widths:
+class DraftLengths:
     """Chooses the width of each step; steps are told apart by the power of two of their streams."""
 
     def __init__(self, most: int, gained: Callable[[int, int], object] = lambda *_: None) -> None:
         """`most`: the widest. `gained`: told (width, frames) of every stream in every step."""
-        self._told = gained
+        self._on_gained = gained
         narrower = [1 << n for n in range(most.bit_length()) if 1 << n < most]
         self.choices = (*narrower, most)
         self._seconds: dict[tuple[int, int], _Lately] = defaultdict(lambda: _Lately(_SEEN, median))
@@ -97,7 +97,7 @@ class Widths:
             return
         self.add(len(plans), width, sum(gained), seconds)
         for frames in gained:
-            self._told(width, frames)
+            self._on_gained(width, frames)
 
     def choose(self, streams: int) -> int:
         """The width at which `streams` streams gain most frames a second."""
@@ -149,7 +149,7 @@ def _may_draft(plan: Plan) -> bool:
     return plan.decode and not plan.certain
 
 
-def plain(most: int, gained: Callable[[int, int], object]) -> Widths:
+def plain(most: int, gained: Callable[[int, int], object]) -> DraftLengths:
     """Steps that never draft, whatever the family could."""
     del most
-    return Widths(1, gained)
+    return DraftLengths(1, gained)

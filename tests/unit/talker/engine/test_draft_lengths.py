@@ -1,4 +1,4 @@
-"""Widths: wide where it pays, narrow where it does not, by what was measured."""
+"""DraftLengths: wide where it pays, narrow where it does not, by what was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from talker.engine.widths import Widths
+from talker.engine.draft_lengths import DraftLengths
 from ttsfamilies.base.talker.streams import Plan
 
 Seconds = Callable[[int, int], float]
@@ -23,7 +23,7 @@ def paid(streams: int, width: int) -> float:
     return 0.003 + 0.001 * streams * width
 
 
-def drive(widths: Widths, streams: int, steps: int, seconds: Seconds) -> list[int]:
+def drive(widths: DraftLengths, streams: int, steps: int, seconds: Seconds) -> list[int]:
     """The widths of `steps` steps; of four drafted frames half are accepted."""
     chosen = []
     for _ in range(steps):
@@ -35,29 +35,29 @@ def drive(widths: Widths, streams: int, steps: int, seconds: Seconds) -> list[in
 
 
 def test_a_family_without_drafts_always_steps_plainly() -> None:
-    assert drive(Widths(1), 1, 10, free) == [1] * 10
+    assert drive(DraftLengths(1), 1, 10, free) == [1] * 10
 
 
 def test_the_choices_are_powers_of_two_and_the_widest() -> None:
-    assert Widths(6).choices == (1, 2, 4, 6)
-    assert Widths(4).choices == (1, 2, 4)
+    assert DraftLengths(6).choices == (1, 2, 4, 6)
+    assert DraftLengths(4).choices == (1, 2, 4)
 
 
 def test_a_plain_step_is_measured_before_any_other() -> None:
-    assert Widths(4).choose(1) == 1
+    assert DraftLengths(4).choose(1) == 1
 
 
 def test_wide_steps_win_where_they_cost_nothing() -> None:
-    assert set(drive(Widths(4), 1, 60, free)[10:]) == {4}
+    assert set(drive(DraftLengths(4), 1, 60, free)[10:]) == {4}
 
 
 def test_plain_steps_win_where_every_position_costs() -> None:
-    chosen = drive(Widths(4), 24, 200, paid)
+    chosen = drive(DraftLengths(4), 24, 200, paid)
     assert chosen[10:].count(1) >= 180
 
 
 def test_the_width_follows_the_batch() -> None:
-    widths = Widths(4)
+    widths = DraftLengths(4)
     drive(widths, 1, 60, paid)
     assert widths.choose(1) == 4
     drive(widths, 24, 60, paid)
@@ -66,17 +66,17 @@ def test_the_width_follows_the_batch() -> None:
 
 
 def test_a_large_batch_tries_no_width_that_did_not_pay_in_a_small_one() -> None:
-    widths = Widths(4)
+    widths = DraftLengths(4)
     drive(widths, 4, 60, lambda n, w: 0.001 * n * w)
     assert drive(widths, 32, 60, paid) == [1] * 60
 
 
 def test_times_that_changed_are_found_out() -> None:
-    widths = Widths(2)
+    widths = DraftLengths(2)
     drive(widths, 1, 100, lambda n, w: 0.001 * w * w)
     assert widths.choose(1) == 1
     assert drive(widths, 1, 64 * 20, free)[-1] == 1, "half of one draft is no gain"
-    wide = Widths(4)
+    wide = DraftLengths(4)
     drive(wide, 1, 100, lambda n, w: 0.001 * w * w)
     assert drive(wide, 1, 64 * 60, free)[-1] == 4
 
@@ -91,8 +91,8 @@ class Stream:
         self.width = width
 
 
-def known(streams: int = 2) -> Widths:
-    widths = Widths(4)
+def known(streams: int = 2) -> DraftLengths:
+    widths = DraftLengths(4)
     drive(widths, streams, 60, free)
     return widths
 
@@ -131,7 +131,7 @@ def test_a_step_has_no_more_positions_than_it_may(positions: int, width: int) ->
 
 def test_gains_are_told_by_width_and_prompts_are_not_counted() -> None:
     told: list[tuple[int, int]] = []
-    widths = Widths(4, lambda width, frames: told.append((width, frames)))
+    widths = DraftLengths(4, lambda width, frames: told.append((width, frames)))
     wide = Plan(7, 4, decode=True)
     widths.account([wide, wide], [3, 1], 0.01)
     widths.account([Plan(0, 9)], [1], 0.01)

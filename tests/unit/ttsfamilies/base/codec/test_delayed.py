@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.unit.vocoder.test_conformance import fake, request
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.codec.wrapper import Staggered
+from ttsfamilies.base.codec.wrapper import Delayed
 
-STAGGER = Stagger((0, 1, 1, 3))
+DELAY_PATTERN = DelayPattern((0, 1, 1, 3))
 FRAMES = np.random.default_rng(1).integers(0, 512, (9, 4)).astype(np.int16)
 
 
@@ -21,23 +21,23 @@ def spoken(codec: Codec, codes: Array) -> list[float]:
 
 
 def test_rows_sound_like_the_frames_that_they_are_of() -> None:
-    rows = STAGGER.rows(FRAMES, 512, 513)
-    assert spoken(Staggered(fake(), STAGGER, 514), rows) == spoken(fake(), FRAMES)
+    rows = DELAY_PATTERN.rows(FRAMES, 512, 513)
+    assert spoken(Delayed(fake(), DELAY_PATTERN, 514), rows) == spoken(fake(), FRAMES)
 
 
 def test_an_id_that_is_no_code_counts_as_the_first_and_not_as_the_nearest() -> None:
     frames = FRAMES.copy()
     frames[4, 2] = 513
-    rows = STAGGER.rows(frames, 512, 513)
+    rows = DELAY_PATTERN.rows(frames, 512, 513)
     frames[4, 2] = 0
-    assert spoken(Staggered(fake(), STAGGER, 514), rows) == spoken(fake(), frames)
+    assert spoken(Delayed(fake(), DELAY_PATTERN, 514), rows) == spoken(fake(), frames)
 
 
 def test_fewer_rows_than_a_frame_takes_are_no_sound() -> None:
-    rows = STAGGER.rows(FRAMES, 512, 513)
-    assert spoken(Staggered(fake(), STAGGER, 514), rows[:3]) == []
+    rows = DELAY_PATTERN.rows(FRAMES, 512, 513)
+    assert spoken(Delayed(fake(), DELAY_PATTERN, 514), rows[:3]) == []
 
 
 def test_every_codebook_has_a_delay() -> None:
     with pytest.raises(ValueError, match="every codebook"):
-        Staggered(fake(), Stagger((0, 1)), 514)
+        Delayed(fake(), DelayPattern((0, 1)), 514)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from ttscommon.engine.stagger import Stagger
-from ttsfamilies.base.lm.staggered import Ending, closed, counts, ending, is_over, unbegun
+from ttscommon.engine.delay_pattern import DelayPattern
+from ttsfamilies.base.lm.delayed import Ending, closed, counts, ending, is_over, unbegun
 
-STAGGER = Stagger.even(4)
-DELAYS = torch.tensor(STAGGER.delays)
+DELAY_PATTERN = DelayPattern.even(4)
+DELAYS = torch.tensor(DELAY_PATTERN.delays)
 END = 9
 
 
@@ -25,7 +25,7 @@ def run(ends_at: dict[int, int]) -> tuple[list[list[int]], list[Ending]]:
         row = row.masked_fill(unbegun(made, DELAYS), -1).masked_fill(
             closed(told.since, DELAYS), END
         )
-        told = ending(row == END, told, STAGGER.most)
+        told = ending(row == END, told, DELAY_PATTERN.most)
         made = made + 1
         rows.append(row[0].tolist())
         states.append(told)
@@ -41,7 +41,7 @@ def test_codebooks_begin_one_after_the_other_and_end_so() -> None:
         [END, 3, 3, 3],
         [END, END, 4, 4],
     ]
-    frames = STAGGER.frames(np.array(rows))
+    frames = DELAY_PATTERN.frames(np.array(rows))
     assert frames.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
@@ -53,7 +53,7 @@ def test_an_end_in_another_codebook_lets_the_first_go_on_for_a_row_no_more() -> 
         [END, END, 5, 5],
         [END, END, END, 6],
     ]
-    frames = STAGGER.frames(np.array(rows))
+    frames = DELAY_PATTERN.frames(np.array(rows))
     assert frames[:, 0].tolist() == [0, 1, 2, 3]
     assert (frames == END).sum() == 1  # the code that is none
 
@@ -63,8 +63,8 @@ def test_the_log_tells_what_the_device_knew(ends_at: dict[int, int]) -> None:
     rows, states = run(ends_at)
     for count, state in enumerate(states, 1):
         ends = np.array(rows[:count]) == END
-        found = counts(ends, STAGGER)
+        found = counts(ends, DELAY_PATTERN)
         assert (found["made"], found["since"]) == (count, int(state.since))
         if found["since"]:
             assert found["left"] == int(state.left)
-        assert is_over(ends, STAGGER) == (count == len(rows))
+        assert is_over(ends, DELAY_PATTERN) == (count == len(rows))

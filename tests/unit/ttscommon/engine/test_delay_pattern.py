@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ttscommon.engine.stagger import Stagger
+from ttscommon.engine.delay_pattern import DelayPattern
 
 FRAMES = np.arange(12, dtype=np.int16).reshape(4, 3)
 
 
 def test_rows_hold_codes_of_several_frames() -> None:
-    rows = Stagger.even(3).rows(FRAMES, 97, 99)
+    rows = DelayPattern.even(3).rows(FRAMES, 97, 99)
     assert rows.tolist() == [
         [0, 97, 97],
         [3, 1, 97],
@@ -25,19 +25,19 @@ def test_rows_hold_codes_of_several_frames() -> None:
 
 @pytest.mark.parametrize("delays", [(0, 1, 2), (0, 2, 2), (1, 0, 3), (0, 0, 0)])
 def test_frames_of_rows_are_what_they_were_made_of(delays: tuple[int, ...]) -> None:
-    stagger = Stagger(delays)
-    rows = stagger.rows(FRAMES, 97, 99)
-    assert len(rows) == len(FRAMES) + stagger.most
-    np.testing.assert_array_equal(stagger.frames(rows), FRAMES)
+    delay_pattern = DelayPattern(delays)
+    rows = delay_pattern.rows(FRAMES, 97, 99)
+    assert len(rows) == len(FRAMES) + delay_pattern.most
+    np.testing.assert_array_equal(delay_pattern.frames(rows), FRAMES)
 
 
 def test_too_few_rows_are_no_frame() -> None:
-    stagger = Stagger.even(3)
+    delay_pattern = DelayPattern.even(3)
     for count in range(3):
-        assert stagger.frames(stagger.rows(FRAMES, 97, 99)[:count]).shape == (0, 3)
+        assert delay_pattern.frames(delay_pattern.rows(FRAMES, 97, 99)[:count]).shape == (0, 3)
 
 
 @pytest.mark.parametrize("delays", [(), (1, 2)])
 def test_the_first_codes_stand_in_their_own_row(delays: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="row of its number"):
-        Stagger(delays)
+        DelayPattern(delays)

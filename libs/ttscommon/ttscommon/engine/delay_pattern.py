@@ -1,4 +1,4 @@
-"""Staggered codes: each codebook of a frame stands so many rows behind the frame's first.
+"""The delay pattern: each codebook of a frame stands so many rows behind the frame's first.
 
 A talker draws rows, and a row holds codes of several frames (MusicGen, Copet et al., 2023, names
 it the delay pattern). Rows are what is logged, since a successor goes on from them, and frames are
@@ -15,7 +15,7 @@ from ttscommon.wire.fields import Array
 
 
 @dataclass(frozen=True)
-class Stagger:
+class DelayPattern:
     """Codebook c of frame f stands in row f + delays[c]; the least delay is 0."""
 
     delays: tuple[int, ...]
@@ -25,7 +25,7 @@ class Stagger:
             raise ValueError("the first codes of a frame stand in the row of its number")
 
     @classmethod
-    def even(cls, codebooks: int) -> Stagger:
+    def even(cls, codebooks: int) -> DelayPattern:
         """A row more for each codebook."""
         return cls(tuple(range(codebooks)))
 

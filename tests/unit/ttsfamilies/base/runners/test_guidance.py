@@ -1,4 +1,4 @@
-"""Streams of one and of two lanes side by side: who pays for what, and what they share."""
+"""Streams of one and of two branches side by side: who pays for what, and what they share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttscommon.engine.device.device import HostDevice
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.runners.state import LaneInputs
+from ttsfamilies.base.runners.state import BranchInputs
 from ttsfamilies.base.talker.runner import Row, sequences
 from ttsfamilies.base.talker.streams import Plan
 
@@ -26,19 +26,19 @@ def row(seed: int, slot: int, blocks: list[int], positions: int = 1) -> Row:
     return Row(stream, slot, Plan(0, positions), blocks)
 
 
-def test_first_lanes_come_first_and_each_lane_has_its_blocks() -> None:
+def test_first_branches_come_first_and_each_branch_has_its_blocks() -> None:
     rows = [row(GUIDED, 0, [5, 6, 7, 8]), row(ALONE, 1, [1, 2])]
-    found = [(each.slot, each.lane, list(each.blocks)) for each in sequences(rows)]
+    found = [(each.slot, each.branch, list(each.blocks)) for each in sequences(rows)]
     assert found == [(0, 0, [5, 7]), (1, 0, [1, 2]), (0, 1, [6, 8])]
 
 
-def test_a_lone_lane_is_its_own_second() -> None:
+def test_a_lone_branch_is_its_own_second() -> None:
     rows = [row(GUIDED, 4, [0, 1], 3), row(ALONE, 6, [2], 2), row(GUIDED, 5, [3, 4])]
-    told = LaneInputs(2, 9)
-    lanes = told.of_rows(rows, told.each(rows), 4, 12)
-    assert lanes is not None
-    assert lanes.owners.tolist() == [4, 4, 4, 6, 6, 5, 4, 4, 4, 5, 9, 9]
-    assert lanes.second.tolist() == [8, 4, 9, 0]
+    told = BranchInputs(2, 9)
+    branches = told.of_rows(rows, told.each(rows), 4, 12)
+    assert branches is not None
+    assert branches.owners.tolist() == [4, 4, 4, 6, 6, 5, 4, 4, 4, 5, 9, 9]
+    assert branches.second.tolist() == [8, 4, 9, 0]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_lone_lane_is_its_own_second() -> None:
         ([ALONE] * 8, 8, 8),
     ],
 )
-def test_a_step_has_a_token_for_each_lane_and_none_for_lanes_that_are_not(
+def test_a_step_has_a_token_for_each_branch_and_none_for_branches_that_are_not(
     seeds: list[int], rows: int, tokens: int
 ) -> None:
     family = Guided()
@@ -63,7 +63,7 @@ def test_a_step_has_a_token_for_each_lane_and_none_for_lanes_that_are_not(
     assert runner.decodes._shape(some)[:2] == (rows, tokens)
 
 
-def test_what_lanes_and_requests_have_in_common_is_kept_once() -> None:
+def test_what_branches_and_requests_have_in_common_is_kept_once() -> None:
     bench = Bench(Guided())
     heard: list[Any] = []
     for name, seed in (("a", GUIDED), ("b", GUIDED + 1), ("c", ALONE)):
@@ -75,7 +75,7 @@ def test_what_lanes_and_requests_have_in_common_is_kept_once() -> None:
     assert bench.engine._room.kept == 1
 
 
-def test_company_of_another_number_of_lanes_changes_no_bit() -> None:
+def test_company_of_another_number_of_branches_changes_no_bit() -> None:
     alone: dict[int, Any] = {}
     for seed in (ALONE, GUIDED):
         bench = Bench(Guided())
@@ -89,9 +89,9 @@ def test_company_of_another_number_of_lanes_changes_no_bit() -> None:
         np.testing.assert_array_equal(heard.arrays["code"], alone[seed])
 
 
-def test_two_lanes_have_half_of_the_cache_each() -> None:
+def test_two_branches_have_half_of_the_cache_each() -> None:
     room = CacheSpace(9, 4096, lambda _: None)
-    assert [room.most_positions(lanes) for lanes in (1, 2)] == [144, 64]
+    assert [room.most_positions(branches) for branches in (1, 2)] == [144, 64]
     bench = Bench(Guided(), blocks=9)
     text = "A" * 80
     one, two = (bench.open(request(f"r{seed}", text, seed=seed)) for seed in (ALONE, GUIDED))
