@@ -52,7 +52,7 @@ class Way:
     up: tuple[str, ...] = ("antiphon",)
 
 
-_UV: Final = "uv cache clean --quiet; rm -rf .local/share/uv /tmp/uv-*.lock"
+_UV: Final = "uv cache clean --quiet; rm -rf .cache/uv .local/share/uv /tmp/uv-*.lock"
 _PIPX: Final = "rm -rf .cache/pip .cache/pipx .local/share/pipx .local/state/pipx"
 _VENV: Final = f"python3 -m venv {OWN}; {OWN}/bin/pip install --quiet antiphon"
 WAYS: Final = {
