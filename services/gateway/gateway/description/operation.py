@@ -76,8 +76,8 @@ def count(most: int, default: int) -> Schema:
 
 
 def choice(*values: str) -> Schema:
-    """One of these."""
-    return {"type": "string", "enum": list(values)}
+    """One of these; any other chooses nothing."""
+    return {"type": "string", "examples": list(values)}
 
 
 def form(properties: Mapping[str, Schema], *required: str) -> Content:

@@ -9,9 +9,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.bounded_json import Json
@@ -29,6 +33,9 @@ Speaker: TypeAlias = Annotated[int, Field(ge=0, lt=MAX_SPEAKERS)]
 Value: TypeAlias = bool | int | float | Annotated[str, Field(max_length=200)]
 MaxWait: TypeAlias = Annotated[float, Field(ge=0.0, le=600.0)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
+# What has none is refused with a code of its own, by whoever reads it.
+Spoken: TypeAlias = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"\S"})]
+_NULL: Final = {"type": "null"}
 
 
 def _restored(value: str, info: ValidationInfo) -> str:
@@ -37,6 +44,14 @@ def _restored(value: str, info: ValidationInfo) -> str:
 
 # Was laid aside, if it came in something large.
 Recording: TypeAlias = Annotated[str, AfterValidator(_restored)]
+
+
+def _or_null(field: JsonSchemaValue) -> JsonSchemaValue:
+    about: JsonSchemaValue = {
+        name: field[name] for name in ("default", "description", "title") if name in field
+    }
+    kind = {name: value for name, value in field.items() if name not in about}
+    return {"anyOf": [*kind.get("anyOf", [kind]), _NULL], **about}
 
 
 class StrictMessage(BaseModel):
@@ -56,6 +71,18 @@ class LenientMessage(BaseModel):
         if isinstance(values, dict):
             return {name: value for name, value in values.items() if value is not None}
         return values
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """What may be absent may be null."""
+        found = handler(core_schema)
+        schema = handler.resolve_ref_schema(found)
+        for name, field in schema["properties"].items():
+            if name not in schema.get("required", ()) and _NULL not in field.get("anyOf", ()):
+                schema["properties"][name] = _or_null(field)
+        return found
 
 
 Temperature: TypeAlias = Annotated[float, Field(ge=0.0, le=2.0)]

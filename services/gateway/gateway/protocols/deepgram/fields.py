@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
-from gateway.protocols.fields import LenientMessage, SampleRate
+from gateway.protocols.fields import LenientMessage, SampleRate, Spoken
 from gateway.protocols.shared.context import max_wait_s
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError
@@ -49,7 +49,7 @@ class Query(LenientMessage):
 
 
 class SpeakBody(LenientMessage):
-    text: str
+    text: Spoken
 
 
 def parse_query(connection: HTTPConnection) -> Query:

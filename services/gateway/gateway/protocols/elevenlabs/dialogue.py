@@ -18,7 +18,7 @@ from gateway import errors
 from gateway.protocols.elevenlabs.alignment import VoiceSegments
 from gateway.protocols.elevenlabs.fields import VoiceSettings, error_shape, parse_format
 from gateway.protocols.elevenlabs.http import Output, TimedLines, TimedWhole, headers_of
-from gateway.protocols.fields import LenientMessage, Name, Seed
+from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, max_wait_s, read_speech
 from gateway.protocols.shared.credentials import tenant_of
@@ -40,7 +40,7 @@ _GAP_S: Final = 0.3
 class Input(LenientMessage):
     """A text and who says it."""
 
-    text: str
+    text: Spoken
     voice_id: str = DEFAULT
 
 

@@ -13,7 +13,7 @@ from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.errors import Unsupported
-from gateway.protocols.fields import LenientMessage, Name, Seed
+from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.requests import DEFAULT
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -40,7 +40,7 @@ class VoiceSettings(LenientMessage):
 class TextBody(LenientMessage):
     """The body of every `text-to-speech` route."""
 
-    text: str
+    text: Spoken
     model_id: str = DEFAULT
     language_code: Name | None = None
     seed: Seed | None = None

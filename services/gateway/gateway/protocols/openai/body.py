@@ -19,6 +19,7 @@ from gateway.protocols.fields import (
     SampleRate,
     Seed,
     Speed,
+    Spoken,
 )
 from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT
@@ -50,7 +51,7 @@ class SpeechBody(LenientMessage, OptionFields):
     Hugging Face's clients call the text `inputs`.
     """
 
-    input: str = Field(validation_alias=AliasChoices("input", "inputs"))
+    input: Spoken = Field(validation_alias=AliasChoices("input", "inputs"))
     model: Name = DEFAULT
     voice: Name = DEFAULT
     response_format: Annotated[str, Field(json_schema_extra={"enum": [*FORMATS]})] = "mp3"
