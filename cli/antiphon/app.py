@@ -108,6 +108,15 @@ def up(
             " repeatable.",
         ),
     ] = None,
+    models_per_worker: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            envvar=f"{PREFIX}MODELS_PER_WORKER",
+            help="Small models that share a talker's and a vocoder's process, on a CPU.",
+        ),
+    ] = 16,
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
     vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,
     pair: Annotated[
@@ -181,6 +190,7 @@ def up(
         device=device,
         engine=engine.value,
         models=models,
+        models_per_worker=models_per_worker,
         left_out=left_out,
         log_level=log_level.value,
         store=store,

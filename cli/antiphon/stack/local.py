@@ -21,7 +21,13 @@ from typing import Any, Final, Literal, Self
 import structlog
 
 from antiphon.stack.broker import BrokerProgram, Credentials
-from antiphon.stack.checkpoints import Checkpoint, of_stage, pairs_of, programs_of
+from antiphon.stack.checkpoints import (
+    Checkpoint,
+    StageProgram,
+    of_stage,
+    pairs_of,
+    programs_of,
+)
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
 from antiphon.stack.complete import speaking
 from antiphon.stack.voices import VoiceMissing, default_voice
@@ -63,6 +69,7 @@ class StackConfig:
     ports of their own, which their `service.ready` tells.
     `models`: published checkpoints, served next to the default voice. `left_out`: those that
     cannot be, and why.
+    `models_per_worker`: so many small ones share a talker's and a vocoder's process.
     `pair`: a model has as many processes as there are talkers, each of them a talker and a
     vocoder, for stages that share a GPU.
     `voice_dir`: None is the default voice that is installed.
@@ -81,6 +88,7 @@ class StackConfig:
     device: str = "cpu"
     voice_dir: Path | None = None
     models: tuple[Checkpoint, ...] = ()
+    models_per_worker: int = 1
     left_out: Mapping[str, str] = field(default_factory=dict)
     log_level: LogLevel = "info"
     store: Path | None = None
@@ -128,6 +136,14 @@ class ServiceProgram:
             return None
         return {name: int(port) for name, port in ports.items() if name in _PINNED}
 
+    def left_out(self) -> dict[str, str]:
+        """Models that it took up its work without, and why."""
+        try:
+            left_out = json.loads(self._port_file.read_text()).get("left_out", {})
+        except (OSError, ValueError):
+            return {}
+        return {str(name): str(reason) for name, reason in left_out.items()}
+
 
 class LocalStack:
     """The whole stack as an async context manager: inside, it is ready; after, nothing is left."""
@@ -137,9 +153,9 @@ class LocalStack:
     ) -> None:
         self.config = config
         self.children: dict[str, Child] = {}
-        # Models that are not served, and why: the others do without them.
-        self.left_out = dict(config.left_out)
+        self._left_out = dict(config.left_out)
         self._models: dict[str, tuple[str, ...]] = {}
+        self._programs: list[ServiceProgram] = []
         self._credentials = Credentials()
         self._resume_secret = secrets.token_urlsafe(32)
         self._on_line = on_line
@@ -194,6 +210,7 @@ class LocalStack:
             await self._prepare()
         programs = self._services(folder)
         self._models = {program.name: program.models for program in programs if program.models}
+        self._programs = programs
         services = [self._child(program) for program in programs]
         for child in services:
             self._spawn(child)
@@ -236,7 +253,17 @@ class LocalStack:
     def serving(self) -> list[str]:
         """Models that speak already: a gateway and a process of each stage are ready."""
         ready = {name for name, child in self.children.items() if child.ready.is_set()}
-        return speaking(ready, self._models)
+        spoken, left_out = speaking(ready, self._models), self.left_out
+        return [model for model in spoken if model not in left_out]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Models that are not served, and why: the others do without them."""
+        found = dict(self._left_out)
+        for program in self._programs:
+            if self.children[program.name].ready.is_set():
+                found |= {k: v for k, v in program.left_out().items() if k not in found}
+        return found
 
     @property
     def late(self) -> list[str]:
@@ -314,7 +341,7 @@ class LocalStack:
         for stage in () if config.pair else ("talker", "vocoder"):
             names = [f"{stage}-{number}" for number in range(1, counts[stage] + 1)]
             programs += [self._service(stage, name, folder, engine) for name in names]
-        for program in (pairs_of if config.pair else programs_of)(config.models):
+        for program in self._programs_of_models():
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
             if program.stage != "vocoder":
@@ -325,6 +352,12 @@ class LocalStack:
             mine = [self._service(module, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
         return _sharing(programs)
+
+    def _programs_of_models(self) -> list[StageProgram]:
+        config = self.config
+        if config.pair:
+            return pairs_of(config.models)
+        return programs_of(config.models, config.models_per_worker, config.device)
 
     def _voice_dir(self) -> Path:
         """Raises StackFailed."""
@@ -424,7 +457,7 @@ class LocalStack:
         if not models or not isinstance(error, ChildFailed):
             raise StackFailed(_explain(error)) from error
         for model in models:
-            self.left_out.setdefault(model, error.reason)
+            self._left_out.setdefault(model, error.reason)
             log_.error("model.left_out", model=model, error=error.reason)
         needless = [child for n, child in self.children.items() if self._needless(n)]
         await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))

@@ -264,6 +264,24 @@ a vocoder, or a pair of both in one process. */}}
 {{- toJson (dict "all" $engines) -}}
 {{- end -}}
 
+{{/* The models of pods that several share, as ANTIPHON_MODELS says it: arguments model, stage, engine. */}}
+{{- define "antiphon.sharing" -}}
+{{- $stage := .stage -}}
+{{- $engine := .engine -}}
+{{- $models := list -}}
+{{- range prepend .model.sharing (dict "name" .model.name "path" .model.weights.path "codec" .model.weights.codec) -}}
+{{- $own := dict "model" .name -}}
+{{- if eq $engine "torch" -}}
+{{- $_ := set $own "voice_dir" (printf "/app/voices/%s" .path) -}}
+{{- with .codec -}}
+{{- $_ := set $own (ternary "codec_dir" "voice_dir" (eq $stage "talker")) (printf "/app/voices/%s" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $models = append $models $own -}}
+{{- end -}}
+{{- toJson $models -}}
+{{- end -}}
+
 {{/* The stages that an engine's process has. */}}
 {{- define "antiphon.stages" -}}
 {{- ternary "talker vocoder" . (eq . "pair") -}}
@@ -292,7 +310,8 @@ a vocoder, or a pair of both in one process. */}}
 {{- $settings := $engine.config.settings -}}
 {{- range $stage := include "antiphon.stages" $engine.stage | splitList " " -}}
 {{- $common := default 64 $settings.slots -}}
-{{- $own := mul $workers (default $common (get $settings (printf "%s__slots" $stage))) -}}
+{{- $models := add 1 (len (default list $engine.model.sharing)) -}}
+{{- $own := mul $workers $models (default $common (get $settings (printf "%s__slots" $stage))) -}}
 {{- $_ := set $slots $stage (add (get $slots $stage) $own) -}}
 {{- end -}}
 {{- end -}}
@@ -368,8 +387,15 @@ annotations:
 {{- range .Values.models -}}
 {{- if has .name $names -}}{{- fail (printf "models: '%s' is there twice" .name) -}}{{- end -}}
 {{- $names = append $names .name -}}
+{{- range .sharing -}}
+{{- if has .name $names -}}{{- fail (printf "models: '%s' is there twice" .name) -}}{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- if and .sharing .paired -}}{{- fail (printf "models: '%s' shares its pods with others, and cannot be paired" .name) -}}{{- end -}}
 {{- end -}}
 {{- range (include "antiphon.engines" . | fromJson).all -}}
+{{- if and .model.sharing .config.autoscaling.kind -}}{{- fail (printf "models: '%s' shares its pods with others, whose load no scaler counts" .model.name) -}}{{- end -}}
+{{- if and .model.sharing (gt (int .config.gpu.count) 0) -}}{{- fail (printf "models: '%s' shares its pods with others, on a CPU alone" .model.name) -}}{{- end -}}
 {{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) .model.name .stage -}}
 {{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
 {{- $limit := get (default dict .config.resources.limits) "memory" -}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,48 @@ def test_every_checkpoint_has_a_talker_and_every_codec_a_vocoder() -> None:
         "ANTIPHON_ALSO": "c",
     }
     assert "ANTIPHON_ALSO" not in named["vocoder-b"]
+
+
+def shared(given: list[Checkpoint], per_worker: int) -> dict[str, list[dict[str, str]]]:
+    """The models of each process."""
+    programs = programs_of(given, per_worker)
+    return {one.name: json.loads(one.environ.get("ANTIPHON_MODELS", "[]")) for one in programs}
+
+
+def test_small_checkpoints_share_a_process_of_each_stage() -> None:
+    beside = replace(one("c", "x"), sound=Path("/checkpoints/codec"))
+    named = shared([one("a", "x"), one("b", "y"), beside], per_worker=16)
+    assert named == {
+        "talker-a": [
+            {"model": "a", "voice_dir": "/checkpoints/a"},
+            {"model": "b", "voice_dir": "/checkpoints/b"},
+            {"model": "c", "voice_dir": "/checkpoints/c", "codec_dir": "/checkpoints/codec"},
+        ],
+        "vocoder-a": [
+            {"model": "a", "voice_dir": "/checkpoints/a/codec", "also": "c"},
+            {"model": "b", "voice_dir": "/checkpoints/b/codec"},
+        ],
+    }
+
+
+def test_no_more_share_a_process_than_may_and_one_is_alone() -> None:
+    given = [one(name, name) for name in "abc"]
+    assert {name: len(models) for name, models in shared(given, per_worker=2).items()} == {
+        "talker-c": 0,
+        "vocoder-c": 0,
+        "talker-a": 2,
+        "vocoder-a": 2,
+    }
+
+
+def test_large_checkpoints_and_those_on_a_gpu_have_processes_of_their_own(tmp_path: Path) -> None:
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(1 << 30)
+    large = Checkpoint("large", tmp_path, tmp_path / "codec", "x")
+    given = [one("a", "a"), replace(one("b", "b"), device="cuda"), large]
+    assert all(models == [] for models in shared(given, per_worker=16).values())
+    on_gpu = programs_of([one("a", "a"), one("b", "b")], 16, "cuda:1")
+    assert all("ANTIPHON_MODELS" not in program.environ for program in on_gpu)
 
 
 def test_a_talker_is_told_of_a_codec_that_is_published_by_itself() -> None:

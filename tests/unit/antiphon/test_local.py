@@ -179,6 +179,22 @@ async def test_what_is_ready_in_time_is_served_and_a_slow_model_joins_when_it_co
         waiting.cancel()
 
 
+async def test_a_process_of_several_models_says_which_of_them_it_does_without(
+    services: Path, tmp_path: Path
+) -> None:
+    without = '{"http": port, "left_out": {"bad": "rope_theta is 0.0"}}'
+    told = SERVICE.replace(
+        '{"http": port}', f'{without} if "ANTIPHON_MODELS" in os.environ else {{}}'
+    )
+    (services / "talker" / "__main__.py").write_text(told)
+    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("bad", "good"))
+    async with LocalStack(config(tmp_path, models=models, models_per_worker=16)) as stack:
+        assert {"talker-bad-1", "vocoder-bad-1"} <= stack.children.keys()
+        assert "talker-good-1" not in stack.children
+        assert stack.left_out == {"bad": "rope_theta is 0.0"}
+        assert (stack.serving, stack.late) == (["good", "vesper"], [])
+
+
 async def test_a_model_that_never_comes_is_left_out_when_it_gives_up(
     services: Path, tmp_path: Path
 ) -> None:

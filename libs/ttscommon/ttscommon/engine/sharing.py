@@ -44,7 +44,7 @@ class Sharing:
         if not self._waiting:
             self._service.announce()
 
-    async def keep(self, serving: Awaitable[None]) -> None:
+    async def keep(self, model: str, serving: Awaitable[None]) -> None:
         """Serve one of the models. One that cannot be loaded is left out, unless none can be: then
         it raises why.
         """
@@ -54,6 +54,7 @@ class Sharing:
             self._failures.append(error)
             if len(self._failures) == self._models:
                 raise error.__cause__ or error from None
+            self._service.left_out[model] = str(error.__cause__ or error)
             self.ready()
 
 
@@ -69,7 +70,10 @@ async def run_models(
     each = settings.each()
     sharing = Sharing(service, settings, len(each))
     unloading = asyncio.create_task(sharing.memory.unload_idle(), name="unloading")
-    serving = [asyncio.create_task(sharing.keep(run(own, sharing)), name=own.model) for own in each]
+    serving = [
+        asyncio.create_task(sharing.keep(own.model, run(own, sharing)), name=own.model)
+        for own in each
+    ]
     try:
         await asyncio.gather(*serving)
     finally:

@@ -61,6 +61,8 @@ class Service:
         self.settings = settings
         self.stopping = asyncio.Event()
         self.ports: dict[str, int] = {}
+        # Models that it does without, and why.
+        self.left_out: dict[str, str] = {}
         self._announced = False
         self._watches: dict[str, _Watch] = {}
         self._conditions: dict[str, Callable[[], bool]] = {}
@@ -184,7 +186,8 @@ class Service:
         if path is None:
             return
         draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(self.ports))
+        told = {"left_out": self.left_out} if self.left_out else {}
+        draft.write_text(json.dumps({**self.ports, **told}))
         draft.replace(path)
 
 
