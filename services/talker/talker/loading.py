@@ -96,6 +96,7 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             adapters=settings.adapters,
             adapter_rank=settings.adapter_rank,
             codec=settings.codec_dir,
+            weights=settings.weights,
         )
     _describe_adapters(settings, family)
     return ServedFamily(family, guards=settings.runaway_guard)

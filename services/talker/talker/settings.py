@@ -50,6 +50,11 @@ class TalkerSettings(StageSettings):
     """Where the English lexicon is, for voices that bring none."""
     codec_dir: Path | None = None
     """Where the codec is, if it is published by itself; some talkers encode recordings with it."""
+    weights: Literal["auto", "bfloat16", "float16", "int8", "fp8"] | None = None
+    """What the products of a language model keep their weights in; by default float32 on a CPU and
+    bfloat16 on a GPU. `auto` takes two bytes on a CPU where they lose nothing, `int8` one byte with
+    a scale for each output, and `fp8` likewise on a GPU.
+    """
     late_text: Literal["wait", "pad"] = "wait"
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.

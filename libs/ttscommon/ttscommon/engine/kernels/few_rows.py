@@ -49,6 +49,7 @@ def multiply(
     added: Tensor | None = None,
     factors: Tensor | None = None,
     ids: Tensor | None = None,
+    scales: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """[rows, inputs] by weights [outputs, inputs] -> [rows, outputs] in `dtype`, or x's.
@@ -56,20 +57,25 @@ def multiply(
     ids: [rows] int64, the rows of x that are meant; None for all, in their order. norm: [inputs],
     of a root mean square norm of the rows before. gated: the weights are a gate's
     and, below, those of what it lets through: silu(gate) * up, [rows, outputs / 2]. added, factors:
-    [rows, outputs] and [outputs], of a residual behind: added + factors * product. All sums are
-    float32.
+    [rows, outputs] and [outputs], of a residual behind: added + factors * product. scales:
+    [outputs] float32, of float8 weights, which are multiplied in x's type. All sums are float32.
     """
     dtype = dtype or x.dtype
     if use_triton(x):
         from ttscommon.engine.kernels import few_rows_triton
 
         around = norm, eps, gated, added, factors
-        return few_rows_triton.multiply(x, weight, bias, *around, ids, dtype)
+        return few_rows_triton.multiply(x, weight, bias, *around, ids, scales, dtype)
     exact = torch.promote_types(x.dtype, torch.float32)
     rows = (x if ids is None else x[ids]).to(exact)
     if norm is not None:
         rows = functional.rms_norm(rows, norm.shape, norm.to(exact), eps)
-    out = functional.linear(rows, weight.to(exact), None if bias is None else bias.to(exact))
+    wide = None if bias is None else bias.to(exact)
+    if scales is None:
+        out = functional.linear(rows, weight.to(exact), wide)
+    else:
+        out = functional.linear(rows, weight.to(exact)) * scales
+        out = out if wide is None else out + wide
     if gated:
         gate, up = out.chunk(2, -1)
         out = functional.silu(gate) * up

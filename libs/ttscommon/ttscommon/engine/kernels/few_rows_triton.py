@@ -30,6 +30,7 @@ def multiply_rows(
     added,
     factors,
     ids,
+    scales,
     out,
     rows,
     eps,
@@ -43,9 +44,11 @@ def multiply_rows(
     HAS_ADDED: tl.constexpr,
     HAS_FACTORS: tl.constexpr,
     HAS_IDS: tl.constexpr,
+    HAS_SCALES: tl.constexpr,
     GATED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
+    kind = x.dtype.element_ty if HAS_SCALES else weight.dtype.element_ty
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     here, real = (row < rows)[:, None], column < OUTPUTS
@@ -64,19 +67,23 @@ def multiply_rows(
             value = told.to(tl.float32)
             squares += value * value
             value *= tl.load(norm + at, mask=at < INPUTS, other=0.0).to(tl.float32)[None, :]
-            told = value.to(weight.dtype.element_ty)
+            told = value.to(kind)
         mask = real[:, None] & inside
         mine = weight + place * INPUTS + at[None, :]
-        told = told.to(weight.dtype.element_ty)
-        numbers = tl.load(mine, mask=mask, other=0.0)
+        told = told.to(kind)
+        numbers = tl.load(mine, mask=mask, other=0.0).to(kind)
         sums = tl.dot(told, tl.trans(numbers), sums, input_precision=PRECISION)
         if GATED:
-            numbers = tl.load(mine + OUTPUTS * INPUTS, mask=mask, other=0.0)
+            numbers = tl.load(mine + OUTPUTS * INPUTS, mask=mask, other=0.0).to(kind)
             others = tl.dot(told, tl.trans(numbers), others, input_precision=PRECISION)
     if HAS_NORM:
         scale = tl.rsqrt(tl.sum(squares, 1) / INPUTS + eps)[:, None]
         sums *= scale
         others *= scale
+    if HAS_SCALES:
+        sums *= tl.load(scales + column, mask=real, other=0.0)[None, :]
+        if GATED:
+            others *= tl.load(scales + OUTPUTS + column, mask=real, other=0.0)[None, :]
     if HAS_BIAS:
         sums += tl.load(bias + column, mask=real, other=0.0).to(tl.float32)[None, :]
         if GATED:
@@ -102,6 +109,7 @@ def multiply(
     added: Tensor | None,
     factors: Tensor | None,
     ids: Tensor | None,
+    scales: Tensor | None,
     dtype: torch.dtype,
 ) -> Tensor:
     """See ttscommon.engine.kernels.few_rows.multiply."""
@@ -114,7 +122,7 @@ def multiply(
     multiply_rows[(triton.cdiv(outputs, columns), triton.cdiv(rows, tall))](
         *(x, weight, x if bias is None else bias, x if norm is None else norm),
         *(x if added is None else added.contiguous(), x if factors is None else factors),
-        *(x if ids is None else ids, out, rows, eps),
+        *(x if ids is None else ids, x if scales is None else scales, out, rows, eps),
         INPUTS=inputs,
         OUTPUTS=outputs,
         ROWS=tall,
@@ -125,8 +133,9 @@ def multiply(
         HAS_ADDED=added is not None,
         HAS_FACTORS=factors is not None,
         HAS_IDS=ids is not None,
+        HAS_SCALES=scales is not None,
         GATED=gated,
-        PRECISION="ieee" if weight.dtype == torch.float32 else None,
+        PRECISION="ieee" if (weight if scales is None else x).dtype == torch.float32 else None,
         num_warps=8 if tall == _MOST else 4,  # fewer spill registers behind a gate
         num_stages=3,
     )

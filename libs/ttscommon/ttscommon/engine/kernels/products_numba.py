@@ -1,9 +1,11 @@
-"""Products with float16 weights and float32 sums for processors, to be called from compiled loops.
+"""Products with narrow weights and float32 sums for processors, to be called from compiled loops.
 
-A tile of up to six rows and sixteen columns is summed in vector registers, which is written as the
-vector code that it is: left to the compiler, the same loops reach half of the speed. Each output is
-one chain of fused multiplications and additions in the order of its inputs, and then its bias. So a
-row has the same bits among any number of others, and those of fbgemm's kernels.
+A few rows' product takes as long as its weights take to be read: float16 and bfloat16 are half of
+float32's bytes, int8 with a scale for each output a quarter. Inputs stay float32. A tile of up to
+six rows and sixteen columns is summed in vector registers, which is written as the vector code that
+it is: left to the compiler, the same loops reach half of the speed. Each output is one chain of
+fused multiplications and additions in the order of its inputs, and then its scale and bias. So a
+row has the same bits among any number of others, and those of fbgemm's kernels for float16.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ttscommon.engine.kernels.compiled import (
 
 Floats = NDArray[np.float32]
 Bits = NDArray[np.uint16]
+Steps = NDArray[np.int8]
 
 COLUMNS: Final = 16
 """Of a tile."""
@@ -40,6 +43,12 @@ _FLOAT: Final = ir.FloatType()
 _INDEX: Final = ir.IntType(64)
 _VECTOR: Final = ir.VectorType(_FLOAT, _LANES)
 _HALVES: Final = ir.VectorType(ir.HalfType(), _LANES)
+_BYTES: Final = ir.VectorType(ir.IntType(8), _LANES)
+_SHORTS: Final = ir.VectorType(ir.IntType(16), _LANES)
+_WORDS: Final = ir.VectorType(ir.IntType(32), _LANES)
+_UPPER: Final = ir.Constant(_WORDS, [16] * _LANES)
+# Of int8, which stays symmetric.
+_STEPS: Final = 127
 
 
 class Product(NamedTuple):
@@ -51,31 +60,85 @@ class Product(NamedTuple):
     bias: Floats
 
 
+class BrainProduct(NamedTuple):
+    """As Product; weight: the bits of bfloat16 numbers, as int16."""
+
+    weight: NDArray[np.int16]
+    bias: Floats
+
+
+class ScaledProduct(NamedTuple):
+    """As Product; weight: int8, times the `scale` [tiles * COLUMNS] of its output."""
+
+    weight: Steps
+    bias: Floats
+    scale: Floats
+
+
+AnyProduct = Product | BrainProduct | ScaledProduct
+
+
 def bits(dimensions: int) -> Any:
     """An array of weights, C-contiguous."""
     return types.Array(types.uint16, dimensions, "C")
 
 
 PRODUCT: Final = tuple_of(Product, bits(3), floats(1))
+_BRAIN: Final = tuple_of(BrainProduct, types.Array(types.int16, 3, "C"), floats(1))
+_SCALED: Final = tuple_of(ScaledProduct, types.Array(types.int8, 3, "C"), floats(1), floats(1))
 
 
 def packed(weight: Floats, bias: Floats | None = None) -> Product:
     """Of a weight [out, in], rounded to float16, and a bias [out]."""
+    with np.errstate(over="ignore"):
+        narrow = weight.astype(np.float16)
+    return Product(_tiled(narrow).view(np.uint16), _whole(bias, len(weight)))
+
+
+def packed_brain(weight: NDArray[np.int16], bias: Floats | None = None) -> BrainProduct:
+    """Of the bits of a bfloat16 weight [out, in], and a bias [out]."""
+    return BrainProduct(_tiled(weight), _whole(bias, len(weight)))
+
+
+def packed_scaled(weight: Floats, bias: Floats | None = None) -> ScaledProduct:
+    """Of a weight [out, in], each output's rounded to 127 steps to either side, and a bias."""
+    scale = np.abs(weight).max(1) / np.float32(_STEPS)
+    steps = weight / np.maximum(scale, np.finfo(np.float32).tiny)[:, None]
+    tiled = _tiled(np.rint(steps).astype(np.int8))
+    return ScaledProduct(tiled, _whole(bias, len(weight)), _whole(scale, len(weight)))
+
+
+def _tiled(weight: NDArray[Any]) -> Any:
+    """[out, in] to [tiles, in, COLUMNS]."""
     outer, inner = weight.shape
     tiles = -(-outer // COLUMNS)
-    wide = np.zeros((tiles * COLUMNS, inner), np.float16)
+    wide = np.zeros((tiles * COLUMNS, inner), weight.dtype)
     wide[:outer] = weight
-    whole = np.zeros(tiles * COLUMNS, np.float32)
-    whole[:outer] = 0.0 if bias is None else bias
-    tiled = wide.reshape(tiles, COLUMNS, inner).transpose(0, 2, 1)
-    return Product(np.ascontiguousarray(tiled).view(np.uint16), whole)
+    return np.ascontiguousarray(wide.reshape(tiles, COLUMNS, inner).transpose(0, 2, 1))
 
 
-def unpacked(product: Product, outer: int) -> tuple[Floats, Floats]:
+def _whole(row: Floats | None, outer: int) -> Floats:
+    """A number for each output of whole tiles."""
+    found = np.zeros(-(-outer // COLUMNS) * COLUMNS, np.float32)
+    found[:outer] = 0.0 if row is None else row
+    return found
+
+
+def unpacked(product: AnyProduct, outer: int) -> tuple[Floats, Floats]:
     """Weight [out, in] and bias [out] of the first outputs, float32."""
-    tiles = product.weight.view(np.float16).transpose(0, 2, 1)
-    weight = tiles.reshape(-1, tiles.shape[2])[:outer].astype(np.float32)
+    tiles = _numbers(product).transpose(0, 2, 1)
+    weight = tiles.reshape(-1, tiles.shape[2])[:outer]
+    if isinstance(product, ScaledProduct):
+        weight = weight * product.scale[:outer, None]
     return weight, product.bias[:outer].copy()
+
+
+def _numbers(product: AnyProduct) -> Floats:
+    if isinstance(product, Product):
+        return product.weight.view(np.float16).astype(np.float32)
+    if isinstance(product, BrainProduct):
+        return (product.weight.astype(np.int32) << 16).view(np.float32)
+    return product.weight.astype(np.float32)
 
 
 def _tile(rows: int, tiles: int) -> Any:
@@ -101,10 +164,14 @@ class _Tile:
     def __init__(self, context: Any, builder: Any, kinds: Any, given: Any) -> None:
         self._context, self._builder = context, builder
         x, self._row, product, self._first, out, self._at = given
-        weight, bias = (builder.extract_value(product, field) for field in range(2))
+        fields = kinds[2].types
+        parts = [
+            self._array(kind, builder.extract_value(product, i)) for i, kind in enumerate(fields)
+        ]
         self._x, self._out = (self._array(kinds[i], value) for i, value in ((0, x), (4, out)))
-        self._weight = self._array(bits(3), weight)
-        self._bias = self._array(floats(1), bias)
+        self._weight, self._bias, *scale = parts
+        self._scale = scale[0] if scale else None
+        self._number = fields[0].dtype
         self._inner = builder.extract_value(self._x.shape, 1)
         self._outer = builder.extract_value(self._out.shape, 1)
         shape = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
@@ -150,9 +217,20 @@ class _Tile:
         found = []
         for vector in range(_VECTORS):
             at = builder.gep(weight, [builder.add(first, _INDEX(vector * _LANES))])
-            halves = builder.load(builder.bitcast(at, _HALVES.as_pointer()), align=2)
-            found.append(builder.fpext(halves, _VECTOR))
+            found.append(self._widened(at))
         return found
+
+    def _widened(self, at: Any) -> Any:
+        """The weights there, as float32."""
+        builder = self._builder
+        if self._number == types.int8:
+            steps = builder.load(builder.bitcast(at, _BYTES.as_pointer()), align=1)
+            return builder.sitofp(builder.sext(steps, _WORDS), _VECTOR)
+        if self._number == types.int16:
+            upper = builder.load(builder.bitcast(at, _SHORTS.as_pointer()), align=2)
+            return builder.bitcast(builder.shl(builder.zext(upper, _WORDS), _UPPER), _VECTOR)
+        halves = builder.load(builder.bitcast(at, _HALVES.as_pointer()), align=2)
+        return builder.fpext(halves, _VECTOR)
 
     def _added(self, x: Any, k: Any, columns: list[Any], sums: list[Any]) -> list[Any]:
         builder = self._builder
@@ -166,13 +244,19 @@ class _Tile:
     def _store(self, row: int, sums: list[Any]) -> None:
         builder = self._builder
         out = self._place(self._out.data, self._row, row, self._outer)
-        biases = builder.gep(self._bias.data, [builder.mul(self._first, _INDEX(COLUMNS))])
         for vector, one in enumerate(sums):
-            place = builder.gep(biases, [_INDEX(vector * _LANES)])
-            bias = builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=4)
+            if self._scale is not None:
+                one = builder.fmul(one, self._of_outputs(self._scale, vector))
             at = builder.gep(out, [builder.add(self._at, _INDEX(vector * _LANES))])
             where = builder.bitcast(at, _VECTOR.as_pointer())
-            builder.store(builder.fadd(one, bias), where, align=4)
+            builder.store(builder.fadd(one, self._of_outputs(self._bias, vector)), where, align=4)
+
+    def _of_outputs(self, row: Any, vector: int) -> Any:
+        """A vector of biases or scales."""
+        builder = self._builder
+        first = builder.gep(row.data, [builder.mul(self._first, _INDEX(COLUMNS))])
+        place = builder.gep(first, [_INDEX(vector * _LANES)])
+        return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=4)
 
 
 _SIX: Final = _tile(6, 1)
@@ -188,7 +272,7 @@ _ONE_BY_FOUR: Final = _tile(1, 4)
 
 @part
 def _of_rows(
-    x: Floats, first: int, last: int, product: Product, tile: int, out: Floats, at: int
+    x: Floats, first: int, last: int, product: AnyProduct, tile: int, out: Floats, at: int
 ) -> None:
     """Rows first .. last of one tile of the weight, in as few steps as there are."""
     row = first
@@ -217,7 +301,7 @@ def _of_rows(
 
 
 @part
-def multiply(x: Floats, product: Product, out: Floats) -> None:
+def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
     """[rows, in] to [rows, out]."""
     (rows, inner), outer = x.shape, out.shape[1]
     whole = outer // COLUMNS
@@ -247,3 +331,27 @@ def multiply(x: Floats, product: Product, out: Floats) -> None:
 def product_of(x: Floats, product: Product, out: Floats) -> None:
     """`multiply`, to be called from outside."""
     multiply(x, product, out)
+
+
+@compiled(floats(2), _BRAIN, floats(2))
+def brain_product_of(x: Floats, product: BrainProduct, out: Floats) -> None:
+    """Likewise."""
+    multiply(x, product, out)
+
+
+@compiled(floats(2), _SCALED, floats(2))
+def scaled_product_of(x: Floats, product: ScaledProduct, out: Floats) -> None:
+    """Likewise."""
+    multiply(x, product, out)
+
+
+_COMPILED: Final[dict[type[Any], Any]] = {
+    Product: product_of,
+    BrainProduct: brain_product_of,
+    ScaledProduct: scaled_product_of,
+}
+
+
+def applied(x: Floats, product: AnyProduct, out: Floats) -> None:
+    """[rows, in] to [rows, out], whatever the weights are."""
+    _COMPILED[type(product)](x, product, out)

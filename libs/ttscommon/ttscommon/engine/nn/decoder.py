@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.engine.kernels.few_rows import are_few, multiply
+from ttscommon.engine.nn.float8 import Float8Linear
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttscommon.engine.nn.wide import WideLinear
@@ -31,6 +32,8 @@ AttendProduct = Callable[[int, Tensor, HeadRotation], Tensor]
 
 # What a block leaves to be added to the residual stream, and a factor of each of its channels.
 Waiting = tuple[Tensor | None, Tensor | None]
+
+_LINEARS: Final = (nn.Linear, Float8Linear)
 
 
 @runtime_checkable
@@ -126,7 +129,7 @@ class Attention(nn.Module):
 
 
 def _fed(x: Tensor, layer: nn.Module) -> Tensor:
-    """In the type of the layer's weights; a HalfLinear is fed float32."""
+    """In the type of the layer's weights; a PackedLinear is fed float32, and others see to it."""
     return x.to(layer.weight.dtype) if isinstance(layer, nn.Linear) else x
 
 
@@ -141,7 +144,7 @@ def _few(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """A linear layer of few rows [..., inputs], and what stands around it; see `multiply`."""
-    assert isinstance(layer, nn.Linear)
+    assert isinstance(layer, _LINEARS)
     bias: Tensor | None = layer.bias
     out = multiply(
         *(x.flatten(0, -2), layer.weight, bias),
@@ -150,6 +153,7 @@ def _few(
         gated=gated,
         added=None if added is None else added.flatten(0, -2),
         factors=None if scale is None else _factors(scale),
+        scales=layer.scale if isinstance(layer, Float8Linear) else None,
         dtype=dtype,
     )
     return out.view(*x.shape[:-1], -1)
@@ -326,7 +330,7 @@ class Decoder(nn.Module):
         products of these layers, which a kernel with more than a product would hide.
         """
         few = use_triton(rows) and are_few(rows.numel()) and not torch.is_grad_enabled()
-        return few and not any(isinstance(m, nn.Linear) and m._forward_hooks for m in layers)
+        return few and not any(isinstance(m, _LINEARS) and m._forward_hooks for m in layers)
 
     def _few(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """The residual stream behind all blocks, of few rows."""

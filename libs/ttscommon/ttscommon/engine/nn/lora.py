@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -18,16 +19,19 @@ from torch import Tensor, nn
 
 from ttscommon.cluster.adapters.peft import Lora, LoraPair
 from ttscommon.engine.kernels.lora import add_lora
+from ttscommon.engine.nn.float8 import Float8Linear
+from ttscommon.engine.nn.packed import PackedLinear
 from ttscommon.engine.nn.rows import pad_rows
 from ttscommon.engine.nn.weights import Sources
 from ttscommon.engine.nn.wide import WideLinear
 from ttscommon.wire.errors import InvalidAdapter, UnknownAdapter
 
 _WEIGHT: Final = ".weight"
-_LINEARS: Final = (nn.Linear, WideLinear)
+_LINEARS: Final = (nn.Linear, WideLinear, PackedLinear, Float8Linear)
 _NAMED: Final = 3
 _RANK_TILE: Final = 8
 
+Linear = nn.Linear | PackedLinear | Float8Linear
 # A module's product with an adapter's two halves: a [rank, in], b [out, rank].
 Halves = tuple[Tensor, Tensor]
 
@@ -46,7 +50,7 @@ class LoraRows:
 class Site:
     """A linear module that may be adapted. a, b: on a device, [slots, ...]; on the CPU by slot."""
 
-    linear: nn.Linear
+    linear: Linear
     parts: int
     a: Tensor | None = None
     b: Tensor | None = None
@@ -96,10 +100,10 @@ class AdapterBank:
         for name, module in net.named_modules():
             source = sources.get(name + _WEIGHT)
             if source is not None and type(module) in _LINEARS:
-                assert isinstance(module, nn.Linear)
+                assert isinstance(module, Linear)
                 self._add_site(module, source.names, source.rows or (module.out_features,))
 
-    def _add_site(self, linear: nn.Linear, names: Sequence[str], rows: Sequence[int]) -> None:
+    def _add_site(self, linear: Linear, names: Sequence[str], rows: Sequence[int]) -> None:
         site, first = Site(linear, len(names)), 0
         self._sites.append(site)
         for index, (name, count) in enumerate(zip(names, rows, strict=True)):
@@ -107,7 +111,8 @@ class AdapterBank:
             first += count
         if self._fixed:
             rank = self.most_rank * len(names)
-            made = linear.weight.new_zeros
+            assert not isinstance(linear, PackedLinear)
+            made = partial(torch.zeros, dtype=_type_of(linear), device=linear.weight.device)
             site.a = made(self.slots, rank, linear.in_features)
             site.b = made(self.slots, linear.out_features, rank)
         linear.register_forward_hook(self._hook(site))
@@ -179,7 +184,7 @@ class AdapterBank:
             rows = slice(part.first, part.first + part.rows)
             b[rows, at : at + len(low)] = torch.from_numpy(high)
             at += len(low)
-        dtype = site.linear.weight.dtype
+        dtype = _type_of(site.linear)
         return site, a.to(dtype), b.to(dtype)
 
     def put(self, slot: int, fitted: Fitted) -> None:
@@ -202,6 +207,11 @@ class AdapterBank:
     def _forget(self, slot: int) -> None:
         for digest in [known for known, at in self._digests.items() if at == slot]:
             del self._digests[digest]
+
+
+def _type_of(linear: Linear) -> torch.dtype:
+    """In which it multiplies."""
+    return linear.weight.dtype if isinstance(linear, nn.Linear) else linear.dtype
 
 
 def _whole(rank: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, tensor_files
 from ttscommon.engine.nn.decoder import DecoderConfig
+from ttscommon.engine.nn.packed import Packer
 
 _NAMED: Final = 4
 _PLAIN: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -174,16 +176,20 @@ def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
-    """Copy a checkpoint into `net`, cast to the types that its parameters have.
+    """Copy a checkpoint into `net`, cast to the types that its parameters have, and pack what is to
+    be packed.
 
     others: beginnings of names that belong to other modules. Raises CheckpointError, which names
     what is missing, surplus or of a wrong shape.
     """
     check(net, sources, shards, others=others)
-    state = net.state_dict()
+    state, packer = net.state_dict(), Packer(net)
     with torch.no_grad():
-        for key, parameter in state.items():
-            parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
+        for module, keys in groupby(list(state), lambda key: key.rpartition(".")[0]):
+            for key in keys:
+                parts = [shards.read(name) for name in sources[key].names]
+                state.pop(key).copy_(sources[key].join(parts))
+            packer.filled(module)
 
 
 def unfilled(kind: Callable[P, Net], *args: P.args, **kwargs: P.kwargs) -> Net:

@@ -26,11 +26,16 @@ def of(r: Random, g: Generator, dtype: torch.dtype) -> dict[str, Tensor | bool |
         return torch.randn(shape, generator=g).to(dtype)
 
     wide = outputs * (1 + gated)
+    weight, scales = draw(wide, inputs) / inputs**0.5, None
+    if r.random() < 0.3:
+        scales = weight.abs().amax(1).float() / 448 + 1e-6
+        weight = (weight.float() / scales[:, None]).to(torch.float8_e4m3fn)
     ids = torch.randint(30, (rows,), generator=g) if r.random() < 0.3 else None
     return {
         "x": draw(rows, inputs) if ids is None else draw(30, inputs),
         "ids": ids,
-        "weight": draw(wide, inputs) / inputs**0.5,
+        "weight": weight,
+        "scales": scales,
         "bias": r.choice((None, draw(wide))),
         "norm": r.choice((None, draw(inputs).abs())),
         "eps": 1e-6,

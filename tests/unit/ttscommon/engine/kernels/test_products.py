@@ -1,40 +1,65 @@
-"""Products with float16 weights against torch's, and the bits of their rows."""
+"""Products with narrow weights against torch's, and the bits of their rows."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.products_numba import Product, packed, product_of, unpacked
+from ttscommon.engine.kernels.products_numba import (
+    AnyProduct,
+    applied,
+    packed,
+    packed_brain,
+    packed_scaled,
+    unpacked,
+)
 
 Floats = NDArray[np.float32]
+
+
+def brain(weight: Floats, bias: Floats | None = None) -> AnyProduct:
+    return packed_brain(torch.from_numpy(weight).bfloat16().view(torch.int16).numpy(), bias)
+
+
+# How they are packed, and by how much of an output's largest weight each may be off.
+PACKS: Mapping[str, tuple[Callable[..., AnyProduct], float]] = {
+    "float16": (packed, 2.0**-11),
+    "bfloat16": (brain, 2.0**-8),
+    "int8": (packed_scaled, 0.5 / 127 + 1e-6),
+}
+of_all = pytest.mark.parametrize("kind", PACKS)
 
 
 def drawn(*shape: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def multiplied(x: Floats, product: Product, outer: int) -> Floats:
+def multiplied(x: Floats, product: AnyProduct, outer: int) -> Floats:
     out = np.full((len(x), outer), np.nan, np.float32)
-    product_of(x, product, out)
+    applied(x, product, out)
     return out
 
 
+@of_all
 @pytest.mark.parametrize(("outer", "inner"), [(64, 32), (4, 7), (37, 33), (16, 1), (100, 300)])
-def test_every_number_of_rows_and_outputs_is_multiplied(outer: int, inner: int) -> None:
+def test_every_number_of_rows_and_outputs_is_multiplied(kind: str, outer: int, inner: int) -> None:
     weight, bias = drawn(outer, inner), drawn(outer, seed=1)
-    product, held = packed(weight, bias), weight.astype(np.float16).astype(np.float64)
+    product = PACKS[kind][0](weight, bias)
+    held = unpacked(product, outer)[0].astype(np.float64)
     for rows in (*range(1, 20), 61):
         x = drawn(rows, inner, seed=rows)
         exact = x.astype(np.float64) @ held.T + bias
         np.testing.assert_allclose(multiplied(x, product, outer), exact, rtol=1e-4, atol=1e-4)
 
 
+@of_all
 @pytest.mark.parametrize("inner", [5, 4000])
-def test_a_row_has_the_same_bits_among_any_others(inner: int) -> None:
-    product, x = packed(drawn(40, inner)), drawn(50, inner, seed=2)
+def test_a_row_has_the_same_bits_among_any_others(kind: str, inner: int) -> None:
+    product, x = PACKS[kind][0](drawn(40, inner)), drawn(50, inner, seed=2)
     whole = multiplied(x, product, 40)
     for rows in range(1, 50):
         np.testing.assert_array_equal(multiplied(x[:rows], product, 40), whole[:rows])
@@ -52,8 +77,9 @@ def test_sums_are_taken_in_the_order_of_the_inputs() -> None:
     np.testing.assert_array_equal(multiplied(x, packed(weight, bias), 48), expected)
 
 
-def test_what_is_not_a_number_stays_in_its_row() -> None:
-    product, x = packed(drawn(20, 8)), drawn(9, 8)
+@of_all
+def test_what_is_not_a_number_stays_in_its_row(kind: str) -> None:
+    product, x = PACKS[kind][0](drawn(20, 8)), drawn(9, 8)
     expected = multiplied(x, product, 20)
     x[4] = np.nan
     got = multiplied(x, product, 20)
@@ -61,8 +87,26 @@ def test_what_is_not_a_number_stays_in_its_row() -> None:
     np.testing.assert_array_equal(np.delete(got, 4, 0), np.delete(expected, 4, 0))
 
 
-def test_weights_are_packed_as_float16_and_back() -> None:
+@of_all
+def test_weights_are_packed_and_back(kind: str) -> None:
     weight, bias = drawn(21, 6), drawn(21, seed=1)
-    for found, given in zip(unpacked(packed(weight, bias), 21), (weight, bias), strict=True):
-        expected = given.astype(np.float16).astype(np.float32) if given.ndim == 2 else given
-        np.testing.assert_array_equal(found, expected)
+    weight[3] = 0.0
+    pack, close = PACKS[kind]
+    found, told = unpacked(pack(weight, bias), 21)
+    np.testing.assert_array_equal(told, bias)
+    off = np.abs(found - weight).max(1)
+    assert (off <= close * np.abs(weight).max(1)).all()
+    again, _ = unpacked(pack(found, bias), 21)
+    np.testing.assert_allclose(again, found, rtol=1e-6)
+
+
+def test_bfloat16_weights_lose_nothing() -> None:
+    weight = torch.from_numpy(drawn(20, 30)).bfloat16().float().numpy()
+    np.testing.assert_array_equal(unpacked(brain(weight), 20)[0], weight)
+
+
+def test_int8_weights_have_a_scale_for_each_output() -> None:
+    """A small output beside a large one keeps its steps."""
+    weight = drawn(2, 64) * np.array([[1000.0], [0.001]], np.float32)
+    off = np.abs(unpacked(packed_scaled(weight), 2)[0] - weight).max(1)
+    assert (off <= 0.004 * np.abs(weight).max(1)).all()

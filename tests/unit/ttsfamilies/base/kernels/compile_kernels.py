@@ -3,7 +3,7 @@
 Prints a line for each: case, bytes of shared memory, and bytes of a thread's own memory, which
 registers were spilled to if it is not 0. In a process of its own, because Triton either interprets
 or compiles. Arguments: a compute capability as 90 and the names of cases, all of them if there are
-none; or --list.
+none; or --list and a target.
 """
 
 from __future__ import annotations
@@ -134,13 +134,16 @@ _OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS"
 _FEW: Final = {
     **dict.fromkeys(("x", "weight", "bias", "norm", "added", "factors", "out"), "*bf16"),
     "ids": "*i64",
+    "scales": "*fp32",
     "rows": "i32",
     "eps": "fp32",
 }
+_FEW_FLOAT8: Final = {**_FEW, "weight": "*fp8e4nv"}
 
 
 def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[str, Any]:
-    switches = ("HAS_BIAS", "HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "HAS_IDS", "GATED")
+    around = ("HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "GATED")
+    switches = ("HAS_BIAS", "HAS_IDS", "HAS_SCALES", *around)
     sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "ROWS": rows, "COLUMNS": columns, "BLOCK": 128}
     return {**sizes, "PRECISION": None, **{name: name in has for name in switches}}
 
@@ -305,6 +308,20 @@ CASES: Final = (
         for rows in (16, 32, 64)
     ),
     *(
+        (
+            *(f"{rows} rows, float8, norm and gate", few_rows_triton.multiply_rows, _FEW_FLOAT8),
+            _few(rows, 2048, 6144, 32, "HAS_NORM", "GATED", "HAS_SCALES"),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
+        (
+            *(f"{rows} rows, float8 and residual", few_rows_triton.multiply_rows, _FEW_FLOAT8),
+            _few(rows, 6144, 2048, 16, "HAS_ADDED", "HAS_FACTORS", "HAS_BIAS", "HAS_SCALES"),
+        )
+        for rows in (16, 32, 64)
+    ),
+    *(
         (f"adapters {part}, {kind}", kernel, {**told, **dict.fromkeys(halves, kind)}, sizes)
         for kind in ("*bf16", "*fp32")
         for part, kernel, told, halves, sizes in (
@@ -316,6 +333,7 @@ CASES: Final = (
 )
 
 
+_FLOAT8_TARGET: Final = 89
 # Of kernels that their callers give other warps or stages than there are by default.
 _OPTIONS: Final = {"sample": {"num_warps": 8}, "convolution": {"num_stages": 2}}
 # What a launch finds of pointers, and Triton then knows: memory is handed out so.
@@ -333,9 +351,15 @@ def spilled(cubin: bytes) -> int:
     return max(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", told))
 
 
+def compiled_for(target: int) -> list[Any]:
+    """The cases: float8 is unknown to devices before 8.9."""
+    told = "*fp8e4nv"
+    return [case for case in CASES if target >= _FLOAT8_TARGET or told not in case[2].values()]
+
+
 def main(target: int, names: list[str]) -> None:
     device = GPUTarget("cuda", target, 32)
-    for name, kernel, signature, constants in CASES:
+    for name, kernel, signature, constants in compiled_for(target):
         if names and name not in names:
             continue
         types = {**signature, **dict.fromkeys(constants, "constexpr")}
@@ -354,7 +378,7 @@ def main(target: int, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(name for name, *_ in CASES))
+    if sys.argv[1] == "--list":
+        print("\n".join(name for name, *_ in compiled_for(int(sys.argv[2]))))
     else:
         main(int(sys.argv[1]), sys.argv[2:])
