@@ -49,7 +49,7 @@ TORCH_FREE: Final = {
 # Loops that are compiled for processors, and what holds them: imported where a processor computes.
 OF_PROCESSORS: Final = {
     *("ttscommon.engine.kernels.compiled", "ttsfamilies.vesper.drafts"),
-    "ttsfamilies.vesper.weights",
+    *("ttsfamilies.vesper.weights", "ttsfamilies.vesper.codec.hops"),
 }
 # A room imports only rooms in front of it.
 FLOORS: Final = {

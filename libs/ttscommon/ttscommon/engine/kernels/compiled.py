@@ -162,7 +162,7 @@ def _float_of_bits(_context: Any, bits: Any) -> Any:
 
 
 # As compiled code calls it.
-_as_float: Final[Any] = _float_of_bits
+as_float: Final[Any] = _float_of_bits
 
 
 @part_as_written  # the two parts of ln 2 must not be added up
@@ -181,5 +181,5 @@ def exp(x: np.float32) -> np.float32:
     sum_ = sum_ * rest + _C5
     sum_ = sum_ * rest * rest + rest + _ONE
     known = power if power == power else _ZERO
-    scaled: np.float32 = sum_ * _as_float((np.int32(known) + _BIAS) << _MANTISSA_BITS)
+    scaled: np.float32 = sum_ * as_float((np.int32(known) + _BIAS) << _MANTISSA_BITS)
     return scaled

@@ -6,13 +6,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import VoiceFolder, load_voice
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice, VoiceError
@@ -33,6 +34,9 @@ from ttsfamilies.vesper.codec.net import (
     VesperDecoder,
 )
 
+if TYPE_CHECKING:
+    from ttsfamilies.vesper.codec.hops import HopState
+
 # Matrix products of fewer rows take other kernels, which round otherwise. A frame is four rows.
 _LEAST_FRAMES: Final = 2
 
@@ -50,6 +54,11 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Codec:
     decoder, presets = read_decoder(voice), presets_of(voice)
     if how.device is not None:
         return VesperOnDevice(name, decoder, voice.voices, presets, how)
+    if compiles():
+        from ttsfamilies.vesper.codec.hops import fits
+
+        if fits(decoder):
+            return VesperCompiled(name, decoder, voice.voices, presets)
     halve(decoder)
     return VesperCodec(name, decoder, voice.voices, presets)
 
@@ -93,6 +102,46 @@ class VesperCodec(Codec):
         )
         return [
             Decoded(piece.numpy(), mark_of(int(work.state.phase)))
+            for piece, work in zip(pieces, batch, strict=True)
+        ]
+
+    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
+        return ticket
+
+
+class VesperCompiled(Codec):
+    """`VesperCodec` in compiled loops, whose streams have no padding."""
+
+    silences = True
+
+    def __init__(
+        self,
+        name: str,
+        decoder: VesperDecoder,
+        voices: tuple[Voice, ...],
+        presets: Mapping[str, Preset],
+    ) -> None:
+        from ttsfamilies.vesper.codec.hops import HopDecoder
+
+        self.spec = spec_of(name, decoder, voices)
+        self._decoder = HopDecoder(decoder.eval())
+        self._presets = presets
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> HopState:
+        preset = preset_of(request, self._presets)
+        return self._decoder.new_state(preset.level, preset.span, frame)
+
+    def restore(self, state: HopState, mark: bytes) -> None:
+        state.phase = phase_of(mark)
+
+    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
+        pieces = self._decoder.step(
+            [work.frames["codes"].astype(np.int64) for work in batch],
+            [work.state for work in batch],
+            [work.final for work in batch],
+        )
+        return [
+            Decoded(piece, mark_of(work.state.phase))
             for piece, work in zip(pieces, batch, strict=True)
         ]
 

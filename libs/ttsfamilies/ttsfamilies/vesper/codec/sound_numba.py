@@ -69,7 +69,7 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
     batch, hops, _ = parts.shape
     out = np.empty((batch * hops, BINS, 2), np.float32)
     rows = torch.view_as_real(pulses).numpy().reshape(-1, BINS, 2)
-    _filter(numbers(parts).reshape(batch * hops, -1), rows, out)
+    filter_rows(numbers(parts).reshape(batch * hops, -1), rows, out)
     return torch.view_as_complex(torch.from_numpy(out).view(batch, hops, BINS, 2))
 
 
@@ -108,44 +108,52 @@ def _hz(before: np.float32, here: np.float32, after: np.float32, at: int) -> np.
     return left if place < _HALF else right
 
 
-@compiled_as_written(floats(2), ints(1), ints(1), floats(2), ints(1))
-def _pulses(around: Floats, hops: Ints, phase: Ints, pulse: Floats, after: Ints) -> None:
+@part_as_written
+def pulses_of(around: Floats, hops: int, phase: int, pulse: Floats) -> int:
+    """The pulses of one stream's hops [hops * 300], and the phase behind `hops` of them."""
     hz, cycles = np.empty(HOP, np.float32), np.empty(HOP, np.float64)
     angles, orders = np.empty(HOP, np.float32), np.empty(HOP, np.float32)
+    turned = phase & _PHASE
+    after = turned
+    for hop in range(len(around) - 2):
+        before, here, behind = around[hop], around[hop + 1], around[hop + 2]
+        for at in range(HOP):
+            hz[at] = _hz(before, here, behind, at)
+        for at in range(HOP):
+            cycles[at] = np.float64(_VOICED if hz[at] < _VOICED else hz[at]) / _RATE
+        total = 0.0
+        for at in range(HOP):
+            total += cycles[at]
+            cycles[at] = total
+        begin = np.float64(turned) / _CYCLES
+        for at in range(HOP):
+            place = begin + cycles[at]
+            angles[at] = _PI * np.float32(place - np.rint(place))
+            pitch = _VOICED if hz[at] < _VOICED else hz[at]
+            orders[at] = _TWO * np.floor(_HIGHEST / pitch) + _ONE
+        for at in range(HOP):
+            sine, _ = _sine_cosine(orders[at] * angles[at])
+            divisor, _ = _sine_cosine(angles[at])
+            near = np.abs(divisor) < _NEAR
+            ratio = orders[at] if near else sine / (_ONE if near else divisor)
+            loud = _ONE if hz[at] > _VOICED else _ZERO
+            pulse[hop * HOP + at] = (ratio - _ONE) / _TWO * loud
+        steps = np.rint(total * _CYCLES)
+        turned = (turned + np.int64(steps if steps == steps else 0.0)) & _PHASE  # type: ignore[assignment]
+        if hop + 1 == hops:
+            after = turned
+    return after
+
+
+@compiled_as_written(floats(2), ints(1), ints(1), floats(2), ints(1))
+def _pulses(around: Floats, hops: Ints, phase: Ints, pulse: Floats, after: Ints) -> None:
     for row in range(len(around)):
-        turned = phase[row] & _PHASE
-        after[row] = turned
-        for hop in range(around.shape[1] - 2):
-            before, here, behind = around[row, hop], around[row, hop + 1], around[row, hop + 2]
-            for at in range(HOP):
-                hz[at] = _hz(before, here, behind, at)
-            for at in range(HOP):
-                cycles[at] = np.float64(_VOICED if hz[at] < _VOICED else hz[at]) / _RATE
-            total = 0.0
-            for at in range(HOP):
-                total += cycles[at]
-                cycles[at] = total
-            begin = np.float64(turned) / _CYCLES
-            for at in range(HOP):
-                place = begin + cycles[at]
-                angles[at] = _PI * np.float32(place - np.rint(place))
-                pitch = _VOICED if hz[at] < _VOICED else hz[at]
-                orders[at] = _TWO * np.floor(_HIGHEST / pitch) + _ONE
-            for at in range(HOP):
-                sine, _ = _sine_cosine(orders[at] * angles[at])
-                divisor, _ = _sine_cosine(angles[at])
-                near = np.abs(divisor) < _NEAR
-                ratio = orders[at] if near else sine / (_ONE if near else divisor)
-                loud = _ONE if hz[at] > _VOICED else _ZERO
-                pulse[row, hop * HOP + at] = (ratio - _ONE) / _TWO * loud
-            steps = np.rint(total * _CYCLES)
-            turned = (turned + np.int64(steps if steps == steps else 0.0)) & _PHASE
-            if hop + 1 == hops[row]:
-                after[row] = turned
+        after[row] = pulses_of(around[row], hops[row], phase[row], pulse[row])
 
 
 @compiled(floats(2), floats(3), floats(3))
-def _filter(parts: Floats, pulses: Floats, out: Floats) -> None:
+def filter_rows(parts: Floats, pulses: Floats, out: Floats) -> None:
+    """`sound.filtered` of rows, whose parts may have more behind them."""
     filter_, noise = np.empty((2, BINS), np.float32), np.empty((2, BINS), np.float32)
     for row in range(len(parts)):
         for at in range(BINS):

@@ -1,0 +1,74 @@
+"""Products of whole numbers against exact ones, and the bits of their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ttscommon.engine.kernels.integer_products_numba import (
+    COLUMNS,
+    LARGEST,
+    integer_product_of,
+    integers_of,
+)
+
+Floats = NDArray[np.float32]
+
+
+def drawn(*shape: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def multiplied(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    product = integers_of(weight, bias)
+    out = np.full((len(x), len(product.bias)), np.nan, np.float32)
+    integer_product_of(x, product, out)
+    assert out.shape[1] == -(-len(weight) // COLUMNS) * COLUMNS
+    return out[:, : len(weight)]
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(64, 32), (4, 7), (37, 33), (16, 1), (100, 300)])
+def test_every_number_of_rows_and_outputs_is_multiplied(outer: int, inner: int) -> None:
+    weight, bias = drawn(outer, inner), drawn(outer, seed=1)
+    for rows in (*range(1, 20), 131):
+        x = drawn(rows, inner, seed=rows)
+        exact = x.astype(np.float64) @ weight.T.astype(np.float64) + bias
+        got = multiplied(x, weight, bias)
+        assert np.abs(got - exact).max() < 2e-3 * np.sqrt(inner)
+        assert (got - exact).std() <= 4e-4 * exact.std()
+
+
+@pytest.mark.parametrize("inner", [5, 910])
+def test_a_row_has_the_same_bits_among_any_others(inner: int) -> None:
+    weight, bias, x = drawn(40, inner), drawn(40, seed=1), drawn(50, inner, seed=2)
+    whole = multiplied(x, weight, bias)
+    for rows in range(1, 50):
+        np.testing.assert_array_equal(multiplied(x[:rows], weight, bias), whole[:rows])
+
+
+@pytest.mark.parametrize("inner", [128, 768])
+def test_no_sum_overflows_however_alike_the_numbers_are(inner: int) -> None:
+    weight, x = np.full((16, inner), 0.7, np.float32), np.full((7, inner), -3.0, np.float32)
+    np.testing.assert_allclose(multiplied(x, weight, weight[:, 0]), 0.7 - 2.1 * inner, rtol=1e-3)
+    sums = np.abs(integers_of(weight, weight[:, 0]).weight.astype(np.int64)).sum((1, 3))
+    assert sums.max() * LARGEST * 128 // min(inner, 128) <= (2**31 - 1) * (inner // 128)
+
+
+def test_what_is_not_a_number_stays_in_its_row() -> None:
+    weight, bias, x = drawn(20, 8), drawn(20, seed=1), drawn(9, 8)
+    expected = multiplied(x, weight, bias)
+    for wrong in (np.nan, np.inf):
+        x[4, 3] = wrong
+        got = multiplied(x, weight, bias)
+        assert np.isnan(got[4]).all()
+        others = [row for row in range(9) if row != 4]
+        np.testing.assert_array_equal(got[others], expected[others])
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-38, 1e-30, 1e30])
+def test_rows_of_any_size_are_multiplied(size: float) -> None:
+    weight, x = drawn(16, 12), drawn(3, 12, seed=1) * np.float32(size)
+    exact = x.astype(np.float64) @ weight.T.astype(np.float64)
+    got = multiplied(x, weight, np.zeros(16, np.float32))
+    assert np.abs(got - exact).max() <= 5e-3 * np.abs(exact).max() + 1e-33

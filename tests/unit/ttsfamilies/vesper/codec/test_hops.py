@@ -1,0 +1,116 @@
+"""The vesper decoder in compiled calls: against plain torch, and the bits of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ttscommon.engine.kernels.choice import compiles, only
+from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, VesperCodecConfig, VesperDecoder
+
+if not compiles():
+    pytest.skip("nothing can be compiled", allow_module_level=True)
+
+from ttsfamilies.vesper.codec.hops import HopDecoder, HopState
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int64]
+FRAMES, ENTRIES = 24, 20
+
+
+@pytest.fixture(scope="module")
+def plain() -> VesperDecoder:
+    torch.manual_seed(0)
+    config = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=14, dim=32)
+    decoder = VesperDecoder(config).eval()
+    with torch.no_grad():
+        decoder.pitch_table.normal_()[..., 1] = torch.arange(ENTRIES)[:, None] % 3
+        for table in (decoder.energy_table, decoder.text_table):
+            table.normal_()
+        for block in decoder.blocks:
+            nn.init.normal_(block.scale, std=0.3)  # type: ignore[arg-type]
+    return decoder
+
+
+@pytest.fixture(scope="module")
+def decoder(plain: VesperDecoder) -> HopDecoder:
+    return HopDecoder(plain)
+
+
+def codes(seed: int, frames: int = FRAMES) -> Codes:
+    return np.random.default_rng(seed).integers(0, ENTRIES, (frames, 4))
+
+
+def spoken(decoder: HopDecoder, given: Codes, cuts: Sequence[int], others: int = 0) -> Floats:
+    """A stream in chunks of so many frames, among others whose chunks are longer and longer."""
+    state, beside = decoder.new_state(), [decoder.new_state(0.1, 1.2) for _ in range(others)]
+    pieces, at = [], 0
+    for count in cuts:
+        chunks = [codes(at + i, i) for i in range(others)]
+        final = at + count == len(given)
+        got = decoder.step(
+            [*chunks, given[at : at + count]], [*beside, state], [*[False] * others, final]
+        )
+        pieces.append(got[-1])
+        at += count
+    return np.concatenate(pieces)
+
+
+def test_it_says_what_plain_torch_says(plain: VesperDecoder, decoder: HopDecoder) -> None:
+    given = codes(1)
+    with torch.inference_mode(), only("torch"):
+        expected = plain(torch.from_numpy(given)[None])[0].numpy()
+    got = spoken(decoder, given, [FRAMES])
+    assert got.shape == expected.shape == (FRAMES * FRAME_SAMPLES,)
+    assert (got - expected).std() < 2e-3 * expected.std()
+
+
+@pytest.mark.parametrize("cuts", [[1] * FRAMES, [2, 1, 1, 6, 14], [3, 0, 21], [20, 0, 4]])
+def test_a_stream_has_the_same_bits_in_any_company_and_chunks(
+    decoder: HopDecoder, cuts: list[int]
+) -> None:
+    whole = spoken(decoder, codes(1), [FRAMES])
+    for others in (0, 4):
+        got = spoken(decoder, codes(1), cuts, others)
+        np.testing.assert_array_equal(got, whole[: len(got)])
+        assert len(got) == len(whole)
+
+
+def test_a_preset_changes_the_pitch(decoder: HopDecoder) -> None:
+    states = [decoder.new_state(), decoder.new_state(level=0.3)]
+    own, higher = decoder.step([codes(1)] * 2, states, [True, True])
+    assert not np.array_equal(own, higher)
+    assert states[0].phase != states[1].phase
+
+
+def test_a_stream_that_begins_late_settles(decoder: HopDecoder) -> None:
+    """As a successor that goes on from codes and a phase."""
+    given, begin = codes(1, 60), 40
+    whole, state = spoken(decoder, given, [60]), decoder.new_state()
+    decoder.step([given[:begin]], [state], [False])
+    late = decoder.new_state(frame=0)
+    context = 20
+    decoder.step([given[begin - context : begin]], [late], [False])
+    late.phase = state.phase
+    (got,) = decoder.step([given[begin:]], [late], [True])
+    settled = 3 * FRAME_SAMPLES
+    np.testing.assert_array_equal(got[settled:], whole[-len(got) :][settled:])
+
+
+def test_states_are_not_shared(decoder: HopDecoder) -> None:
+    before = spoken(decoder, codes(1), [FRAMES])
+    states: list[HopState] = [decoder.new_state() for _ in range(3)]
+    decoder.step([codes(i) for i in range(3)], states, [False] * 3)
+    np.testing.assert_array_equal(spoken(decoder, codes(1), [FRAMES]), before)
+
+
+def test_a_step_without_frames_gives_nothing(decoder: HopDecoder) -> None:
+    state = decoder.new_state()
+    (got,) = decoder.step([codes(1, 0)], [state], [False])
+    assert len(got) == 0
+    assert state.frame == 0
