@@ -33,7 +33,7 @@ Speaker: TypeAlias = Annotated[int, Field(ge=0, lt=MAX_SPEAKERS)]
 Value: TypeAlias = bool | int | float | Annotated[str, Field(max_length=200)]
 MaxWait: TypeAlias = Annotated[float, Field(ge=0.0, le=600.0)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
-# What has none is refused with a code of its own, by whoever reads it.
+# What has none is refused with a code of its own, by its reader.
 Spoken: TypeAlias = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"\S"})]
 _NULL: Final = {"type": "null"}
 
