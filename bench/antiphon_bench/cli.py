@@ -17,6 +17,7 @@ from antiphon_bench.checkpoint import checkpoint
 from antiphon_bench.config import SweepConfig
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.overload import overload as run_overload
+from antiphon_bench.processor import processor
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.sweep import in_turns
@@ -28,6 +29,7 @@ app = typer.Typer(
     help="Measure a streaming speech server as its listeners hear it.",
 )
 app.command()(checkpoint)
+app.command()(processor)
 console = Console()
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 

@@ -61,7 +61,7 @@ def test_what_fails_is_named_and_the_step_is_measured_without_it(
     monkeypatch.setattr(blocks_triton, "swiglu", broken)
     told = found(Refusing())
     assert told["kernels"].state is Grade.NOTE
-    assert "1 of 12 fail" in told["kernels"].text
+    assert "1 of 15 fail" in told["kernels"].text
     assert "swiglu: ptxas died" in told["kernels"].text
     assert choice._version == "torch", "as engines do"
     assert "not permitted" in told["graphs"].text

@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.bounded_json import Json
@@ -74,7 +73,7 @@ class LenientMessage(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+        cls, core_schema: Any, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """What may be absent may be null."""
         found = handler(core_schema)
