@@ -54,12 +54,11 @@ class Halves(NamedTuple):
     host: TalkerHost
     edge: TalkerEdge
     engine: Engine
-    connections: tuple[Connection, Connection]
+    connection: Connection
 
     def parts(self) -> None:
         """The engine's process is gone: nothing is behind the line any more."""
-        for connection in self.connections:
-            shutdown(connection)
+        shutdown(self.connection)  # ends both: the readers then close their own
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def host() -> Iterator[Halves]:
     )
     host.serve(engine)
     edge.build(Metrics(), beat=lambda: None, died=lambda: None)
-    yield Halves(host, edge, engine, (here, there))
+    yield Halves(host, edge, engine, here)
     host.close()
     engine.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
 from typing import Any, TypeVar
 
 import structlog
@@ -28,7 +29,7 @@ class Sharing:
         """To be made on the event loop."""
         self.memory = ModelMemory(settings.models_bytes, settings.model_idle_s)
         self._service, self._models = service, models
-        self._waiting = models
+        self._waiting, self._settled = models, asyncio.Event()
         self._failures: list[ModelFailed] = []
         self._metrics, registry = Merged(), CollectorRegistry()
         registry.register(self._metrics)
@@ -43,6 +44,14 @@ class Sharing:
         self._waiting -= 1
         if not self._waiting:
             self._service.announce()
+            self._settled.set()
+
+    async def import_torch(self) -> None:
+        """Once the process takes work, have what every engine imports: the first request would wait
+        for it, longer than its listener does on a slow machine.
+        """
+        await self._settled.wait()
+        await asyncio.to_thread(import_module, "torch")
 
     async def keep(self, model: str, serving: Awaitable[None]) -> None:
         """Serve one of the models. One that cannot be loaded is left out, unless none can be: then
@@ -69,7 +78,9 @@ async def run_models(
         return
     each = settings.each()
     sharing = Sharing(service, settings, len(each))
-    unloading = asyncio.create_task(sharing.memory.unload_idle(), name="unloading")
+    aside = [asyncio.create_task(sharing.memory.unload_idle(), name="unloading")]
+    if settings.engine != "fake":
+        aside.append(asyncio.create_task(sharing.import_torch(), name="importing"))
     serving = [
         asyncio.create_task(sharing.keep(own.model, run(own, sharing)), name=own.model)
         for own in each
@@ -77,4 +88,4 @@ async def run_models(
     try:
         await asyncio.gather(*serving)
     finally:
-        await stop(*serving, unloading)
+        await stop(*serving, *aside)

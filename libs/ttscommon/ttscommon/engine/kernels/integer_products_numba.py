@@ -11,12 +11,18 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.compiled import as_float, compiled, floats, part, tuple_of
+from ttscommon.engine.kernels.compiled import (
+    as_float,
+    compiled,
+    floats,
+    intrinsic,
+    ir,
+    part,
+    tuple_of,
+    types,
+)
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
