@@ -53,7 +53,8 @@ class Way:
 
 
 _UV: Final = "uv cache clean --quiet; rm -rf .cache/uv .local/share/uv /tmp/uv-*.lock"
-_PIPX: Final = "rm -rf .cache/pip .cache/pipx .local/share/pipx .local/state/pipx"
+# It installs by uv where that is there.
+_PIPX: Final = f"{_UV}; rm -rf .cache/pip .cache/pipx .local/share/pipx .local/state/pipx"
 _VENV: Final = f"python3 -m venv {OWN}; {OWN}/bin/pip install --quiet antiphon"
 WAYS: Final = {
     "pip": Way(
