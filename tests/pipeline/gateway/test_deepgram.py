@@ -59,6 +59,14 @@ async def test_encodings_over_http(
         assert seconds == pytest.approx(len(TEXT) * 0.01, abs=0.001)
 
 
+async def test_a_model_of_any_letters_is_named_in_a_header(stand: Any) -> None:
+    response = await stand.http.post(
+        "/v1/speak", params={"model": "aura-2-thalia-en, 声\n"}, json={"text": TEXT}
+    )
+    assert response.status_code == 200
+    assert response.headers["dg-model-name"] == "aura-2-thalia-en%2C%20%E5%A3%B0%0A"
+
+
 async def test_flushed_follows_the_last_audio_of_its_turn(stand: Any, talk: Any) -> None:
     async with connect(url(stand)) as socket:
         _, (metadata,) = await until(socket, "Metadata")

@@ -46,7 +46,11 @@ _SOUNDS: Final = sound(
 _TEXT_FILE: Final = {"name": TEXT, "consent": TEXT, "ref_text": TEXT}
 _CONSENT: Final[Mapping[str, Schema]] = {"x-consent": TEXT}
 _OUTPUT: Final[Mapping[str, Schema]] = {
-    "output_format": {**TEXT, "examples": ["mp3_44100_128", "pcm_24000", "ulaw_8000"]},
+    "output_format": {
+        **TEXT,
+        "pattern": r"^(mp3|pcm|wav|ulaw|alaw|opus)_(8000|16000|22050|24000|44100|48000)(_(32|64|96|128))?$",
+        "examples": ["mp3_44100_128", "pcm_24000", "ulaw_8000"],
+    },
     "max_wait_s": WAIT_S,
 }
 _ELEVEN_VOICE: Final = {

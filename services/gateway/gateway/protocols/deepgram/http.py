@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -40,7 +41,7 @@ async def speak(request: Request, context: Context) -> Response:
     headers = {
         **chosen_headers(spec, text),
         "dg-request-id": request.state.request_id,
-        "dg-model-name": query.model,
+        "dg-model-name": quote(query.model),
         "dg-char-count": str(len(body.text)),
     }
     return SpeechResponse(context.settings, spoken, audio, headers=headers)
