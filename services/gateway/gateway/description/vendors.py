@@ -48,7 +48,8 @@ _CONSENT: Final[Mapping[str, Schema]] = {"x-consent": TEXT}
 _OUTPUT: Final[Mapping[str, Schema]] = {
     "output_format": {
         **TEXT,
-        "pattern": r"^(mp3|pcm|wav|ulaw|alaw|opus)_(8000|16000|22050|24000|44100|48000)(_(32|64|96|128))?$",
+        "pattern": r"^(mp3|pcm|wav|ulaw|alaw|opus)_(8|16|24|48)000(_(32|64|96|128))?$"
+        r"|^mp3_(22050|44100)(_(32|64|96|128))?$",
         "examples": ["mp3_44100_128", "pcm_24000", "ulaw_8000"],
     },
     "max_wait_s": WAIT_S,
