@@ -147,7 +147,9 @@ async def test_sentences_alone_and_among_others_equal_offline_synthesis(
     try:
         async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
             alone = [await streamed(client, index) for index in indices[:fifth]]
-            together = await asyncio.gather(*(streamed(client, i) for i in indices[fifth:]))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(streamed(client, i)) for i in indices[fifth:]]
+        together = [task.result() for task in tasks]
         for index, (request_id, pcm) in zip(indices, [*alone, *together], strict=True):
             await check(bus, reference, index, request_id, pcm)
     finally:

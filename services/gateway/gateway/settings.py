@@ -70,7 +70,9 @@ class GatewaySettings(ServiceSettings):
     """How long its body may take, and a second more for every 16 KiB."""
 
     admission: Literal["on", "off"] = "on"
-    """`on` lets in as many streams as workers keep up with; `off` knows only `max_streams`."""
+    """`on` lets in as many streams as workers keep up with; `off` knows only `max_streams`, and
+    ends none for the sake of others.
+    """
     ttfp_target_s: float = Field(default=0.5, gt=0)
     """How long a first packet may take under load: no more streams start at once than that allows.
     """

@@ -59,6 +59,7 @@ class Admission:
         self.control = AdmissionControl(
             *(self.judge, self.catalogue, self.peers),
             *(self.limits, self.settings.utilisation, self.metrics),
+            gives_up=self.settings.admission == "on",
         )
         self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)

@@ -17,6 +17,7 @@ from ttscommon.process.metrics import GatewayMetrics
 class AdmissionControl:
     """One gateway's. `running`: its streams; those whose text pauses count for nothing. stop_jobs:
     has the streams of a model give way that no listener hears as they are made; whether any did.
+    gives_up: whether a stream may be ended so that others do not run dry.
     """
 
     def __init__(
@@ -27,6 +28,8 @@ class AdmissionControl:
         limits: AdmissionLimits,
         utilisation: float,
         metrics: GatewayMetrics,
+        *,
+        gives_up: bool = True,
     ) -> None:
         self.running: dict[int, Grant] = {}
         self.stop_jobs: Callable[[str], bool] = lambda model: False
@@ -36,6 +39,7 @@ class AdmissionControl:
         self._limits = limits
         self._utilisation = utilisation
         self._metrics = metrics
+        self._gives_up = gives_up
         self._slack_s: dict[str, float] = {}
         self._reported_s = -math.inf
 
@@ -56,7 +60,8 @@ class AdmissionControl:
                 continue  # without workers there is nothing to learn
             loop.look(streams, now)
             self._show(model, streams, loop.limit)
-            if loop.gives_up(streams, now) and not self.stop_jobs(model):
+            dry = loop.gives_up(streams, now)
+            if dry and not self.stop_jobs(model) and self._gives_up:
                 self._give_up(model)
 
     def is_short(self, model: str) -> bool:

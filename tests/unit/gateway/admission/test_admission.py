@@ -434,6 +434,15 @@ def test_the_youngest_silent_stream_is_given_up_for_those_that_sound() -> None:
     assert ended == ["younger", "older"]
 
 
+def test_without_admission_no_stream_is_given_up_for_others() -> None:
+    one = admission(admission="off")
+    ended = []
+    with playing(one, 0.05), one.stream(request()) as silent:
+        silent.give_up = lambda: ended.append("silent")
+        look(one, 0.1)
+    assert not ended
+
+
 def test_jobs_stop_before_a_silent_stream_is_given_up() -> None:
     one = admission()
     ended: list[str] = []
