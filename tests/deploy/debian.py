@@ -1,4 +1,4 @@
-"""A Debian that holds Python and nothing else, and how people install a command in it."""
+"""A Debian with Python, venv and certificate authorities, for tests that install packages in it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Debian:
 
     @contextmanager
     def mounted(self) -> Iterator[None]:
-        """With the system's own file systems, as long as somebody is in it."""
+        """With /proc and /dev of the system, which are unmounted behind it."""
         run("mount", "-t", "proc", "proc", str(self.root / "proc"))
         run("mount", "--bind", "/dev", str(self.root / "dev"))
         try:

@@ -1,6 +1,6 @@
 """Books of strangers, read in a process of its own that has so much time and memory.
 
-Parsers of text know texts that they take for ever for, and hold the interpreter's lock meanwhile.
+A parser may not finish some texts, and holds the interpreter's lock meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""code2wav in the engine: each stream carries exact state for ever.
+"""code2wav in the engine: each stream carries exact state from its first frame to its last.
 
 The reference never makes the last `lag_samples` of a request's frames; here they are silence, so
 that a request has as many samples as its frames fill.

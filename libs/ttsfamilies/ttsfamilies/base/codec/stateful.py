@@ -147,9 +147,8 @@ class StatefulCodec(Codec):
         super().warm_up(shapes)
 
 
-# Codecs of causal networks: each stream carries exact state for ever.
-#
-# For Mimi and its like: see `causal` for what a stream carries.
+# Codecs of causal networks, Mimi and its like: a stream carries exact state from the frame that it
+# was opened at to its last. `causal` says what that is.
 
 
 # Convolutions over pieces of other lengths sum in another order. The differences are far smaller

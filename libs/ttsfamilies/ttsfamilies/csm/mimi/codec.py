@@ -1,4 +1,4 @@
-"""Mimi in the engine: each stream carries exact state for ever."""
+"""Mimi in the engine: each stream carries exact state from its first frame to its last."""
 
 from __future__ import annotations
 
