@@ -1,6 +1,6 @@
 """Every metric of every service, declared once; dashboards and the bench read these names.
 
-Which labels they carry, and how many series that makes: docs/decisions/tenants.md.
+Which labels they carry, and how many series that makes: docs/decisions/rate-limits.md.
 """
 
 from __future__ import annotations
