@@ -1,9 +1,9 @@
 """`python -m antiphon.pair`: a talker's and a vocoder's engine in one process, to share a GPU.
 
 They share a process, and with it the CUDA context: only so do stream priorities hold between them
-(docs/decisions/shared-process.md). What the stages do for the bus, jobs, logs and leases, would take
-most of one interpreter, so each has an edge, a process of its own that this one starts and that
-ends with it (docs/decisions/shared-process.md). Each stage is a participant of the bus as ever.
+(docs/decisions/shared-process.md). What the stages do for the bus, jobs, logs and leases, would
+take most of one interpreter, so each has an edge, a process of its own that this one starts and
+that ends with it. Each stage is a participant of the bus as ever.
 
 Settings are those of both stages. One that is given as ANTIPHON_X goes to every stage that knows
 it, ANTIPHON_TALKER__X and ANTIPHON_VOCODER__X to one.

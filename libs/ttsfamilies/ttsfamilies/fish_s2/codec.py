@@ -1,4 +1,4 @@
-"""Fish Audio S2's codec in the engine: exact state is carried from a stream's first frame to its last.
+"""Fish Audio S2's codec in the engine: exact state from a stream's first frame to its last.
 
 The transformer's rotations are rounded to bfloat16, so that its states depend on where in a stream
 a frame is and not on distances alone: a state that is opened late is told of its first frame.
