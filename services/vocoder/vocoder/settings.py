@@ -25,7 +25,7 @@ class VocoderSettings(StageSettings):
     batch_streams: int = Field(default=16, ge=1, le=4096)
     """Streams of one engine step; by default 32 on a GPU."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
-    """Streams of a step times the longest slice of it, at most; by default no fewer than twice
+    """Streams of a step times the longest window of it, at most; by default no fewer than twice
     `step_frames`. On a GPU 32 frames take a codec about 5 ms, and a step cannot be interrupted:
     more would delay the talker's.
     """
@@ -41,7 +41,7 @@ class VocoderSettings(StageSettings):
     """Frames before a window that its state is built from."""
     state_mb: int = Field(default=4096, ge=1)
     """Memory, in MiB, for what streams of a codec carry that grows with each of them; a stream for
-    which there is none is computed again with every stretch. On a GPU all of it is taken at the
+    which there is none is computed again with every window. On a GPU all of it is taken at the
     start.
     """
     tensor_cores: bool = False

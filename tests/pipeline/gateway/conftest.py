@@ -65,7 +65,7 @@ Script = Callable[["Performance"], Awaitable[None]]
 
 
 def sound_of(text: str, seed: int = 0) -> np.ndarray[Any, np.dtype[np.int16]]:
-    """What the stage says: every character is a stretch of samples of its own."""
+    """What the stage says: every character has samples of its own."""
     codes = np.array([(ord(char) + seed) % 30_000 + 1 for char in text], np.int16)
     return np.repeat(codes, SAMPLES_PER_CHAR)
 

@@ -77,7 +77,7 @@ def test_a_download_that_broke_off_goes_on_and_is_converted_whole(
 ) -> None:
     published = ALL["voxcpm2"]()
     files = published.repositories[published.given]
-    # The client keeps what it has in stretches of 10 MiB; what is no weight is not converted.
+    # The client keeps what it has in parts of 10 MiB; what is no weight is not converted.
     vae = torch.load(io.BytesIO(files["audiovae.pth"]), weights_only=True)
     files["audiovae.pth"] = pickled(vae | {"optimizer": {"momentum": torch.ones(6 << 20)}})
     with hub_of(published, tmp_path, monkeypatch, cut={"audiovae.pth"}) as hub:

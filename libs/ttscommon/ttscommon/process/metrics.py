@@ -231,7 +231,7 @@ class Metrics:
         )
         self.recomputations = self._counter(
             "tts_codec_recomputations",
-            "Stretches of such streams that were computed from their passage's beginning, for "
+            "Windows of such streams that were computed from their passage's beginning, for "
             "want of memory.",
         )
         self.runaways = self._counter(

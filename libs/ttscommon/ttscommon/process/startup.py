@@ -45,7 +45,7 @@ def waited_s(tasks: Path = Path("/proc/self/task")) -> float:
 
 
 class Startup:
-    """Seconds of each part; a part may come in several stretches.
+    """Seconds of each part; a part may come several times.
 
     `tell` hears of each part, and of what no part accounts for, when the process takes work, and
     `tell_waited` how much of all that the process waited for a processor.

@@ -20,7 +20,7 @@ from ttsfamilies.base.talker.lmstream import ENDLESS
 
 # Where sizes and tokenizer are published: a Qwen2 of which all weights but these were replaced.
 BACKBONE: Final = "CosyVoice-BlankEN"
-# Of S3 tokens; ids from here on end a stretch of speech.
+# Of S3 tokens; ids from here on end what is spoken at once.
 TOKENS: Final = 6561
 # Behind an instruction, or a system prompt: the first token that the text's own tokenizer lacks.
 END_OF_PROMPT: Final = 151_646

@@ -54,7 +54,7 @@ class PortionMade(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ResultPart(msgspec.Struct, frozen=True, array_like=True):
-    """A stretch of the result, so many bytes of what clients download."""
+    """So many bytes of the result, which clients download."""
 
     name: str
     size: int

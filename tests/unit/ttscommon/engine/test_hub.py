@@ -12,7 +12,7 @@ import pytest
 from tests.unit.ttscommon.engine.hub_server import REPO, Hub, commit_of, serving
 
 TENSORS = "model.safetensors"
-# The client keeps what it has in stretches of 10 MiB.
+# The client keeps what it has in parts of 10 MiB.
 LARGE = bytes(range(256)) * 98_304
 FILES = {"config.json": b'{"model_type": "x"}', TENSORS: LARGE, "code.py": b"!"}
 OTHER = {**FILES, "config.json": b'{"model_type": "y"}'}

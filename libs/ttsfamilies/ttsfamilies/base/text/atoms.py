@@ -1,4 +1,4 @@
-"""Split text into atoms: bare tokens, and the stretches that a pattern says as a whole."""
+"""Split text into atoms: bare tokens, and what a pattern says as a whole."""
 
 import re
 from bisect import bisect_right
@@ -95,7 +95,7 @@ class Atom:
         return self.said is not None and _DIGIT.search(self.text) is not None
 
 
-class _Stretch(NamedTuple):
+class _Match(NamedTuple):
     start: int
     end: int
     said: tuple[str, ...] | None
@@ -112,7 +112,7 @@ def atoms(tokens: list[str], day_first: bool = False) -> list[Atom]:
     """
     line, starts, owners = _line(tokens)
     found = []
-    for start, end, said, kind in _stretches(line, day_first):
+    for start, end, said, kind in _matches(line, day_first):
         text = line[start:end]
         core = text.strip(_OUTER) if said is None else text
         tail = text[len(text.rstrip(_OUTER)) :] if said is None else ""
@@ -136,22 +136,22 @@ def _line(tokens: list[str]) -> tuple[str, list[int], list[int]]:
     return " ".join(parts), starts, owners
 
 
-def _stretches(line: str, day_first: bool) -> Iterator[_Stretch]:
-    """Stretches from left to right; earlier rules take precedence over later ones."""
+def _matches(line: str, day_first: bool) -> Iterator[_Match]:
+    """Matches from left to right; earlier rules take precedence over later ones."""
     names = _NAMES if _HAS_NAME.search(line) else ()
     numeric, plain = (_NUMERIC[day_first], _PLAIN) if _DIGIT.search(line) else ((), ())
     present = set(line)
-    taken: list[_Stretch] = []
+    taken: list[_Match] = []
     rest = line
     for rules in (names, _WORDS, numeric, _POWERS, plain):
         for kind, rule in rules:
             if (not rule.needs or not present.isdisjoint(rule.needs)) and rule.literal in line:
                 rest = _take(rest, kind, rule, taken)
-    taken += [_Stretch(m.start(), m.end(), None, "") for m in _BARE.finditer(rest)]
-    return iter(sorted(taken, key=lambda stretch: stretch.start))
+    taken += [_Match(m.start(), m.end(), None, "") for m in _BARE.finditer(rest)]
+    return iter(sorted(taken, key=lambda match: match.start))
 
 
-def _take(rest: str, kind: str, rule: Rule, taken: list[_Stretch]) -> str:
+def _take(rest: str, kind: str, rule: Rule, taken: list[_Match]) -> str:
     """Add what a rule finds; returns the line without it."""
     pieces = []
     position = 0
@@ -160,7 +160,7 @@ def _take(rest: str, kind: str, rule: Rule, taken: list[_Stretch]) -> str:
         said = rule.say(match) if end > start else None
         if said is None:
             continue
-        taken.append(_Stretch(start, end, tuple(said), kind))
+        taken.append(_Match(start, end, tuple(said), kind))
         pieces += [rest[position:start], _TAKEN * (end - start)]
         position = end
     return "".join((*pieces, rest[position:])) if pieces else rest

@@ -13,7 +13,7 @@ class Rule(NamedTuple):
     """`say` gives the spoken words of a match, PAUSE_MARK where a short break belongs.
 
     It gives None where what stands around the match forbids this reading: then later rules see
-    the stretch. needs: a text that holds none of these characters holds no match; empty where
+    the text. needs: a text that holds none of these characters holds no match; empty where
     that is not known. literal: a text without it holds no match.
     """
 

@@ -1,4 +1,4 @@
-"""SSML's `say-as`: what a stretch of text is to be read as, whatever it looks like.
+"""SSML's `say-as`: what a piece of text is to be read as, whatever it looks like.
 
 Kinds and formats are those of the W3C's note "SSML 1.0 say-as attribute values" and of the large
 services. What does not fit its kind is read as any text is.

@@ -200,7 +200,7 @@ class Segmenter:
         return weight
 
     def _forced_cut(self) -> int:
-        """How many words of an over-long stretch to take."""
+        """How many words to take of a text that is too long for one utterance."""
         words = [self._text[start:end] for start, end in self._words]
         weights = [self._weight(count) for count in range(len(words) + 1)]
         for count in range(len(words), 0, -1):

@@ -1,4 +1,4 @@
-"""A stretch of an answer on its way to sound, block by block, as the authors' demo streams it.
+"""A part of an answer on its way to sound, block by block, as the authors' demo streams it.
 
 Blocks of ids grow. All that was spoken before is the prompt of each: its ids and its mel frames, of
 which the last are held back and faded into the next block's. HiFT begins each block with the frame

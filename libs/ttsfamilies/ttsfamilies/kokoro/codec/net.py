@@ -1,8 +1,8 @@
 """Text rows and curves to samples, a segment at a time, in pieces of bounded work.
 
 Every residual block of the generator is normed over the whole segment, so that its first sample
-needs all of it. A piece is a stretch of one convolution at the most; other work may be done between
-two. Names of modules are those of published checkpoints.
+needs all of it. A piece is some steps of one convolution at the most; other work may be done
+between two. Names of modules are those of published checkpoints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pieces: TypeAlias = Generator[int, None, Tensor]
 Drawn: TypeAlias = Callable[[int], Tensor]
 # What a sample of the source, and of a harmonic's noise, counts for.
 _SAMPLE: Final = 2000
-# Multiply-adds of a stretch of a convolution.
+# Multiply-adds of such steps.
 _WORK: Final = 500_000_000
 _NOISE_KERNELS: Final = (7, 11)
 _NOISE_DILATIONS: Final = (1, 3, 5)
@@ -126,9 +126,9 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
 
     out = torch.empty_like(x)
     steps, around = x.shape[2], int(conv.padding[0])
-    stretch = max(64, _WORK // conv.weight.numel())
-    for start in range(0, steps, stretch):
-        end = min(start + stretch, steps)
+    most = max(64, _WORK // conv.weight.numel())
+    for start in range(0, steps, most):
+        end = min(start + most, steps)
         low, high = max(0, start - around), min(steps, end + around)
         padded = (around - (start - low), around - (high - end))
         part = nn.functional.pad(active(x[..., low:high]), padded)
