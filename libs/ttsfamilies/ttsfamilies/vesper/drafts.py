@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ttsfamilies.base.kernels.attention_numba import Cached
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.sampling.noise_numba import even_numbers
 from ttsfamilies.vesper import step_numba as steps
 from ttsfamilies.vesper.chain_numba import Chain, Flags, Floats, Ints
 from ttsfamilies.vesper.frame import CODE_DRAW, MOVE_DRAW
@@ -89,7 +90,7 @@ class Drafts:
         numbers: Floats = both.numpy()
         moves = numbers[: count * MOVES].reshape(len(of), width, MOVES)
         codes = numbers[count * MOVES :].reshape(len(of), width, self._codes)
-        steps.even_numbers(known["seed"], known["frame"], of, MOVE_DRAW, CODE_DRAW, moves, codes)
+        even_numbers(known["seed"], known["frame"], of, MOVE_DRAW, CODE_DRAW, moves, codes)
         both.log_().neg_().log_().neg_()
         return moves, codes
 

@@ -16,7 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -130,15 +132,23 @@ class Vesper(TalkerModel):
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
-        self._drafts: Drafts | None = None  # steps of a processor
-        if net.text_table.device.type == "cpu" and halve(net):
-            from ttsfamilies.vesper.drafts import Drafts
-
-            halve(self._text_codes)
-            self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
+        # Of a processor:
+        self._drafts: Drafts | None = None
+        self._codes: Callable[[Mapping[str, Tensor]], NDArray[np.int16]] | None = None
+        if net.text_table.device.type == "cpu" and halve(net):
+            from ttsfamilies.vesper.drafts import Drafts
+            from ttsfamilies.vesper.render_numba import CompiledRender
+            from ttsfamilies.vesper.weights import rendering_of
+
+            halve(self._text_codes)
+            self._drafts = Drafts(net, spec.max_positions)
+            self._codes = CompiledRender(
+                rendering_of(net, self._text_codes, self._silence),
+                *(_ENERGY_DRAW, sampling.energy_temperature, sampling.top_k, net.energy.norm.eps),
+            )
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> VesperPrepared:
@@ -186,6 +196,13 @@ class Vesper(TalkerModel):
 
     def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Energy and text of all frames at once: codes [frames, 4], move [frames]."""
+        move = raw["move"].to(torch.uint8)
+        # Talkers of the release before, which may take over, ask for the row of their tolerance.
+        window = torch.zeros_like(move)
+        codes = self._codes_of(raw) if self._codes is None else torch.from_numpy(self._codes(raw))
+        return {"codes": codes, "move": move, "window": window}
+
+    def _codes_of(self, raw: Mapping[str, Tensor]) -> Tensor:
         count = len(raw["code"])
         logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
         device = logits.device
@@ -195,11 +212,7 @@ class Vesper(TalkerModel):
         )
         energy, _ = draw_ids(logits, Noise(raw["seed"], raw["frame"]), _ENERGY_DRAW, settings)
         codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
-        codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
-        move = raw["move"].to(torch.uint8)
-        # Talkers of the release before, which may take over, ask for the row of their tolerance.
-        window = torch.zeros_like(move)
-        return {"codes": codes.to(torch.int16), "move": move, "window": window}
+        return torch.where(raw["silent"][:, None] > 0, self._silence, codes).to(torch.int16)
 
     def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Conditioning]:
         """An utterance, or silence, as the encoders read it."""

@@ -13,7 +13,6 @@ import numpy as np
 from ttscommon.engine.kernels.blocks_numba import add_norm_rows, norm_rows, swiglu_rows
 from ttscommon.engine.kernels.compiled import (
     FLOAT,
-    INT,
     compiled,
     flags,
     floats,
@@ -114,7 +113,6 @@ class Drawn(NamedTuple):
 
 
 _BITS: Final = bits(4)
-_STEP: Final = np.uint64(0x9E3779B97F4A7C15)  # of `sampling.noise`'s counter
 BACKBONE: Final = tuple_of(
     BackboneWeights,
     *(floats(2), _BITS, _BITS, floats(2), _BITS, _BITS),
@@ -308,36 +306,3 @@ def step(
     _guess(guessing, slots, of, chain, draws, eps, guesses, every)
     _through(net, every, positions, cached, eps, drawn.hidden)
     _check(heads, slots, of, chain, draws, guesses, np.ones(rows, np.bool_), drawn)
-
-
-@part
-def _mixed(value: np.uint64) -> np.uint64:
-    """`sampling.noise.mix`."""
-    value += _STEP
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
-
-@part
-def _evenly(key: np.uint64, out: Floats) -> None:
-    """`sampling.noise.uniforms` of one key."""
-    for column in range(len(out)):
-        value = _mixed(key + np.uint64(column) * _STEP)
-        high = np.int32(value >> np.uint64(40))
-        even = (np.float32(high) + np.float32(0.5)) * np.float32(2.0**-24)
-        out[column] = min(even, np.float32(1.0 - 2.0**-24))
-
-
-@compiled(*(strided(ints(1)), strided(ints(1)), ints(1), INT, INT, floats(3), floats(3)))
-def even_numbers(
-    seed: Ints, frame: Ints, of: Ints, move_draw: int, code_draw: int, moves: Floats, codes: Floats
-) -> None:
-    """`sampling.noise` of two draws of each row's coming frames: [rows, width, ...] in (0, 1)."""
-    rows, width, _ = moves.shape
-    for row in range(rows):
-        for place in range(width):
-            at = np.uint64(frame[of[row]] + place)
-            frame_key = _mixed(_mixed(np.uint64(seed[of[row]])) ^ at)
-            _evenly(_mixed(frame_key ^ np.uint64(move_draw)), moves[row, place])
-            _evenly(_mixed(frame_key ^ np.uint64(code_draw)), codes[row, place])

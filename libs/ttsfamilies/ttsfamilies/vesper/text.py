@@ -71,14 +71,14 @@ class TextCodes(nn.Module):
     def __init__(self, tables: Tensor) -> None:
         """tables: [2, entries, 2 * text_dim], the second of what the first leaves over."""
         super().__init__()
-        self._entries = tables[0].detach()
+        self.entries = tables[0].detach()
         self.distances = nn.ModuleList(_distances(table.detach()) for table in tables)
 
     def forward(self, units: Tensor) -> Tensor:
         """units: [frames, 2, text_dim] of the token of either unit -> [frames, 2] int64."""
         told = units.flatten(1)
         first = self.distances[0](told).argmin(1)
-        rest = told - self._entries[first]
+        rest = told - self.entries[first]
         return torch.stack((first, self.distances[1](rest).argmin(1)), 1)
 
 

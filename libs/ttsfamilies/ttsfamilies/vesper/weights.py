@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from ttscommon.engine.kernels.convnext_numba import Floats, numbers
 from ttscommon.engine.kernels.products_numba import Bits, Product
 from ttscommon.engine.nn import HalfLinear, TransformerBlock
 from ttsfamilies.vesper.net import Drafter, VesperNet
+from ttsfamilies.vesper.render_numba import Rendering
 from ttsfamilies.vesper.step_numba import BackboneWeights, Guessing, Heads
+from ttsfamilies.vesper.text import TextCodes
 
 
 def backbone_of(net: VesperNet) -> BackboneWeights:
@@ -58,6 +60,24 @@ def guessing_of(net: VesperNet) -> Guessing:
         heads_of(drafter, net),
         numbers(net.code0.weight),
         numbers(net.held.weight),
+    )
+
+
+def rendering_of(net: VesperNet, text: TextCodes, silence: Tensor) -> Rendering:
+    """What frames are rendered with: the energy head, and the tables of text codes."""
+    energy = net.energy
+    first, second = (product_of(layer) for layer in text.distances)
+    return Rendering(
+        numbers(net.move.weight),
+        numbers(energy.code0.weight),
+        numbers(energy.norm.weight),
+        product_of(energy.gate),
+        product_of(energy.down),
+        product_of(energy.head),
+        first,
+        numbers(text.entries),
+        second,
+        silence.numpy(),
     )
 
 
