@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +26,10 @@ class ReporterTuning:
     report_s: float = 0.4
     """Between two: gateways know within a second of a machine that became slower; much less than
     the bucket's time to live.
+    """
+    same_s: float = 1.6
+    """Between two that say the same, and how often the queue is looked at while this worker has
+    room: whoever has room takes what waits.
     """
     again_s: float = 0.2
     """Until a first one that failed is tried again."""
@@ -47,6 +53,8 @@ class Reporter:
         self._key = f"{stage.name}.{bus.worker_id}"
         self._models = models
         self._report = report
+        self._told = b""
+        self._told_s = self._looked_s = -math.inf
 
     async def enlist(self) -> None:
         """Have the cluster know of this worker, however long the broker takes."""
@@ -69,18 +77,26 @@ class Reporter:
             log_.debug("report.left_to_expire")
 
     async def _tell(self) -> bool:
-        """Write a report; False if the broker did not take it."""
+        """Write a report, if there is news; False if the broker did not take it."""
+        now = time.monotonic()
+        if self.queued or not self._report().free or now - self._looked_s >= self._tuning.same_s:
+            await self._look(now)
+        value = self._report().encode()
+        if value == self._told and now - self._told_s < self._tuning.same_s:
+            return True
         try:
-            self.queued = await self._waiting()
-        except BusUnavailable as error:
-            log_.debug("queue.unseen", error=error.message)
-        try:
-            value = self._report().encode()
             await self._bus.kv.put(subjects.REPLICAS, self._key, value)
         except BusUnavailable as error:
             log_.debug("report.unwritten", error=error.message)
             return False
+        self._told, self._told_s = value, now
         return True
+
+    async def _look(self, now: float) -> None:
+        try:
+            self.queued, self._looked_s = await self._waiting(), now
+        except BusUnavailable as error:
+            log_.debug("queue.unseen", error=error.message)
 
     async def _waiting(self) -> int:
         """Jobs of ours that no worker has taken; raises BusUnavailable."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -289,7 +290,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _collect(self) -> int:
         """Take the oldest launch's results; returns the frames gained."""
         batch, ticket, began = self._in_flight.oldest()
-        with self._contention.elsewhere():
+        with self._contention.elsewhere() if self._runner.depth else nullcontext():
             results = self._runner.collect(ticket)
         self._in_flight.settle()
         self._account(batch, results, began)

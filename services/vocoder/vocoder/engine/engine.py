@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -252,7 +253,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     def _collect(self) -> None:
         batch, started, ticket = self._in_flight.oldest()
-        with self._contention.elsewhere():
+        with self._contention.elsewhere() if self._codec.depth else nullcontext():
             results = self._codec.collect(ticket)
         self._in_flight.settle()
         offline = batch[0][0].request.offline  # then all of them are

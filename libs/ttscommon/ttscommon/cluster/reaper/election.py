@@ -42,6 +42,8 @@ class Election:
         """
         started_s = time.monotonic()
         led = started_s < self._until_s
+        if led and started_s - self._renewed_s < self._tuning.renewal_s:
+            return
         try:
             await self._decide(await self._bus.kv.entry(LEASES, KEY), started_s)
         except BusUnavailable as error:

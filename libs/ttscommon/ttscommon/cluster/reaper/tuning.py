@@ -32,6 +32,8 @@ class ReaperTuning:
     """How long a connected worker may give no answer until it is given up."""
     term_s: float = 3.0
     """How long an election holds."""
+    renewal_s: float = 0.7
+    """How often the elected one says that it is: several times in a term."""
     leaderless_s: float = 15.0
     """How long the elected process goes on while the bucket itself has no leader (elections take 4
     to 9 s): no other can be elected.

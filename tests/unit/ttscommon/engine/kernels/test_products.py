@@ -66,15 +66,14 @@ def test_a_row_has_the_same_bits_among_any_others(kind: str, inner: int) -> None
 
 
 def test_sums_are_taken_in_the_order_of_the_inputs() -> None:
-    """As fbgemm takes them, whose bits earlier releases spoke."""
-    if "fbgemm" not in torch.backends.quantized.supported_engines:
-        pytest.skip("torch was built without fbgemm")
+    """One chain of fused multiplications and additions, which are rounded once each."""
     weight, bias, x = drawn(48, 704) / np.float32(16), drawn(48, seed=1), drawn(12, 704, seed=2)
-    halves = torch.ops.quantized.linear_prepack_fp16(
-        torch.from_numpy(weight), torch.from_numpy(bias)
-    )
-    expected = torch.ops.quantized.linear_dynamic_fp16(torch.from_numpy(x), halves).numpy()
-    np.testing.assert_array_equal(multiplied(x, packed(weight, bias), 48), expected)
+    product = packed(weight, bias)
+    held = unpacked(product, 48)[0].astype(np.longdouble)
+    sums = np.zeros((12, 48), np.float32)
+    for at in range(704):
+        sums = (sums + np.outer(x[:, at].astype(np.longdouble), held[:, at])).astype(np.float32)
+    np.testing.assert_array_equal(multiplied(x, product, 48), sums + bias)
 
 
 @of_all
