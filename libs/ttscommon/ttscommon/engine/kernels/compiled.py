@@ -30,13 +30,14 @@ def _choose_target() -> None:
     """One machine code for all x86-64 processors with AVX2, so that what was compiled on one is
     found on another, and two of them speak the same bits.
     """
-    if platform.machine() != "x86_64" or not {"avx2", "fma", "bmi2"} <= _features():
+    if platform.machine() != "x86_64" or not {"avx2", "fma", "bmi2"} <= features():
         return
     os.environ.setdefault("NUMBA_CPU_NAME", "x86-64-v3")
     os.environ.setdefault("NUMBA_CPU_FEATURES", "")
 
 
-def _features() -> set[str]:
+def features() -> set[str]:
+    """What this processor can do, as Linux names it; nothing where that is not known."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -50,6 +51,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(kept.folder()))
 # Behind what numba reads when it is imported. Others take it from here: a module that imported it
 # first would compile for the processor at hand, and anew in every process.
 import numba  # noqa: E402
+from llvmlite import binding as binding  # noqa: E402
 from llvmlite import ir as ir  # noqa: E402
 from numba.core import cgutils as cgutils  # noqa: E402
 from numba.core import types as types  # noqa: E402

@@ -8,6 +8,7 @@ any machine. Sums of `_TOGETHER` inputs fit 32 bits and are added up in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,12 +24,24 @@ from ttscommon.engine.kernels.compiled import (
     tuple_of,
     types,
 )
+from ttscommon.engine.kernels.vectors_numba import (
+    COLUMNS,
+    FLOAT,
+    INDEX,
+    NARROW,
+    fused,
+    is_wide,
+    load,
+    place,
+    spread,
+    store,
+    vector,
+    wide_function,
+)
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
 
-COLUMNS: Final = 16
-"""Of a tile."""
 LARGEST: Final = 16383
 """Of a row's numbers."""
 _LARGEST: Final = np.float32(LARGEST)
@@ -38,8 +51,6 @@ _ROUNDING: Final = np.float32(3 << 22)
 _NO_SIGN: Final = np.int32(0x7FFFFFFF)
 _INFINITE: Final = np.int32(0x7F800000)
 _LEAST: Final = np.int32(0x0C000000)  # 2 to the -103, of which no factor is infinite
-_LANES: Final = 8
-_VECTORS: Final = COLUMNS // _LANES
 _ROWS: Final = 6
 _MOST_SUM: Final = 2**31 - 1
 _MOST_WEIGHT: Final = 2**13 - 1
@@ -48,12 +59,7 @@ _TOGETHER: Final = 128
 # Rows whose numbers stay in the first cache beside a tile.
 _CACHED: Final = 1 << 14
 
-_INDEX: Final = ir.IntType(64)
 _PAIR: Final = ir.IntType(32)
-_PAIRS: Final = ir.VectorType(_PAIR, _LANES)
-_SHORTS: Final = ir.VectorType(ir.IntType(16), 2 * _LANES)
-_WIDE: Final = ir.VectorType(_PAIR, 2 * _LANES)
-_FLOATS: Final = ir.VectorType(ir.FloatType(), _LANES)
 
 
 class IntegerProduct(NamedTuple):
@@ -129,9 +135,9 @@ def shortened(x: Floats, out: Shorts) -> np.float32:
     return largest / _LARGEST
 
 
-def _tile(rows: int) -> Any:
-    """The code of so many rows of a tile: `out[row : row + rows, at : at + COLUMNS]` becomes their
-    part of the product.
+def _tile(rows: int, tiles: int = 1, *, wide: bool = False) -> Any:
+    """The code of so many rows and of tiles side by side: `out[row : row + rows, at : at + tiles *
+    COLUMNS]` becomes their part of the product. tile: the first of the weight's.
     """
 
     @intrinsic
@@ -139,54 +145,74 @@ def _tile(rows: int) -> Any:
         _context: Any, x: Any, scales: Any, row: Any, product: Any, tile: Any, out: Any, at: Any
     ) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            return _Tile(context, builder, signature.args, given).summed(rows)
+            data = _pointers(context, builder, signature.args, given)
+            if wide:
+                name = f"antiphon_integers_{rows}x{tiles}"
+                wide_function(
+                    builder, name, data, lambda *inside: _Tile(COLUMNS, *inside).write(rows, tiles)
+                )
+            else:
+                _Tile(NARROW, builder, data).write(rows, tiles)
+            return context.get_dummy_value()
 
         return types.void(x, scales, row, product, tile, out, at), code
 
     return multiply
 
 
+def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
+    """What `_Tile` is given, from an intrinsic's arguments."""
+    x, scales, row, product, tile, out, at = given
+
+    def array(kind: Any, value: Any) -> Any:
+        return context.make_array(kind)(context, builder, value)
+
+    inputs, outputs = array(kinds[0], x), array(kinds[5], out)
+    fields = zip((shorts(4), floats(1), floats(1)), range(3), strict=True)
+    weight, scale, bias = (array(kind, builder.extract_value(product, i)) for kind, i in fields)
+    sizes = [
+        *(builder.extract_value(weight.shape, 1), builder.extract_value(inputs.shape, 1)),
+        builder.extract_value(outputs.shape, 1),
+    ]
+    rows = [inputs.data, array(kinds[1], scales).data, outputs.data]
+    return [*rows, weight.data, scale.data, bias.data, row, tile, at, *sizes]
+
+
 class _Tile:
-    """Writes the code of a tile."""
+    """Writes the code of a tile, with vectors of so many 32-bit lanes."""
 
-    def __init__(self, context: Any, builder: Any, kinds: Any, given: Any) -> None:
-        self._context, self._builder = context, builder
-        x, scales, self._row, product, tile, out, self._at = given
-        weight, scale, bias = (builder.extract_value(product, field) for field in range(3))
-        pick = {0: x, 1: scales, 5: out}
-        self._x, self._scales, self._out = (self._array(kinds[i], v) for i, v in pick.items())
-        self._weight = self._array(shorts(4), weight)
-        self._pairs = builder.extract_value(self._weight.shape, 1)
-        self._inner = builder.extract_value(self._x.shape, 1)
-        self._outer = builder.extract_value(self._out.shape, 1)
-        columns = builder.mul(tile, _INDEX(COLUMNS))
-        self._scale = builder.gep(self._array(floats(1), scale).data, [columns])
-        self._bias = builder.gep(self._array(floats(1), bias).data, [columns])
-        first = builder.mul(tile, builder.mul(self._pairs, _INDEX(2 * COLUMNS)))
-        self._first = builder.gep(self._weight.data, [first])
+    def __init__(self, lanes: int, builder: Any, given: Sequence[Any]) -> None:
+        self._builder, self._lanes = builder, lanes
+        self._x, self._scales, self._out, weight, scale, bias, self._row, tile = given[:8]
+        self._at, self._pairs, self._inner, self._outer = given[8:]
+        self._floats, self._words = vector(FLOAT, lanes), vector(_PAIR, lanes)
+        self._shorts = vector(ir.IntType(16), 2 * lanes)
+        columns = builder.mul(tile, INDEX(COLUMNS))
+        self._scale, self._bias = builder.gep(scale, [columns]), builder.gep(bias, [columns])
+        self._size = builder.mul(self._pairs, INDEX(2 * COLUMNS))
+        self._first = builder.gep(weight, [builder.mul(tile, self._size)])
 
-    def _array(self, kind: Any, value: Any) -> Any:
-        return self._context.make_array(kind)(self._context, self._builder, value)
-
-    def summed(self, rows: int) -> Any:
-        builder = self._builder
-        nothing = ir.Constant(_FLOATS, [0.0] * _LANES)
+    def write(self, rows: int, tiles: int) -> None:
+        builder, vectors = self._builder, tiles * COLUMNS // self._lanes
+        nothing = ir.Constant(self._floats, [0.0] * self._lanes)
         before, outer = builder.block, builder.append_basic_block("parts")
         inner, added = builder.append_basic_block("pairs"), builder.append_basic_block("added")
         done = builder.append_basic_block("summed")
         builder.branch(outer)
         builder.position_at_end(outer)
-        begin = builder.phi(_INDEX)
-        begin.add_incoming(_INDEX(0), before)
-        totals = [builder.phi(_FLOATS) for _ in range(rows * _VECTORS)]
-        end = builder.add(begin, _INDEX(_TOGETHER // 2))
+        begin = builder.phi(INDEX)
+        begin.add_incoming(INDEX(0), before)
+        totals = [builder.phi(self._floats) for _ in range(rows * vectors)]
+        end = builder.add(begin, INDEX(_TOGETHER // 2))
         end = builder.select(builder.icmp_signed("<", end, self._pairs), end, self._pairs)
         builder.branch(inner)
         builder.position_at_end(inner)
-        sums = self._of_pairs(rows, begin, end, outer, added)
+        sums = self._of_pairs(rows, vectors, begin, end, outer, added)
         builder.position_at_end(added)
+        one = ir.Constant(self._floats, [1.0] * self._lanes)
         more = [
-            builder.fadd(t, builder.sitofp(s, _FLOATS)) for t, s in zip(totals, sums, strict=True)
+            fused(builder, builder.sitofp(s, self._floats), one, t)
+            for t, s in zip(totals, sums, strict=True)
         ]
         begin.add_incoming(end, added)
         for total, one in zip(totals, more, strict=True):
@@ -195,22 +221,23 @@ class _Tile:
         builder.cbranch(builder.icmp_signed("<", end, self._pairs), outer, done)
         builder.position_at_end(done)
         for row in range(rows):
-            self._store(row, more[row * _VECTORS : (row + 1) * _VECTORS])
-        return self._context.get_dummy_value()
+            self._store(row, more[row * vectors : (row + 1) * vectors])
 
-    def _of_pairs(self, rows: int, begin: Any, end: Any, before: Any, behind: Any) -> list[Any]:
+    def _of_pairs(
+        self, rows: int, vectors: int, begin: Any, end: Any, before: Any, behind: Any
+    ) -> list[Any]:
         """The loop over pairs of inputs from `begin` to `end`, in the block it stands in."""
         builder, loop = self._builder, self._builder.block
-        k, nothing = builder.phi(_INDEX), ir.Constant(_PAIRS, [0] * _LANES)
+        k, nothing = builder.phi(INDEX), ir.Constant(self._words, [0] * self._lanes)
         k.add_incoming(begin, before)
-        sums = [builder.phi(_PAIRS) for _ in range(rows * _VECTORS)]
-        columns = self._columns(k)
+        sums = [builder.phi(self._words) for _ in range(rows * vectors)]
+        columns = [self._column(k, one) for one in range(vectors)]
         found = []
         for row in range(rows):
             one = self._everywhere(row, k)
-            for column, old in zip(columns, sums[row * _VECTORS :], strict=False):
+            for column, old in zip(columns, sums[row * vectors :], strict=False):
                 found.append(builder.add(old, self._paired(one, column)))
-        after = builder.add(k, _INDEX(1))
+        after = builder.add(k, INDEX(1))
         k.add_incoming(after, loop)
         for old, new in zip(sums, found, strict=True):
             old.add_incoming(nothing, before)
@@ -218,60 +245,83 @@ class _Tile:
         builder.cbranch(builder.icmp_signed("<", after, end), loop, behind)
         return found
 
-    def _columns(self, k: Any) -> list[Any]:
-        """A pair of inputs' weights."""
+    def _column(self, k: Any, index: int) -> Any:
+        """A vector of a pair of inputs' weights, of tiles side by side."""
         builder = self._builder
-        first = builder.mul(k, _INDEX(2 * COLUMNS))
-        found = []
-        for vector in range(_VECTORS):
-            at = builder.gep(self._first, [builder.add(first, _INDEX(vector * 2 * _LANES))])
-            found.append(builder.load(builder.bitcast(at, _SHORTS.as_pointer()), align=2))
-        return found
+        tile, column = divmod(index * self._lanes, COLUMNS)
+        begin = builder.add(builder.mul(self._size, INDEX(tile)), INDEX(2 * column))
+        first = builder.add(begin, builder.mul(k, INDEX(2 * COLUMNS)))
+        return load(builder, builder.gep(self._first, [first]), self._shorts, 2)
 
     def _everywhere(self, row: int, k: Any) -> Any:
         builder = self._builder
-        begin = builder.mul(builder.add(self._row, _INDEX(row)), self._inner)
-        at = builder.gep(self._x.data, [builder.add(begin, builder.mul(k, _INDEX(2)))])
+        first = place(builder, self._x, self._row, row, self._inner)
+        at = builder.gep(first, [builder.mul(k, INDEX(2))])
         pair = builder.load(builder.bitcast(at, _PAIR.as_pointer()), align=2)
-        alone = builder.insert_element(ir.Constant(_PAIRS, ir.Undefined), pair, _INDEX(0))
-        same = ir.Constant(_PAIRS, [0] * _LANES)
-        spread = builder.shuffle_vector(alone, ir.Constant(_PAIRS, ir.Undefined), same)
-        return builder.bitcast(spread, _SHORTS)
+        return builder.bitcast(spread(builder, pair, self._lanes), self._shorts)
 
     def _paired(self, one: Any, column: Any) -> Any:
         """Sums of neighbours' products, which compilers know as one instruction of x86."""
-        builder = self._builder
-        products = builder.mul(builder.sext(one, _WIDE), builder.sext(column, _WIDE))
-        nothing = ir.Constant(_WIDE, ir.Undefined)
+        builder, lanes = self._builder, self._lanes
+        wide = vector(_PAIR, 2 * lanes)
+        products = builder.mul(builder.sext(one, wide), builder.sext(column, wide))
+        nothing = ir.Constant(wide, ir.Undefined)
         even, odd = (
-            builder.shuffle_vector(products, nothing, ir.Constant(_PAIRS, list(chosen)))
-            for chosen in (range(0, 2 * _LANES, 2), range(1, 2 * _LANES, 2))
+            builder.shuffle_vector(products, nothing, ir.Constant(self._words, list(chosen)))
+            for chosen in (range(0, 2 * lanes, 2), range(1, 2 * lanes, 2))
         )
         return builder.add(even, odd)
 
     def _store(self, row: int, sums: list[Any]) -> None:
         builder = self._builder
-        place = builder.add(self._row, _INDEX(row))
-        scale = builder.load(builder.gep(self._scales.data, [place]))
-        alone = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), scale, _INDEX(0))
-        same = ir.Constant(ir.VectorType(_PAIR, _LANES), [0] * _LANES)
-        spread = builder.shuffle_vector(alone, ir.Constant(_FLOATS, ir.Undefined), same)
-        begin = builder.add(builder.mul(place, self._outer), self._at)
-        for vector, total in enumerate(sums):
-            scales, biases = (self._vector(data, vector) for data in (self._scale, self._bias))
-            value = builder.fadd(builder.fmul(total, builder.fmul(scales, spread)), biases)
-            at = builder.gep(self._out.data, [builder.add(begin, _INDEX(vector * _LANES))])
-            builder.store(value, builder.bitcast(at, _FLOATS.as_pointer()), align=4)
-
-    def _vector(self, data: Any, vector: int) -> Any:
-        at = self._builder.gep(data, [_INDEX(vector * _LANES)])
-        return self._builder.load(self._builder.bitcast(at, _FLOATS.as_pointer()), align=4)
+        scale = builder.load(builder.gep(self._scales, [builder.add(self._row, INDEX(row))]))
+        everywhere = spread(builder, scale, self._lanes)
+        nothing = ir.Constant(self._floats, [-0.0] * self._lanes)
+        out = builder.gep(place(builder, self._out, self._row, row, self._outer), [self._at])
+        for index, total in enumerate(sums):
+            column = INDEX(index * self._lanes)
+            scales, biases = (
+                load(builder, builder.gep(data, [column]), self._floats, 4)
+                for data in (self._scale, self._bias)
+            )
+            factors = fused(builder, scales, everywhere, nothing)
+            value = fused(builder, total, factors, biases)
+            store(builder, value, builder.gep(out, [column]))
 
 
 _SIX: Final = _tile(6)
 _FOUR: Final = _tile(4)
 _TWO: Final = _tile(2)
 _ONE_ROW: Final = _tile(1)
+# With twice as many registers, twice as wide.
+_WIDE_TILES: Final = 4
+_WIDE_SIX: Final = _tile(6, _WIDE_TILES, wide=True)
+_WIDE_FOUR: Final = _tile(4, _WIDE_TILES, wide=True)
+_WIDE_TWO: Final = _tile(2, _WIDE_TILES, wide=True)
+
+
+@part
+def _of_wide_rows(
+    x: Shorts, scales: Floats, first: int, last: int, product: IntegerProduct, tile: int,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Rows first .. last of `_WIDE_TILES` tiles."""
+    row, at = first, tile * COLUMNS
+    while row < last:
+        left = last - row
+        if left >= 6 and left != 8:
+            _WIDE_SIX(x, scales, row, product, tile, out, at)
+            row += 6
+        elif left >= 4:
+            _WIDE_FOUR(x, scales, row, product, tile, out, at)
+            row += 4
+        elif left >= 2:
+            _WIDE_TWO(x, scales, row, product, tile, out, at)
+            row += 2
+        else:
+            for one in range(_WIDE_TILES):
+                _ONE_ROW(x, scales, row, product, tile + one, out, at + one * COLUMNS)
+            row += 1
 
 
 @part
@@ -280,8 +330,12 @@ def multiply_integers(x: Shorts, scales: Floats, product: IntegerProduct, out: F
     rows, inner = x.shape
     together = max(1, _CACHED // inner // _ROWS) * _ROWS
     for first in range(0, rows, together):
-        last = min(rows, first + together)
-        for tile in range(len(product.weight)):
+        last, begin = min(rows, first + together), 0
+        if is_wide():
+            while begin + _WIDE_TILES <= len(product.weight):
+                _of_wide_rows(x, scales, first, last, product, begin, out)
+                begin += _WIDE_TILES
+        for tile in range(begin, len(product.weight)):
             row, at = first, tile * COLUMNS
             while row < last:
                 left = last - row

@@ -10,6 +10,7 @@ row has the same bits among any number of others, and those of fbgemm's kernels 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttscommon.engine.kernels.compiled import (
-    cgutils,
     compiled,
     floats,
     intrinsic,
@@ -26,27 +26,28 @@ from ttscommon.engine.kernels.compiled import (
     tuple_of,
     types,
 )
+from ttscommon.engine.kernels.vectors_numba import (
+    COLUMNS,
+    FLOAT,
+    INDEX,
+    NARROW,
+    fused,
+    is_wide,
+    load,
+    place,
+    spread,
+    store,
+    vector,
+    wide_function,
+)
 
 Floats = NDArray[np.float32]
 Bits = NDArray[np.uint16]
 Steps = NDArray[np.int8]
 
-COLUMNS: Final = 16
-"""Of a tile."""
-_LANES: Final = 8
-_VECTORS: Final = COLUMNS // _LANES
 _ROWS: Final = 6
 # Numbers of so many rows at a time, which then stay in the second cache.
 _CACHED: Final = 1 << 16
-
-_FLOAT: Final = ir.FloatType()
-_INDEX: Final = ir.IntType(64)
-_VECTOR: Final = ir.VectorType(_FLOAT, _LANES)
-_HALVES: Final = ir.VectorType(ir.HalfType(), _LANES)
-_BYTES: Final = ir.VectorType(ir.IntType(8), _LANES)
-_SHORTS: Final = ir.VectorType(ir.IntType(16), _LANES)
-_WORDS: Final = ir.VectorType(ir.IntType(32), _LANES)
-_UPPER: Final = ir.Constant(_WORDS, [16] * _LANES)
 # Of int8, which stays symmetric.
 _STEPS: Final = 127
 
@@ -141,7 +142,7 @@ def _numbers(product: AnyProduct) -> Floats:
     return product.weight.astype(np.float32)
 
 
-def _tile(rows: int, tiles: int) -> Any:
+def _tile(rows: int, tiles: int, *, wide: bool = False) -> Any:
     """The code of so many rows and of tiles side by side: `out[row : row + rows, at : at + tiles *
     COLUMNS]` becomes their part of the product. tile: the first of the weight's.
     """
@@ -151,50 +152,67 @@ def _tile(rows: int, tiles: int) -> Any:
         _context: Any, x: Any, row: Any, product: Any, tile: Any, out: Any, at: Any
     ) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            return _Tile(context, builder, signature.args, given).summed(rows, tiles)
+            number = signature.args[2].types[0].dtype
+            data = _pointers(context, builder, signature.args, given)
+            if not wide:
+                _Tile(builder, number, NARROW, data).write(rows, tiles)
+                return context.get_dummy_value()
+
+            def write(inside: Any, parameters: Sequence[Any]) -> None:
+                _Tile(inside, number, COLUMNS, parameters).write(rows, tiles)
+
+            wide_function(builder, f"antiphon_{number}_{rows}x{tiles}", data, write)
+            return context.get_dummy_value()
 
         return types.void(x, row, product, tile, out, at), code
 
     return multiply
 
 
+def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
+    """What `_Tile` is given, from an intrinsic's arguments."""
+    x, row, product, tile, out, at = given
+
+    def array(kind: Any, value: Any) -> Any:
+        return context.make_array(kind)(context, builder, value)
+
+    fields = kinds[2].types
+    weight, *others = (
+        array(kind, builder.extract_value(product, i)).data for i, kind in enumerate(fields)
+    )
+    inputs, outputs = array(kinds[0], x), array(kinds[4], out)
+    inner, outer = (builder.extract_value(one.shape, 1) for one in (inputs, outputs))
+    data = [inputs.data, weight, others[0], outputs.data, *others[1:]]
+    return [*data, row, tile, inner, outer, at]
+
+
 class _Tile:
-    """Writes the code of a tile."""
+    """Writes the code of a tile, with vectors of so many lanes."""
 
-    def __init__(self, context: Any, builder: Any, kinds: Any, given: Any) -> None:
-        self._context, self._builder = context, builder
-        x, self._row, product, self._first, out, self._at = given
-        fields = kinds[2].types
-        parts = [
-            self._array(kind, builder.extract_value(product, i)) for i, kind in enumerate(fields)
-        ]
-        self._x, self._out = (self._array(kinds[i], value) for i, value in ((0, x), (4, out)))
-        self._weight, self._bias, *scale = parts
+    def __init__(self, builder: Any, number: Any, lanes: int, given: Sequence[Any]) -> None:
+        """given: data of x, weight, bias, out and, if there are scales, of those; and the numbers
+        row, first tile, inputs, outputs and first column.
+        """
+        self._builder, self._number, self._lanes = builder, number, lanes
+        self._vectors, self._kind = COLUMNS // lanes, vector(FLOAT, lanes)
+        self._x, self._weight, self._bias, self._out, *scale = given[:-5]
+        self._row, self._first, self._inner, self._outer, self._at = given[-5:]
         self._scale = scale[0] if scale else None
-        self._number = fields[0].dtype
-        self._inner = builder.extract_value(self._x.shape, 1)
-        self._outer = builder.extract_value(self._out.shape, 1)
-        shape = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        declare: Any = cgutils.get_or_insert_function
-        self._fma = declare(builder.module, shape, f"llvm.fma.v{_LANES}f32")
 
-    def _array(self, kind: Any, value: Any) -> Any:
-        return self._context.make_array(kind)(self._context, self._builder, value)
-
-    def summed(self, rows: int, tiles: int) -> Any:
+    def write(self, rows: int, tiles: int) -> None:
         builder = self._builder
-        xs = [self._place(self._x.data, self._row, row, self._inner) for row in range(rows)]
-        each = builder.mul(self._inner, _INDEX(COLUMNS))
-        weights = [self._place(self._weight.data, self._first, t, each) for t in range(tiles)]
+        xs = [place(builder, self._x, self._row, row, self._inner) for row in range(rows)]
+        each = builder.mul(self._inner, INDEX(COLUMNS))
+        weights = [place(builder, self._weight, self._first, t, each) for t in range(tiles)]
         before, loop = builder.block, builder.append_basic_block("inputs")
         builder.branch(loop)
         builder.position_at_end(loop)
-        k, nothing = builder.phi(_INDEX), ir.Constant(_VECTOR, [0.0] * _LANES)
-        k.add_incoming(_INDEX(0), before)
-        sums = [[builder.phi(_VECTOR) for _ in range(_VECTORS * tiles)] for _ in range(rows)]
+        k, nothing = builder.phi(INDEX), ir.Constant(self._kind, [0.0] * self._lanes)
+        k.add_incoming(INDEX(0), before)
+        sums = [[builder.phi(self._kind) for _ in range(self._vectors * tiles)] for _ in xs]
         columns = [v for weight in weights for v in self._columns(weight, k)]
         added = [self._added(x, k, columns, of_row) for x, of_row in zip(xs, sums, strict=True)]
-        after = builder.add(k, _INDEX(1))
+        after = builder.add(k, INDEX(1))
         k.add_incoming(after, loop)
         for old, new in zip(chain(*sums), chain(*added), strict=True):
             old.add_incoming(nothing, before)
@@ -204,59 +222,53 @@ class _Tile:
         builder.position_at_end(done)
         for row, of_row in enumerate(added):
             self._store(row, of_row)
-        return self._context.get_dummy_value()
-
-    def _place(self, data: Any, first: Any, more: int, size: Any) -> Any:
-        builder = self._builder
-        return builder.gep(data, [builder.mul(builder.add(first, _INDEX(more)), size)])
 
     def _columns(self, weight: Any, k: Any) -> list[Any]:
         """A row of a tile's weights."""
         builder = self._builder
-        first = builder.mul(k, _INDEX(COLUMNS))
+        first = builder.mul(k, INDEX(COLUMNS))
         found = []
-        for vector in range(_VECTORS):
-            at = builder.gep(weight, [builder.add(first, _INDEX(vector * _LANES))])
+        for one in range(self._vectors):
+            at = builder.gep(weight, [builder.add(first, INDEX(one * self._lanes))])
             found.append(self._widened(at))
         return found
 
     def _widened(self, at: Any) -> Any:
         """The weights there, as float32."""
-        builder = self._builder
+        builder, lanes = self._builder, self._lanes
+        words = vector(ir.IntType(32), lanes)
         if self._number == types.int8:
-            steps = builder.load(builder.bitcast(at, _BYTES.as_pointer()), align=1)
-            return builder.sitofp(builder.sext(steps, _WORDS), _VECTOR)
+            steps = load(builder, at, vector(ir.IntType(8), lanes), 1)
+            return builder.sitofp(builder.sext(steps, words), self._kind)
         if self._number == types.int16:
-            upper = builder.load(builder.bitcast(at, _SHORTS.as_pointer()), align=2)
-            return builder.bitcast(builder.shl(builder.zext(upper, _WORDS), _UPPER), _VECTOR)
-        halves = builder.load(builder.bitcast(at, _HALVES.as_pointer()), align=2)
-        return builder.fpext(halves, _VECTOR)
+            upper = builder.zext(load(builder, at, vector(ir.IntType(16), lanes), 2), words)
+            shifted = builder.shl(upper, ir.Constant(words, [16] * lanes))
+            return builder.bitcast(shifted, self._kind)
+        return builder.fpext(load(builder, at, vector(ir.HalfType(), lanes), 2), self._kind)
 
     def _added(self, x: Any, k: Any, columns: list[Any], sums: list[Any]) -> list[Any]:
         builder = self._builder
-        alone = ir.Constant(_VECTOR, ir.Undefined)
-        alone = builder.insert_element(alone, builder.load(builder.gep(x, [k])), _INDEX(0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
-        one = builder.shuffle_vector(alone, ir.Constant(_VECTOR, ir.Undefined), everywhere)
+        one = spread(builder, builder.load(builder.gep(x, [k])), self._lanes)
         pairs = zip(columns, sums, strict=True)
-        return [builder.call(self._fma, [one, column, old]) for column, old in pairs]
+        return [fused(builder, one, column, old) for column, old in pairs]
 
     def _store(self, row: int, sums: list[Any]) -> None:
         builder = self._builder
-        out = self._place(self._out.data, self._row, row, self._outer)
-        for vector, one in enumerate(sums):
-            if self._scale is not None:
-                one = builder.fmul(one, self._of_outputs(self._scale, vector))
-            at = builder.gep(out, [builder.add(self._at, _INDEX(vector * _LANES))])
-            where = builder.bitcast(at, _VECTOR.as_pointer())
-            builder.store(builder.fadd(one, self._of_outputs(self._bias, vector)), where, align=4)
+        out = place(builder, self._out, self._row, row, self._outer)
+        for index, one in enumerate(sums):
+            bias = self._of_outputs(self._bias, index)
+            if self._scale is None:
+                whole = builder.fadd(one, bias)
+            else:
+                whole = fused(builder, one, self._of_outputs(self._scale, index), bias)
+            at = builder.gep(out, [builder.add(self._at, INDEX(index * self._lanes))])
+            store(builder, whole, at)
 
-    def _of_outputs(self, row: Any, vector: int) -> Any:
+    def _of_outputs(self, data: Any, index: int) -> Any:
         """A vector of biases or scales."""
         builder = self._builder
-        first = builder.gep(row.data, [builder.mul(self._first, _INDEX(COLUMNS))])
-        place = builder.gep(first, [_INDEX(vector * _LANES)])
-        return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=4)
+        first = builder.gep(data, [builder.mul(self._first, INDEX(COLUMNS))])
+        return load(builder, builder.gep(first, [INDEX(index * self._lanes)]), self._kind, 4)
 
 
 _SIX: Final = _tile(6, 1)
@@ -268,6 +280,11 @@ _ONE: Final = _tile(1, 1)
 # Of few rows, sums enough to keep the registers busy.
 _TWO_BY_TWO: Final = _tile(2, 2)
 _ONE_BY_FOUR: Final = _tile(1, 4)
+# With twice as many registers, twice as wide.
+_WIDE_TILES: Final = 4
+_WIDE_SIX: Final = _tile(6, _WIDE_TILES, wide=True)
+_WIDE_FOUR: Final = _tile(4, _WIDE_TILES, wide=True)
+_WIDE_TWO: Final = _tile(2, _WIDE_TILES, wide=True)
 
 
 @part
@@ -301,6 +318,29 @@ def _of_rows(
 
 
 @part
+def _of_wide_rows(
+    x: Floats, first: int, last: int, product: AnyProduct, tile: int, out: Floats
+) -> None:
+    """Rows first .. last of `_WIDE_TILES` tiles."""
+    row, at = first, tile * COLUMNS
+    while row < last:
+        left = last - row
+        if left >= 6 and left != 8:
+            _WIDE_SIX(x, row, product, tile, out, at)
+            row += 6
+        elif left >= 4:
+            _WIDE_FOUR(x, row, product, tile, out, at)
+            row += 4
+        elif left >= 2:
+            _WIDE_TWO(x, row, product, tile, out, at)
+            row += 2
+        else:
+            for one in range(_WIDE_TILES):
+                _ONE(x, row, product, tile + one, out, at + one * COLUMNS)
+            row += 1
+
+
+@part
 def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
     """[rows, in] to [rows, out]."""
     (rows, inner), outer = x.shape, out.shape[1]
@@ -309,6 +349,10 @@ def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
     last_columns = np.empty((rows if outer > whole * COLUMNS else 0, COLUMNS), np.float32)
     for first in range(0, rows, together):
         last, tile = min(rows, first + together), 0
+        if is_wide():
+            while tile + _WIDE_TILES <= whole:
+                _of_wide_rows(x, first, last, product, tile, out)
+                tile += _WIDE_TILES
         if last - first == 1:
             while tile + 4 <= whole:
                 _ONE_BY_FOUR(x, first, product, tile, out, tile * COLUMNS)

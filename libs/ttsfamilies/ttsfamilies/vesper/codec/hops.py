@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from ttscommon.engine.kernels.convnext_numba import Floats, Ints, numbers
-from ttscommon.engine.kernels.integer_products_numba import COLUMNS, IntegerProduct, integers_of
+from ttscommon.engine.kernels.integer_products_numba import IntegerProduct, integers_of
+from ttscommon.engine.kernels.vectors_numba import COLUMNS
 from ttsfamilies.vesper.codec import hops_numba as hops
 from ttsfamilies.vesper.codec.layers import BINS, FFT, HOP, LateConvNeXt
 from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, HOPS_PER_FRAME, VesperDecoder

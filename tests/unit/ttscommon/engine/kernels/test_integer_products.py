@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from ttscommon.engine.kernels.integer_products_numba import (
-    COLUMNS,
     LARGEST,
     integer_product_of,
     integers_of,
 )
+from ttscommon.engine.kernels.vectors_numba import COLUMNS, narrow, wide
 
 Floats = NDArray[np.float32]
+
+
+@pytest.fixture(autouse=True, params=["narrow", "wide"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both kinds of vectors have to do all of it."""
+    if request.param == "wide" and not wide():
+        pytest.skip("this processor has no wide vectors")
+    with narrow() if request.param == "narrow" else nullcontext():
+        yield
 
 
 def drawn(*shape: int, seed: int = 0) -> Floats:
@@ -72,3 +84,18 @@ def test_rows_of_any_size_are_multiplied(size: float) -> None:
     exact = x.astype(np.float64) @ weight.T.astype(np.float64)
     got = multiplied(x, weight, np.zeros(16, np.float32))
     assert np.abs(got - exact).max() <= 5e-3 * np.abs(exact).max() + 1e-33
+
+
+def test_numbers_are_rounded_as_they_are_said_to_be() -> None:
+    """Exact sums of so many inputs, added up in float32; so it is on any machine."""
+    weight, bias, x = drawn(144, 300), drawn(144, seed=1), drawn(11, 300, seed=2)
+    product = integers_of(weight, bias)
+    held = product.weight.transpose(0, 2, 1, 3).reshape(144, -1).astype(np.int64)
+    largest = np.abs(x).max(1, keepdims=True)
+    whole = np.rint(x * (np.float32(LARGEST) / largest)).astype(np.int64)
+    sums = np.zeros((11, 144), np.float32)
+    for at in range(0, 300, 128):
+        sums += (whole[:, at : at + 128] @ held[:, at : at + 128].T).astype(np.float32)
+    factors = product.scale * (largest / np.float32(LARGEST))
+    exact = sums.astype(np.float64) * factors + product.bias  # rounded once, as in float32
+    np.testing.assert_array_equal(multiplied(x, weight, bias), exact.astype(np.float32))

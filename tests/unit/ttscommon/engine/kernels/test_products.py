@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -17,8 +18,18 @@ from ttscommon.engine.kernels.products_numba import (
     packed_scaled,
     unpacked,
 )
+from ttscommon.engine.kernels.vectors_numba import narrow, wide
 
 Floats = NDArray[np.float32]
+
+
+@pytest.fixture(autouse=True, params=["narrow", "wide"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both kinds of vectors have to do all of it."""
+    if request.param == "wide" and not wide():
+        pytest.skip("this processor has no wide vectors")
+    with narrow() if request.param == "narrow" else nullcontext():
+        yield
 
 
 def brain(weight: Floats, bias: Floats | None = None) -> AnyProduct:
@@ -74,6 +85,14 @@ def test_sums_are_taken_in_the_order_of_the_inputs() -> None:
     for at in range(704):
         sums = (sums + np.outer(x[:, at].astype(np.longdouble), held[:, at])).astype(np.float32)
     np.testing.assert_array_equal(multiplied(x, product, 48), sums + bias)
+
+
+@of_all
+def test_wide_vectors_have_the_bits_of_narrow_ones(kind: str) -> None:
+    product, x = PACKS[kind][0](drawn(200, 300), drawn(200, seed=1)), drawn(23, 300, seed=2)
+    found = multiplied(x, product, 200)
+    with narrow():
+        np.testing.assert_array_equal(multiplied(x, product, 200), found)
 
 
 @of_all
