@@ -75,6 +75,7 @@ it holds a token for as long as it may now and then, or three: see docs/decision
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
+_REMEMBERED_PACES: Final = 64
 _SILENCE: Final = Tokens((SILENCE,), ())
 
 
@@ -150,6 +151,7 @@ class Vesper(TalkerModel):
                 *(_ENERGY_DRAW, sampling.energy_temperature, sampling.top_k, net.energy.norm.eps),
             )
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
+        self._paced = lru_cache(_REMEMBERED_PACES)(self._embed_pace)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> VesperPrepared:
         known_voice(request.voice, self._paces)
@@ -225,7 +227,7 @@ class Vesper(TalkerModel):
         """The first frame needs one of the encoders; the other one has until a chunk is due."""
         net, ids = self._reading, torch.tensor([tokens.ids])
         text = self._beside.submit(self._text, ids)
-        paced = net.embed_pace(torch.tensor([pace]))[0]
+        paced = self._paced(pace)
         contexts = token_contexts(net, ids, self._prosody(ids))[0]
         return Conditioning(
             net.embed_begin(paced).numpy(),
@@ -233,6 +235,9 @@ class Vesper(TalkerModel):
             text.result,
             tokens.words,
         )
+
+    def _embed_pace(self, pace: float) -> Tensor:
+        return self._reading.embed_pace(torch.tensor([pace]))[0]
 
     @torch.inference_mode()
     def _text(self, ids: Tensor) -> Array:
