@@ -105,6 +105,7 @@ async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(working
         assert (await working.http.delete(f"{PATH}/{job['id']}")).json() == {"success": True}
         for one in working.stage.jobs:
             await working.stage.cancelled_event(one.request_id).wait()
+    assert len(working.stage.jobs) == len(SAID), "what was stopped is not started again"
     gone = await working.http.get(f"{PATH}/{job['id']}")
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "not_found")
     assert (await working.http.get(PATH)).json()["data"] == []

@@ -77,6 +77,7 @@ class BookRun:
         self._changed = changed
         self._news = asyncio.Event()
         self._rests_until_s = 0.0
+        self._over = False
         self._tries: Counter[int] = Counter()
         self._failures: Counter[int] = Counter()
         self._failure: AntiphonError | None = None
@@ -98,7 +99,8 @@ class BookRun:
     @property
     def startable(self) -> bool:
         """A portion waits for a slot."""
-        return bool(self._waiting) and time.monotonic() >= self._rests_until_s
+        waits = bool(self._waiting) and not self._over
+        return waits and time.monotonic() >= self._rests_until_s
 
     def start(self) -> None:
         """Have the next portion spoken."""
@@ -117,6 +119,7 @@ class BookRun:
                 return raw_result(self._hold.record)
             return await self._encoded()
         finally:
+            self._over = True  # what is stopped here waits again, and is not to be started again
             await stop(*(one.task for one in self.working.values() if one.task is not None))
 
     # portions
