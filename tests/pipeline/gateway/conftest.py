@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import httpx
@@ -201,6 +203,40 @@ class FakeStage:
             await self.report_vocoder()
 
 
+class Prompt:
+    """Has a server end when its connections have: uvicorn looks ten times a second, and there are
+    350 tests.
+    """
+
+    def __init__(self, http_server: uvicorn.Server, patch: pytest.MonkeyPatch) -> None:
+        self.end = asyncio.Event()
+        self._server, self._shutdown = http_server, http_server.shutdown
+        patch.setattr(http_server, "main_loop", self.run)
+        patch.setattr(http_server, "shutdown", self.shutdown)
+
+    async def run(self) -> None:
+        for tick in count():
+            await self._server.on_tick(tick)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await self.end.wait()
+                    return
+
+    async def shutdown(self, sockets: list[socket.socket]) -> None:
+        state = self._server.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        for _ in range(20):
+            if not state.connections and not state.tasks:
+                for listening in self._server.servers:
+                    listening.close()
+                for bound in sockets:
+                    bound.close()
+                return
+            await asyncio.sleep(0.005)
+        await self._shutdown(sockets)
+
+
 @dataclass
 class Stand:
     """What a test talks to."""
@@ -267,7 +303,9 @@ def settings(request: pytest.FixtureRequest) -> GatewaySettings:
 
 
 @pytest.fixture
-async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[Stand]:
+async def stand(
+    broker: LocalStack, settings: GatewaySettings, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stand]:
     bus = await Bus.connect(broker.bus, "stage")
     await bus.ensure()
     stage = FakeStage(bus)
@@ -292,11 +330,12 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     await gateway.context.catalogue.refresh()
     listener = listen(settings)
     http_server = server(gateway, settings)
+    prompt = Prompt(http_server, monkeypatch)
     serving = asyncio.create_task(http_server.serve(sockets=[listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
         yield Stand(url, gateway, stage, metrics, http, http_server)
-    http_server.should_exit = True
+    prompt.end.set()
     await serving
     await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)
     stopping.set()
