@@ -63,12 +63,12 @@ serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
 	  -m "not gpu and not clients and not slow" $(ARGS)
 
 test-all: $(VENV)/.training $(CLIENT_STAMPS)
 	SECONDS=0; ANTIPHON_CLIENTS=$(CLIENTS) ANTIPHON_TEST_DEPLOY=1 ANTIPHON_FUZZ=500 \
-	  $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not gpu" $(ARGS); \
+	  $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not gpu" $(ARGS); \
 	$(BIN)/python -m tests.chaos; echo "all of it took $$((SECONDS / 60)) minutes"
 
 test-deploy: $(VENV)/.training

@@ -32,7 +32,30 @@ settings.register_profile(
 )
 settings.load_profile("antiphon")
 
+# Files whose tests take longest: what begins last ends last, and has a core to itself.
+_LONG = (
+    "unit/ttsfamilies/test_conformance.py",
+    "unit/ttsfamilies/base/kernels/test_trials.py",
+    "unit/antiphon/test_local.py",
+    "parity/test_families.py",
+    "pipeline/test_families.py",
+    "unit/ttsfamilies/test_published.py",
+    "unit/ttsfamilies/base/codec/test_stateful.py",
+    "unit/ttsfamilies/base/talker/test_pauses.py",
+    "unit/ttsfamilies/base/runners/test_serving_on_a_device.py",
+    "pipeline/test_shared_process.py",
+    "pipeline/test_twins_restart.py",
+    "parity/test_broken.py",
+)
+
 _PREFIXES = (f"test{number}" for number in count())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first."""
+    root = Path(__file__).parent
+    turns = {root / name: turn for turn, name in enumerate(_LONG)}
+    items.sort(key=lambda item: turns.get(item.path, len(_LONG)))
 
 
 @dataclass(frozen=True)
