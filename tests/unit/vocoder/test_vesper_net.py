@@ -12,7 +12,6 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.vesper.codec.net import (
     FRAME_SAMPLES,
-    SETTLE_SAMPLES,
     DecoderState,
     VesperCodecConfig,
     VesperDecoder,
@@ -137,8 +136,9 @@ def test_a_state_opened_context_frames_early_sounds_the_same_with_the_phase() ->
     following = [
         DECODER.step([codes[frame:]], [state], [True], LEAST_FRAMES)[0] for state in (whole, late)
     ]
-    assert torch.equal(following[0][SETTLE_SAMPLES:], following[1][SETTLE_SAMPLES:])
-    assert SETTLE_SAMPLES <= LATE * FRAME_SAMPLES
+    settled = DECODER.config.settle_samples
+    assert torch.equal(following[0][settled:], following[1][settled:])
+    assert settled <= LATE * FRAME_SAMPLES
 
 
 def test_a_wider_range_moves_pitch_away_from_the_middle() -> None:

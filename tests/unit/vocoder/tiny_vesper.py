@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from ttscommon.engine.device.device import Device
@@ -12,16 +14,17 @@ from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
 SMALL = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=16, dim=32)
+LONGER = replace(SMALL, hop=340)
 VOICES = (Voice("slt", "SLT", "en"), Voice("sick", "sick", "en"))
 # The second one makes samples that are not finite.
 PRESETS = {"slt": Preset(0.1, 1.2), "sick": Preset(float("nan"), 1.0)}
 
 
-def drawn() -> VesperDecoder:
+def drawn(config: VesperCodecConfig = SMALL) -> VesperDecoder:
     """Mostly voiced, so that the pulses' phase depends on frames long past."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    decoder = VesperDecoder(SMALL)
+    decoder = VesperDecoder(config)
     torch.nn.init.normal_(decoder.pitch_table, std=0.3)
     torch.nn.init.normal_(decoder.energy_table)
     torch.nn.init.normal_(decoder.text_table)
@@ -31,12 +34,14 @@ def drawn() -> VesperDecoder:
     return decoder.requires_grad_(False)
 
 
-def tiny() -> VesperCodec:
+def tiny(config: VesperCodecConfig = SMALL) -> VesperCodec:
     """In the engine, on the CPU."""
-    return VesperCodec("m", drawn(), VOICES, PRESETS)
+    return VesperCodec("m", drawn(config), VOICES, PRESETS)
 
 
-def tiny_on(device: Device, limits: DeviceLimits) -> VesperOnDevice:
+def tiny_on(
+    device: Device, limits: DeviceLimits, config: VesperCodecConfig = SMALL
+) -> VesperOnDevice:
     """In the engine, on a device."""
     how = CodecOptions(device=device, limits=limits)
-    return VesperOnDevice("m", drawn(), VOICES, PRESETS, how)
+    return VesperOnDevice("m", drawn(config), VOICES, PRESETS, how)

@@ -27,8 +27,6 @@ from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.vesper.codec.layers import SAMPLE_RATE
 from ttsfamilies.vesper.codec.net import (
     CODEBOOKS,
-    FRAME_SAMPLES,
-    SETTLE_SAMPLES,
     DecoderState,
     VesperCodecConfig,
     VesperDecoder,
@@ -195,7 +193,7 @@ class VesperOnDevice(StatefulCodec):
         stream: DeviceStream = work.state
         late = np.tile(self._silence, (self._late * work.final, 1))
         told = {**stream.preset._asdict(), "phase": stream.phase}
-        skip = max(0, self._late - stream.frame) * FRAME_SAMPLES
+        skip = max(0, self._late - stream.frame) * self.spec.samples_per_frame
         frames = concatenate([work.frames, {"codes": late}])
         return [Slice(stream.row, frames, stream.fresh, told, skip)]
 
@@ -225,16 +223,16 @@ class VesperOnDevice(StatefulCodec):
 def spec_of(name: str, decoder: VesperDecoder, voices: tuple[Voice, ...]) -> CodecSpec:
     """What the engine needs to know of a decoder."""
     c = decoder.config
-    late = c.late_frames * FRAME_SAMPLES
+    late = c.late_frames * c.frame_samples
     return CodecSpec(
         name,
         "vesper",
         sample_rate=SAMPLE_RATE,
-        samples_per_frame=FRAME_SAMPLES,
+        samples_per_frame=c.frame_samples,
         frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
         lag_samples=late,
         context_frames=decoder.context_frames,
-        settle_samples=max(0, SETTLE_SAMPLES - late),
+        settle_samples=max(0, c.settle_samples - late),
         silence=tuple(decoder.silence.tolist()),
         voices=voices,
     )

@@ -13,11 +13,11 @@ from ttscommon.engine.kernels.convnext_numba import Floats, Ints, numbers
 from ttscommon.engine.kernels.integer_products_numba import IntegerProduct, integers_of
 from ttscommon.engine.kernels.vectors_numba import COLUMNS
 from ttsfamilies.vesper.codec import hops_numba as hops
-from ttsfamilies.vesper.codec.layers import BINS, FFT, HOP, LateConvNeXt
-from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, HOPS_PER_FRAME, VesperDecoder
+from ttsfamilies.vesper.codec.layers import BINS, WINDOWS, LateConvNeXt
+from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperDecoder
 from ttsfamilies.vesper.codec.sound_numba import filter_rows
 
-_REACH: Final = FFT // HOP - 1
+_REACH: Final = WINDOWS - 1
 
 
 @dataclass
@@ -40,6 +40,7 @@ class HopDecoder:
         carried = (quiet.inputs, quiet.tails, quiet.f0, quiet.source, quiet.windows)
         self._quiet = [numbers(one) for one in carried]
         self._net, self._late = weights_of(decoder), decoder.config.late_frames
+        self._frame_samples = decoder.config.frame_samples
         self._silence: Ints = decoder.silence.numpy()[None]
         self._window = numbers(decoder.synthesis.window)
         self._gain = numbers(decoder.synthesis.gain)
@@ -76,7 +77,7 @@ class HopDecoder:
         for row, (state, count) in enumerate(zip(states, counts, strict=True)):
             state.arrays, state.phase = [array[row] for array in arrays], int(phases[row])
             state.frame += count
-        ends = FRAME_SAMPLES * np.cumsum(streams.frames - streams.unheard)
+        ends = self._frame_samples * np.cumsum(streams.frames - streams.unheard)
         return np.split(samples, ends[:-1])
 
     def _decoded(self, streams: hops.Streams, carried: hops.Carried) -> Floats:
@@ -86,16 +87,15 @@ class HopDecoder:
         count = int(begins[-1] - skipped.sum())
         x = np.empty((begins[-1], len(self._net.norm_weight)), np.float32)
         parts = np.empty((count, len(self._net.head.bias)), np.float32)
-        pulses = np.empty((count, FFT), np.float32)
-        hops.parts_of(
-            self._net, streams, carried, begins, self._window / np.float32(HOP), x, parts, pulses
-        )
+        pulses = np.empty((count, len(self._window)), np.float32)
+        window = self._window / np.float32(len(self._gain))
+        hops.parts_of(self._net, streams, carried, begins, window, x, parts, pulses)
         spectra = torch.view_as_real(torch.fft.rfft(torch.from_numpy(pulses))).numpy()
         found = np.empty((count, BINS, 2), np.float32)
         filter_rows(parts, spectra, found)
-        made = torch.fft.irfft(torch.view_as_complex(torch.from_numpy(found)), FFT).numpy()
+        made = torch.fft.irfft(torch.view_as_complex(torch.from_numpy(found)), len(window)).numpy()
         heard = int((streams.frames - streams.unheard).sum())
-        samples = np.empty(heard * FRAME_SAMPLES, np.float32)
+        samples = np.empty(heard * self._frame_samples, np.float32)
         hops.added_up(streams, carried.windows, made, self._window, self._gain, samples)
         return samples
 

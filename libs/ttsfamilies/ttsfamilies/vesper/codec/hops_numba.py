@@ -21,7 +21,7 @@ from ttscommon.engine.kernels.integer_products_numba import (
     shortened,
     shorts,
 )
-from ttsfamilies.vesper.codec.layers import FFT, HOP, WINDOWS
+from ttsfamilies.vesper.codec.layers import WINDOWS
 from ttsfamilies.vesper.codec.sound_numba import pulses_of
 
 _ZERO: Final = np.float32(0.0)
@@ -88,7 +88,7 @@ class Streams(NamedTuple):
 
 class Carried(NamedTuple):
     """inputs: [streams, past, inputs]. tails: [streams, blocks, past, dim]. f0: [streams, late].
-    source: [streams, FFT - HOP]. windows: [streams, 3, FFT]. phase: [streams].
+    source: [streams, fft - hop]. windows: [streams, 3, fft]. phase: [streams].
     """
 
     inputs: Floats
@@ -151,6 +151,8 @@ def _read(
     """Pulses of all hops, behind each stream's last ones, and what the first layer makes."""
     past, width = carried.inputs.shape[1:]
     late, total = carried.f0.shape[1], hops[-1]
+    reach = carried.source.shape[1]
+    size = reach // _REACH
     q = np.zeros((total, net.first.weight.shape[1] * 2), np.int16)
     scales = np.empty(total, np.float32)
     for row in range(len(streams.frames)):
@@ -175,11 +177,11 @@ def _read(
         for hop in range(count):
             of_hop = flat[hop * width : (hop + past + 1) * width]
             scales[begin + hop] = shortened(of_hop, q[begin + hop])
-        pulses = source[row * (FFT - HOP) + begin * HOP :]
-        pulses[: FFT - HOP] = carried.source[row]
-        made = pulses[FFT - HOP : FFT - HOP + count * HOP]
+        pulses = source[row * reach + begin * size :]
+        pulses[:reach] = carried.source[row]
+        made = pulses[reach : reach + count * size]
         carried.phase[row] = pulses_of(around[: count + 2], count, carried.phase[row], made)
-        carried.source[row] = pulses[count * HOP : count * HOP + FFT - HOP]
+        carried.source[row] = pulses[count * size : count * size + reach]
     multiply_integers(q, scales, net.first, x)
 
 
@@ -245,11 +247,12 @@ def parts_of(
     net: Decoder, streams: Streams, carried: Carried, hops: Ints, window: Floats,
     x: Floats, parts: Floats, pulses: Floats,
 ) -> None:  # fmt: skip
-    """Spectral parts [windows, ...] and the pulses around them [windows, FFT], and all that streams
+    """Spectral parts [windows, ...] and the pulses around them [windows, fft], and all that streams
     carry but their last windows. hops: [streams + 1] where each stream's begin; x: [hops, dim].
     """
-    count = len(streams.frames)
-    source = np.empty(count * (FFT - HOP) + hops[-1] * HOP, np.float32)
+    count, fft, reach = len(streams.frames), len(window), carried.source.shape[1]
+    size = fft - reach
+    source = np.empty(count * reach + hops[-1] * size, np.float32)
     _read(net, streams, carried, hops, source, x)
     _through(net, carried, hops, x)
     q, scales = np.empty((len(parts), x.shape[1]), np.int16), np.empty(len(parts), np.float32)
@@ -258,8 +261,8 @@ def parts_of(
         for hop in range(hops[row] + _first_window(streams.unheard[row]), hops[row + 1]):
             normed(x[hop], net.norm_weight, net.norm_bias, _EPS)
             scales[at] = shortened(x[hop], q[at])
-            begin = row * (FFT - HOP) + hop * HOP
-            for i in range(FFT):
+            begin = row * reach + hop * size
+            for i in range(fft):
                 pulses[at, i] = source[begin + i] * window[i]
             at += 1
     multiply_integers(q, scales, net.head, parts)
@@ -270,23 +273,24 @@ def added_up(
     streams: Streams, before: Floats, windows: Floats, window: Floats, gain: Floats, samples: Floats
 ) -> None:
     """Samples of all streams' heard hops, behind each other, summed from the oldest window on.
-    before: [streams, 3, FFT], the last windows, which become the new ones.
+    before: [streams, 3, fft], the last windows, which become the new ones.
     """
     at = end = 0
+    fft, size = len(window), len(gain)
     for row in range(len(streams.frames)):
         unheard, count = streams.unheard[row] * _HOPS, streams.frames[row] * _HOPS
         first = _first_window(streams.unheard[row])
-        mine = np.empty((_REACH + count - first, FFT), np.float32)
+        mine = np.empty((_REACH + count - first, fft), np.float32)
         mine[:_REACH] = before[row]
         for hop in range(count - first):
-            for i in range(FFT):
+            for i in range(fft):
                 mine[_REACH + hop, i] = windows[at + hop, i] * window[i]
         at += count - first
         for hop in range(unheard - first, count - first):
-            for i in range(HOP):
-                total = mine[hop, _REACH * HOP + i]
+            for i in range(size):
+                total = mine[hop, _REACH * size + i]
                 for later in range(1, WINDOWS):
-                    total += mine[hop + later, (_REACH - later) * HOP + i]
+                    total += mine[hop + later, (_REACH - later) * size + i]
                 samples[end + i] = total * gain[i]
-            end += HOP
+            end += size
         before[row] = mine[count - first :]

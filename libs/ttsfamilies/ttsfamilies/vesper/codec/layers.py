@@ -13,11 +13,13 @@ from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
 
 SAMPLE_RATE: Final = 24_000
 HOP: Final = 300
+"""Samples of a hop as the decoder has learned them."""
 FFT: Final = 1200
 BINS: Final = FFT // 2 + 1
 PARTS: Final = 4
 WINDOWS: Final = FFT // HOP
 """Windows that a sample lies in."""
+HOPS_PER_S: Final = SAMPLE_RATE // HOP
 VOICED_HZ: Final = 40.0
 HIGHEST_HARMONIC_HZ: Final = 11_000.0
 CYCLE: Final = 1 << 32

@@ -21,15 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.convnext import kept
-from ttsfamilies.vesper.codec.layers import BINS, FFT, HOP, PARTS, WINDOWS, LateConvNeXt, through
+from ttsfamilies.vesper.codec.layers import BINS, HOP, PARTS, WINDOWS, LateConvNeXt, through
 from ttsfamilies.vesper.codec.sound import PulseSynthesis
 
 CODEBOOKS: Final = 4
 HOPS_PER_FRAME: Final = 4
 FRAME_SAMPLES: Final = HOP * HOPS_PER_FRAME
 UNITS_PER_FRAME: Final = 2
-SETTLE_SAMPLES: Final = 2 * (FFT - HOP)
-"""Sound of a stream that was given its phase late is right after so many samples."""
 MIDDLE_HZ: Final = 187.0
 """The speaker's median pitch, around which a preset's range is wider or narrower."""
 _PITCH_SCALE: Final = 4.0
@@ -40,7 +38,8 @@ _PITCH_UNIT_HZ: Final = 200.0
 class VesperCodecConfig:
     """Sizes of the decoder; `ahead` are the hops each layer looks ahead, the first one's first.
 
-    codebook_size: entries of codebooks 0 and 1; text_codes: of codebooks 2 and 3.
+    codebook_size: entries of codebooks 0 and 1; text_codes: of codebooks 2 and 3. hop: see
+    `PulseSynthesis`.
     """
 
     codebook_size: int = 512
@@ -50,14 +49,31 @@ class VesperCodecConfig:
     expansion: int = 3
     kernel: int = 7
     ahead: tuple[int, ...] = (3, 1, 1, 1, 1, 1, 1, 1, 0)
+    hop: int = HOP
 
     def __post_init__(self) -> None:
+        if self.hop < HOP:
+            raise ValueError("sound of shorter hops has no room for the decoder's bins")
         if (sum(self.ahead) + WINDOWS // 2) % HOPS_PER_FRAME:
             raise ValueError("the decoder is a whole number of frames late")
 
     @property
     def inputs(self) -> int:
         return self.text_dim + 2
+
+    @property
+    def frame_samples(self) -> int:
+        return self.hop * HOPS_PER_FRAME
+
+    @property
+    def settle_samples(self) -> int:
+        """Sound of a stream that was given its phase late is right after so many samples."""
+        return 2 * self.reach
+
+    @property
+    def reach(self) -> int:
+        """Samples of a window behind its first hop."""
+        return (WINDOWS - 1) * self.hop
 
     @property
     def late_hops(self) -> int:
@@ -75,8 +91,8 @@ class DecoderState:
     """What a stream carries from chunk to chunk; tensors have no batch dimension.
 
     inputs: [kernel - 1, inputs] and tails: [layers - 1, kernel - 1, dim], float32, the last inputs
-    of each layer. f0: [late hops] Hz, the newest. source: [FFT - HOP] the last pulses.
-    windows: [3, FFT] the last windows of sound. phase: [] int64, 2**-32 cycles. frame: [] int64,
+    of each layer. f0: [late hops] Hz, the newest. source: [fft - hop] the last pulses.
+    windows: [3, fft] the last windows of sound. phase: [] int64, 2**-32 cycles. frame: [] int64,
     frames decoded. level, span: [] float32, the preset's change of log pitch and its range.
     """
 
@@ -106,7 +122,7 @@ def unstack(batch: DecoderState) -> list[DecoderState]:
 
 
 class VesperDecoder(nn.Module):
-    """codes [batch, frames, 4] int64 -> sound [batch, frames * 1200] float32."""
+    """codes [batch, frames, 4] int64 -> sound [batch, frames * 4 * hop] float32."""
 
     silence: Tensor
 
@@ -123,7 +139,7 @@ class VesperDecoder(nn.Module):
         self.norm = nn.LayerNorm(c.dim)
         self.head = nn.Linear(c.dim, PARTS * BINS)
         self.register_buffer("silence", torch.zeros(4, dtype=torch.int64))
-        self.synthesis = PulseSynthesis()
+        self.synthesis = PulseSynthesis(c.hop)
 
     @property
     def context_frames(self) -> int:
@@ -152,8 +168,8 @@ class VesperDecoder(nn.Module):
             like.new_zeros(tail, c.inputs),
             like.new_zeros(len(self.blocks), tail, c.dim),
             like.new_zeros(c.late_hops),
-            like.new_zeros(FFT - HOP),
-            like.new_zeros(WINDOWS - 1, FFT),
+            like.new_zeros(c.reach),
+            like.new_zeros(WINDOWS - 1, WINDOWS * c.hop),
             zero,
             zero,
             like.new_zeros(()),
@@ -202,10 +218,11 @@ class VesperDecoder(nn.Module):
 
         codes: [batch, frames, 4], right padded.
         lengths: [batch] int64 real frames. state: batched, see `stack`. Returns finished samples
-        [batch, frames * 1200], the first of them late_frames before the chunk's own, valid up to
-        lengths * 1200, and the state. unheard: hops, whole frames of them and no more than any
+        [batch, frames * 4 * hop], the first of them late_frames before the chunk's own, valid up to
+        lengths * 4 * hop, and the state. unheard: hops, whole frames of them and no more than any
         length, that no samples are made of: the first ones are of the hop behind.
         """
+        hop = self.config.hop
         f0 = self.pitch(codes[..., 0], state.level, state.span)
         x = self.inputs(codes, f0)
         hops = lengths * HOPS_PER_FRAME
@@ -216,14 +233,14 @@ class VesperDecoder(nn.Module):
         needed = around[:, : f0.shape[1] + 2]
         pulse, phase = self.synthesis.pulses(needed, hops, state.phase)
         source = torch.cat((state.source, pulse), 1)
-        made = self.synthesis.windows(parts, source[:, new * HOP :])
+        made = self.synthesis.windows(parts, source[:, new * hop :])
         # Of the last unheard frame, all windows but the first reach into what is heard.
         windows = torch.cat((state.windows[:, unheard:], made[:, min(1, unheard) :]), 1)
         return self.synthesis.overlap_add(windows), DecoderState(
             inputs,
             tails,
             kept(around[..., None], hops, self.config.late_hops)[..., 0],
-            kept(source[..., None], hops * HOP, FFT - HOP)[..., 0],
+            kept(source[..., None], hops * hop, self.config.reach)[..., 0],
             kept(windows, hops - unheard, WINDOWS - 1),
             phase,
             state.frame + lengths,
@@ -259,19 +276,19 @@ class VesperDecoder(nn.Module):
         ready = []
         rows = zip(states, unstack(after), counts, early, samples, strict=True)
         for old, new, count, begin, row in rows:
-            first, end = ((frame - unheard) * FRAME_SAMPLES for frame in (begin, count))
+            first, end = ((frame - unheard) * self.config.frame_samples for frame in (begin, count))
             ready.append(row[first:end].clone())
             for field in fields(DecoderState):
                 setattr(old, field.name, getattr(new, field.name))
         return ready
 
     def forward(self, codes: Tensor, level: float = 0.0, span: float = 1.0) -> Tensor:
-        """The whole of one stream at once: [1, frames, 4] -> [1, frames * 1200]."""
+        """The whole of one stream at once: [1, frames, 4] -> [1, frames * 4 * hop]."""
         late = self.config.late_frames
         padded = torch.cat((codes, self.silence.expand(1, late, -1)), 1)
         lengths = torch.tensor([padded.shape[1]], device=codes.device)
         samples, _ = self.decode(padded, lengths, stack([self.new_state(level, span)]))
-        return samples[:, late * FRAME_SAMPLES :]
+        return samples[:, late * self.config.frame_samples :]
 
     def _layers(
         self, x: Tensor, hops: Tensor, state: DecoderState, first: int

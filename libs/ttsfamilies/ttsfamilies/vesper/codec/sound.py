@@ -9,30 +9,34 @@ from ttscommon.engine.kernels.choice import use_numba
 from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
-    FFT,
     HIGHEST_HARMONIC_HZ,
     HOP,
+    HOPS_PER_S,
     LOUDEST,
-    SAMPLE_RATE,
     VOICED_HZ,
     WINDOWS,
 )
 
 
 class PulseSynthesis(nn.Module):
-    """The signal processing of hibari's decoder; no parameters, nothing carried."""
+    """The signal processing of hibari's decoder; no parameters, nothing carried.
+
+    hop: samples that a hop is spread over. Of more than 300, what the decoder says lasts longer
+    and lies lower by their quotient, pitch and formants alike: a longer vocal tract.
+    """
 
     window: Tensor
     gain: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, hop: int = HOP) -> None:
         super().__init__()
-        window = torch.hann_window(FFT)
+        self.hop, self.fft = hop, WINDOWS * hop
+        window = torch.hann_window(self.fft)
         self.register_buffer("window", window, persistent=False)
-        self.register_buffer("gain", 1 / (window.view(-1, HOP) ** 2).sum(0), persistent=False)
+        self.register_buffer("gain", 1 / (window.view(-1, hop) ** 2).sum(0), persistent=False)
 
     def pulses(self, around: Tensor, hops: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
-        """The pulses of n hops [batch, n * 300], and the phase after `hops` [batch] of them.
+        """The pulses of n hops [batch, n * hop], and the phase after `hops` [batch] of them.
 
         around: [batch, n + 2] Hz of these hops, of the one before and the one after; phase:
         [batch] int64, 2**-32 cycles. Counted in whole numbers, the phase adds up to the same bits
@@ -41,14 +45,14 @@ class PulseSynthesis(nn.Module):
         if use_numba(around):
             from ttsfamilies.vesper.codec import sound_numba
 
-            return sound_numba.pulses(around, hops, phase)
+            return sound_numba.pulses(around, hops, phase, self.hop)
         before, here, after = around[:, :-2], around[:, 1:-1], around[:, 2:]
-        place = (torch.arange(HOP, device=around.device) + 0.5) / HOP
+        place = (torch.arange(self.hop, device=around.device) + 0.5) / self.hop
         left = before[..., None] * (0.5 - place) + here[..., None] * (0.5 + place)
         right = here[..., None] * (1.5 - place) + after[..., None] * (place - 0.5)
         hz = torch.where(place < 0.5, left, right)
         voiced, hz = hz > VOICED_HZ, hz.clamp_min(VOICED_HZ)
-        cycles = (hz.double() / SAMPLE_RATE).cumsum(-1)
+        cycles = (hz.double() / (HOPS_PER_S * self.hop)).cumsum(-1)
         steps = (cycles[..., -1] * CYCLE).round().long()
         ends = torch.cat((phase[:, None], steps), 1).cumsum(1) % CYCLE
         turned = ends[:, :-1, None].double() / CYCLE + cycles
@@ -56,18 +60,18 @@ class PulseSynthesis(nn.Module):
         return pulse.flatten(1), ends.gather(1, hops[:, None])[:, 0]
 
     def windows(self, parts: Tensor, source: Tensor) -> Tensor:
-        """Windows of sound [batch, hops, FFT] from spectral parts and the pulses around them."""
-        pulses = source.unfold(1, FFT, HOP) * (self.window / HOP)
+        """Windows of sound [batch, hops, fft] from spectral parts and the pulses around them."""
+        pulses = source.unfold(1, self.fft, self.hop) * (self.window / self.hop)
         spectrum = filtered(parts, torch.fft.rfft(pulses))
-        return torch.fft.irfft(spectrum, FFT) * self.window
+        return torch.fft.irfft(spectrum, self.fft) * self.window
 
     def overlap_add(self, windows: Tensor) -> Tensor:
-        """[batch, 3 + hops, FFT] -> [batch, hops * 300]; always summed from the oldest on."""
+        """[batch, 3 + hops, fft] -> [batch, hops * hop]; always summed from the oldest on."""
         if use_numba(windows):
             from ttsfamilies.vesper.codec import sound_numba
 
             return sound_numba.overlap_add(windows, self.gain)
-        pieces = windows.unflatten(-1, (WINDOWS, HOP))
+        pieces = windows.unflatten(-1, (WINDOWS, self.hop))
         count = windows.shape[1] - WINDOWS + 1
         total = pieces[:, :count, WINDOWS - 1]
         for place in range(1, WINDOWS):
@@ -78,6 +82,7 @@ class PulseSynthesis(nn.Module):
 def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
     """Spectra of sound [batch, hops, BINS] from spectral parts and the pulses' spectra.
 
+    pulses: [batch, hops, BINS or more], of which those above are left out.
     The parts [batch, hops, PARTS * BINS] are of each bin: log gain and turn of what is voiced, log
     amplitude and phase of what is not.
     """
@@ -87,7 +92,7 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
         return sound_numba.filtered(parts, pulses)
     voiced, turn, free, phase = parts.split(BINS, -1)
     filters = torch.polar(voiced.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn))
-    spectrum = _product(pulses, filters)
+    spectrum = _product(pulses[..., :BINS], filters)
     return spectrum + torch.polar(free.clamp(max=LOUDEST).exp(), phase)
 
 

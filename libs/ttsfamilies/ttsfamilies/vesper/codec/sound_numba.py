@@ -23,9 +23,8 @@ from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
     HIGHEST_HARMONIC_HZ,
-    HOP,
+    HOPS_PER_S,
     LOUDEST,
-    SAMPLE_RATE,
     VOICED_HZ,
     WINDOWS,
 )
@@ -35,13 +34,12 @@ _HALF: Final = np.float32(0.5)
 _ONE: Final = np.float32(1.0)
 _THREE_HALVES: Final = np.float32(1.5)
 _TWO: Final = np.float32(2.0)
-_HOP: Final = np.float32(HOP)
 _PI: Final = np.float32(math.pi)
 _VOICED: Final = np.float32(VOICED_HZ)
 _HIGHEST: Final = np.float32(HIGHEST_HARMONIC_HZ)
 _LOUDEST: Final = np.float32(LOUDEST)
 _NEAR: Final = np.float32(1e-3)
-_RATE: Final = float(SAMPLE_RATE)
+_HOPS_PER_S: Final = float(HOPS_PER_S)
 _CYCLES: Final = float(CYCLE)
 _PHASE: Final = CYCLE - 1
 _QUARTERS: Final = 2 / math.pi
@@ -56,10 +54,10 @@ _C1: Final = np.float32(-1.388731625493765e-3)
 _C2: Final = np.float32(4.166664568298827e-2)
 
 
-def pulses(around: Tensor, hops: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
+def pulses(around: Tensor, hops: Tensor, phase: Tensor, hop: int) -> tuple[Tensor, Tensor]:
     """See `PulseSynthesis.pulses`."""
     batch, wide = around.shape
-    pulse, after = np.empty((batch, (wide - 2) * HOP), np.float32), np.empty(batch, np.int64)
+    pulse, after = np.empty((batch, (wide - 2) * hop), np.float32), np.empty(batch, np.int64)
     _pulses(numbers(around), hops.numpy(), phase.numpy(), pulse, after)
     return torch.from_numpy(pulse), torch.from_numpy(after)
 
@@ -68,7 +66,7 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
     """See `sound.filtered`."""
     batch, hops, _ = parts.shape
     out = np.empty((batch * hops, BINS, 2), np.float32)
-    rows = torch.view_as_real(pulses).numpy().reshape(-1, BINS, 2)
+    rows = torch.view_as_real(pulses).numpy().reshape(batch * hops, pulses.shape[-1], 2)
     filter_rows(numbers(parts).reshape(batch * hops, -1), rows, out)
     return torch.view_as_complex(torch.from_numpy(out).view(batch, hops, BINS, 2))
 
@@ -76,7 +74,7 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
 def overlap_add(windows: Tensor, gain: Tensor) -> Tensor:
     """See `PulseSynthesis.overlap_add`."""
     batch, count, _ = windows.shape
-    out = np.empty((batch, (count - WINDOWS + 1) * HOP), np.float32)
+    out = np.empty((batch, (count - WINDOWS + 1) * len(gain)), np.float32)
     _overlap_add(numbers(windows), numbers(gain), out)
     return torch.from_numpy(out)
 
@@ -100,9 +98,9 @@ def _sine_cosine(angle: np.float32) -> tuple[np.float32, np.float32]:
 
 
 @part_as_written
-def _hz(before: np.float32, here: np.float32, after: np.float32, at: int) -> np.float32:
-    """At sample `at` of a hop, between its neighbours."""
-    place = (np.float32(at) + _HALF) / _HOP
+def _hz(before: np.float32, here: np.float32, after: np.float32, at: int, size: int) -> np.float32:
+    """At sample `at` of a hop of `size`, between its neighbours."""
+    place = (np.float32(at) + _HALF) / np.float32(size)
     left = before * (_HALF - place) + here * (_HALF + place)
     right = here * (_THREE_HALVES - place) + after * (place - _HALF)
     return left if place < _HALF else right
@@ -110,34 +108,36 @@ def _hz(before: np.float32, here: np.float32, after: np.float32, at: int) -> np.
 
 @part_as_written
 def pulses_of(around: Floats, hops: int, phase: int, pulse: Floats) -> int:
-    """The pulses of one stream's hops [hops * 300], and the phase behind `hops` of them."""
-    hz, cycles = np.empty(HOP, np.float32), np.empty(HOP, np.float64)
-    angles, orders = np.empty(HOP, np.float32), np.empty(HOP, np.float32)
+    """The pulses of one stream's hops [hops * size], and the phase behind `hops` of them."""
+    size = len(pulse) // (len(around) - 2)
+    rate = _HOPS_PER_S * np.float64(size)
+    hz, cycles = np.empty(size, np.float32), np.empty(size, np.float64)
+    angles, orders = np.empty(size, np.float32), np.empty(size, np.float32)
     turned = phase & _PHASE
     after = turned
     for hop in range(len(around) - 2):
         before, here, behind = around[hop], around[hop + 1], around[hop + 2]
-        for at in range(HOP):
-            hz[at] = _hz(before, here, behind, at)
-        for at in range(HOP):
-            cycles[at] = np.float64(_VOICED if hz[at] < _VOICED else hz[at]) / _RATE
+        for at in range(size):
+            hz[at] = _hz(before, here, behind, at, size)
+        for at in range(size):
+            cycles[at] = np.float64(_VOICED if hz[at] < _VOICED else hz[at]) / rate
         total = 0.0
-        for at in range(HOP):
+        for at in range(size):
             total += cycles[at]
             cycles[at] = total
         begin = np.float64(turned) / _CYCLES
-        for at in range(HOP):
+        for at in range(size):
             place = begin + cycles[at]
             angles[at] = _PI * np.float32(place - np.rint(place))
             pitch = _VOICED if hz[at] < _VOICED else hz[at]
             orders[at] = _TWO * np.floor(_HIGHEST / pitch) + _ONE
-        for at in range(HOP):
+        for at in range(size):
             sine, _ = _sine_cosine(orders[at] * angles[at])
             divisor, _ = _sine_cosine(angles[at])
             near = np.abs(divisor) < _NEAR
             ratio = orders[at] if near else sine / (_ONE if near else divisor)
             loud = _ONE if hz[at] > _VOICED else _ZERO
-            pulse[hop * HOP + at] = (ratio - _ONE) / _TWO * loud
+            pulse[hop * size + at] = (ratio - _ONE) / _TWO * loud
         steps = np.rint(total * _CYCLES)
         turned = (turned + np.int64(steps if steps == steps else 0.0)) & _PHASE  # type: ignore[assignment]
         if hop + 1 == hops:
@@ -178,10 +178,11 @@ def filter_rows(parts: Floats, pulses: Floats, out: Floats) -> None:
 
 @compiled_as_written(floats(3), floats(1), floats(2))
 def _overlap_add(windows: Floats, gain: Floats, out: Floats) -> None:
+    size = len(gain)
     for row in range(len(windows)):
         for hop in range(windows.shape[1] - WINDOWS + 1):
-            for at in range(HOP):
-                total = windows[row, hop, (WINDOWS - 1) * HOP + at]
+            for at in range(size):
+                total = windows[row, hop, (WINDOWS - 1) * size + at]
                 for later in range(1, WINDOWS):
-                    total += windows[row, hop + later, (WINDOWS - 1 - later) * HOP + at]
-                out[row, hop * HOP + at] = total * gain[at]
+                    total += windows[row, hop + later, (WINDOWS - 1 - later) * size + at]
+                out[row, hop * size + at] = total * gain[at]

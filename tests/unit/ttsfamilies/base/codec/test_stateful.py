@@ -38,11 +38,13 @@ FRAMES = 24
 META = torch.device("meta")
 CPU: dict[str, Callable[[], Codec]] = {
     "vesper": tiny_vesper.tiny,
+    "vesper in longer hops": partial(tiny_vesper.tiny, tiny_vesper.LONGER),
     "qwen3": tiny_qwen3.tiny,
     "qwen3 in windows": partial(tiny_qwen3.tiny, 10, 4),
 }
 ON_A_DEVICE: dict[str, Callable[[Device], StatefulCodec]] = {
     "vesper": lambda device: tiny_vesper.tiny_on(device, ROOM),
+    "vesper in longer hops": lambda device: tiny_vesper.tiny_on(device, ROOM, tiny_vesper.LONGER),
     "qwen3": lambda device: tiny_qwen3.tiny_on(device, ROOM),
     "qwen3 in windows": lambda device: tiny_qwen3.tiny_on(device, ROOM, 10, 4),
 }
@@ -55,7 +57,8 @@ def request(key: str, voice: str = "slt") -> SpeechRequest:
 
 @cache
 def frames(family: str, seed: int) -> Arrays:
-    limit = tiny_vesper.ENTRIES if family == "vesper" else tiny_qwen3.SIZES.codebook_size
+    vesper = family.startswith("vesper")
+    limit = tiny_vesper.ENTRIES if vesper else tiny_qwen3.SIZES.codebook_size
     drawn = np.random.default_rng(seed).integers(0, limit, (FRAMES, 4))
     return {"codes": drawn.astype(np.int16)}
 
@@ -316,7 +319,7 @@ class Valueless(HostDevice):
 
 
 def without_values(family: str) -> StatefulCodec:
-    if family == "vesper":
+    if family.startswith("vesper"):
         return ON_A_DEVICE[family](Valueless())
     codec: Any = ON_A_DEVICE[family](HostDevice())
     codec._net.to(META)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ttscommon.engine.kernels.choice import compiles, only
-from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 
 if not compiles():
     pytest.skip("nothing can be compiled", allow_module_level=True)
@@ -23,10 +24,12 @@ Codes = NDArray[np.int64]
 FRAMES, ENTRIES = 24, 20
 
 
-@pytest.fixture(scope="module")
-def plain() -> VesperDecoder:
+@pytest.fixture(scope="module", params=[300, 340])
+def plain(request: pytest.FixtureRequest) -> VesperDecoder:
+    """Of a voice's own vocal tract, and of a longer one."""
     torch.manual_seed(0)
-    config = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=14, dim=32)
+    small = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=14, dim=32)
+    config = replace(small, hop=request.param)
     decoder = VesperDecoder(config).eval()
     with torch.no_grad():
         decoder.pitch_table.normal_()[..., 1] = torch.arange(ENTRIES)[:, None] % 3
@@ -66,7 +69,7 @@ def test_it_says_what_plain_torch_says(plain: VesperDecoder, decoder: HopDecoder
     with torch.inference_mode(), only("torch"):
         expected = plain(torch.from_numpy(given)[None])[0].numpy()
     got = spoken(decoder, given, [FRAMES])
-    assert got.shape == expected.shape == (FRAMES * FRAME_SAMPLES,)
+    assert got.shape == expected.shape == (FRAMES * plain.config.frame_samples,)
     assert (got - expected).std() < 2e-3 * expected.std()
 
 
@@ -88,7 +91,7 @@ def test_a_preset_changes_the_pitch(decoder: HopDecoder) -> None:
     assert states[0].phase != states[1].phase
 
 
-def test_a_stream_that_begins_late_settles(decoder: HopDecoder) -> None:
+def test_a_stream_that_begins_late_settles(plain: VesperDecoder, decoder: HopDecoder) -> None:
     """As a successor that goes on from codes and a phase."""
     given, begin = codes(1, 60), 40
     whole, state = spoken(decoder, given, [60]), decoder.new_state()
@@ -98,7 +101,7 @@ def test_a_stream_that_begins_late_settles(decoder: HopDecoder) -> None:
     decoder.step([given[begin - context : begin]], [late], [False])
     late.phase = state.phase
     (got,) = decoder.step([given[begin:]], [late], [True])
-    settled = 3 * FRAME_SAMPLES
+    settled = 3 * plain.config.frame_samples
     np.testing.assert_array_equal(got[settled:], whole[-len(got) :][settled:])
 
 
