@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 
+from antiphon.stack.checkpoints import Checkpoint
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from ttscommon.bus import Bus
@@ -30,6 +32,7 @@ from vocoder.engine.lead import Lead
 from vocoder.pcm import FULL_SCALE, gain_of, levelled, to_pcm
 
 VOICE_DIR = Path(__file__).parents[2] / "voices" / "vesper"
+LOWER_DIR = VOICE_DIR / "nocturn"
 VOICES = ("vesper", "vesper-low", "vesper-calm")
 BLOCKS = 256
 PRESETS = ("vesper-low", "vesper-high", "vesper-lively", "vesper-calm")
@@ -76,10 +79,10 @@ class Offline:
 class Reference:
     """The same models in this process, one request at a time, one shot."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path = VOICE_DIR) -> None:
         torch.set_num_threads(1)
-        self._talker: Family = load_talker("vesper", VOICE_DIR)
-        self._codec = load_codec("vesper", VOICE_DIR)
+        self._talker: Family = load_talker(folder.name, folder)
+        self._codec = load_codec(folder.name, folder)
 
     def speak(self, request: SpeechRequest) -> Offline:
         engine = Engine(self._talker, blocks=BLOCKS, slots=1, metrics=Metrics())
@@ -100,10 +103,18 @@ def reference() -> Reference:
     return Reference()
 
 
-async def streamed(client: httpx.AsyncClient, index: int) -> tuple[str, npt.NDArray[np.int16]]:
+@pytest.fixture(scope="module")
+def lower() -> Reference:
+    return Reference(LOWER_DIR)
+
+
+async def streamed(
+    client: httpx.AsyncClient, index: int, model: str = "vesper"
+) -> tuple[str, npt.NDArray[np.int16]]:
     body = {
         "input": SENTENCES[index],
-        "voice": VOICES[index % 3],
+        "model": model,
+        "voice": VOICES[index % 3] if model == "vesper" else model,
         "seed": index,
         "response_format": "pcm",
         "sample_rate": 24_000,
@@ -120,8 +131,11 @@ async def frames(bus: Bus, request_id: str) -> npt.NDArray[Any]:
     return np.concatenate(chunks)
 
 
-async def check(bus: Bus, reference: Reference, index: int, request_id: str, pcm: Any) -> None:
-    request = SpeechRequest("offline", "vesper", VOICES[index % 3], SENTENCES[index], seed=index)
+async def check(
+    bus: Bus, reference: Reference, index: int, request_id: str, pcm: Any, model: str = "vesper"
+) -> None:
+    voice = VOICES[index % 3] if model == "vesper" else model
+    request = SpeechRequest("offline", model, voice, SENTENCES[index], seed=index)
     offline = await asyncio.to_thread(reference.speak, request)
     np.testing.assert_array_equal(await frames(bus, request_id), offline.arrays["codes"])
     assert len(pcm) == len(offline.pcm)
@@ -156,6 +170,32 @@ async def test_sentences_alone_and_among_others_equal_offline_synthesis(
         await bus.close()
 
 
+LOWER = Checkpoint.parse(f"nocturn={LOWER_DIR}")
+
+
+@pytest.mark.parametrize(
+    "stack", [{"environ": {"gateway": PATIENT}, "models": (LOWER,)}], indirect=True
+)
+async def test_the_lower_voice_beside_the_default_one_equals_offline_synthesis(
+    stack: Any, lower: Reference
+) -> None:
+    bus = await Bus.connect(stack.bus, "parity")
+    try:
+        async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
+            async with asyncio.timeout(30):
+                while "nocturn" not in (await client.get("/v1/models")).text:
+                    await asyncio.sleep(0.05)  # gateways look once a second
+            async with asyncio.TaskGroup() as group:
+                tasks = {
+                    index: group.create_task(streamed(client, index, "nocturn"))
+                    for index in (4, 10, 14)
+                }
+        for index, task in tasks.items():
+            await check(bus, lower, index, *task.result(), "nocturn")
+    finally:
+        await bus.close()
+
+
 # Three sentences of a voice are within so much of what ten are.
 LOUDNESS_DB = 1.0
 
@@ -165,7 +205,15 @@ LOUDNESS_DB = 1.0
 )
 def test_a_voice_has_the_loudness_of_all(reference: Reference, voice: str) -> None:
     """Weights that were trained anew have another: `gain_db` in their config.json is to follow."""
-    said = [SpeechRequest("r", "vesper", voice, text, seed=3) for text in LOUD]
+    expect_loudness(reference, SpeechRequest("r", "vesper", voice, LOUD[0], seed=3))
+
+
+def test_the_lower_voice_has_the_loudness_of_all(lower: Reference) -> None:
+    expect_loudness(lower, SpeechRequest("r", "nocturn", "nocturn", LOUD[0], seed=3))
+
+
+def expect_loudness(reference: Reference, request: SpeechRequest) -> None:
+    said = [msgspec.structs.replace(request, text=text) for text in LOUD]
     pcm = np.concatenate([reference.speak(request).pcm for request in said])
     sound = pcm.astype(np.float32) / np.float32(FULL_SCALE)
     assert loudness(sound, 24_000) == pytest.approx(LOUDNESS_LUFS, abs=LOUDNESS_DB)

@@ -50,7 +50,7 @@ class Voice:
         _load(net, voice.talker_weights)
         _load(decoder, voice.vocoder_weights)
         presets = {name: Preset(**values) for name, values in voice.config["presets"].items()}
-        frontend = EnglishFrontend.load(folder)
+        frontend = EnglishFrontend.load(voice.path)
         sampling = VesperSampling(**voice.config["sampling"])
         return cls(folder, net.eval(), decoder.eval(), frontend, sampling, presets)
 

@@ -24,7 +24,7 @@ from ttscommon.engine.hub import (
     download,
     refusal,
 )
-from ttscommon.engine.voice import sha256_of
+from ttscommon.engine.voice import BASE, sha256_of
 
 T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
@@ -196,7 +196,10 @@ def codec_digest(folder: Path) -> str:
 def _codec_files(folder: Path) -> list[Path]:
     if not holds_voice(folder):
         config = folder / CONFIG
-        if config.exists() and CODEC_FILE in read_json(config, dict[str, object]):
+        told = read_json(config, dict[str, object]) if config.exists() else {}
+        if told.get("base") == BASE:
+            return [config, *_codec_files(folder.resolve().parent)]
+        if CODEC_FILE in told:
             return [config, folder / named_file(config, CODEC_FILE)]
         if (folder / VAE).exists():
             return [config, folder / VAE]

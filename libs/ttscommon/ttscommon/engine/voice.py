@@ -16,6 +16,8 @@ from ttscommon.wire.replicas import Voice
 
 CONFIG_NAME: Final = "config.json"
 FORMAT: Final = 1
+BASE: Final = ".."
+"""What `base` may say: all files, and what config.json leaves out, are of the folder above."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,28 @@ def _checked(folder: Path, entry: Mapping[str, str]) -> Path:
     return path
 
 
-def load_voice(path: str | Path) -> VoiceFolder:
-    """Read a voice folder's config and check its weights' hashes. Raises VoiceError."""
-    folder = Path(path)
+def _told(folder: Path) -> dict[str, Any]:
+    """A folder's config.json. Raises VoiceError."""
     try:
-        config = json.loads((folder / CONFIG_NAME).read_text("utf-8"))
+        found = json.loads((folder / CONFIG_NAME).read_text("utf-8"))
     except OSError as error:
         raise VoiceError(f"{folder} is no voice folder: {error.strerror}") from error
     except ValueError as error:
         raise VoiceError(f"{folder / CONFIG_NAME} is not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise VoiceError(f"{folder / CONFIG_NAME} is no JSON object")
+    return found
+
+
+def load_voice(path: str | Path) -> VoiceFolder:
+    """Read a voice folder's config and check its weights' hashes. Raises VoiceError."""
+    folder = Path(path)
+    config = _told(folder)
     try:
+        if config.get("base") == BASE:
+            folder = folder.resolve().parent
+            above = _told(folder)
+            config = {**above, **config, "codec": {**above["codec"], **config["codec"]}}
         if config["format"] != FORMAT:
             raise VoiceError(f"{folder} has format {config['format']}, {FORMAT} is understood")
         return VoiceFolder(

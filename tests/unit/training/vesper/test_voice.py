@@ -10,6 +10,7 @@ import torch
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from ttscommon.engine.checkpoint import codec_digest
 from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import VoiceError
@@ -29,6 +30,7 @@ from voicetrain.vesper.report import sizes, speed
 from voicetrain.vesper.speak import speak
 from voicetrain.vesper.voice import Voice
 
+SHIPPED = Path(__file__).parents[4] / "voices" / "vesper"
 TEXTS = ["Two cats.", "Is it late, or early?"]
 
 
@@ -48,6 +50,40 @@ def test_a_folder_holds_presets_notice_and_weights_it_vouches_for(folder: Path) 
     assert {(v.language, v.gender) for v in voice.voices} == {("en-US", "female")}
     assert "hibari" in (folder / "NOTICE.txt").read_text()
     assert {"config.json", "lexicon.json.gz", "talker.safetensors"} <= sizes(folder).keys()
+
+
+@pytest.fixture
+def lower(folder: Path) -> Path:
+    """A voice that has vesper's files and another config."""
+    told = json.loads((SHIPPED / "nocturn" / "config.json").read_text())
+    (folder / "nocturn").mkdir()
+    (folder / "nocturn" / "config.json").write_text(json.dumps(told))
+    return folder / "nocturn"
+
+
+def test_a_lower_voice_has_the_weights_of_the_one_above_and_longer_frames(lower: Path) -> None:
+    above, voice = load_voice(lower.parent), load_voice(lower)
+    assert voice.talker_weights == above.talker_weights
+    assert {**above.config["codec"], "hop": 340} == voice.config["codec"]
+    assert [v.id for v in voice.voices] == ["nocturn"]
+    spec = load_codec("nocturn", lower).spec
+    assert spec.samples_per_frame * voice.frame_rate_hz == pytest.approx(spec.sample_rate)
+    assert load_talker("nocturn", lower).spec.frame_rate_hz == voice.frame_rate_hz
+
+
+def test_a_lower_voice_is_another_codec_than_the_one_above_and_than_another_hop(
+    lower: Path,
+) -> None:
+    found = {codec_digest(lower.parent), codec_digest(lower)}
+    told = json.loads((lower / "config.json").read_text())
+    (lower / "config.json").write_text(json.dumps({**told, "codec": {"hop": 360}}))
+    assert len({*found, codec_digest(lower)}) == 3
+
+
+def test_a_lower_voice_without_the_folder_above_is_refused(lower: Path) -> None:
+    (lower.parent / "config.json").unlink()
+    with pytest.raises(VoiceError, match="no voice folder"):
+        load_voice(lower)
 
 
 def test_a_damaged_folder_is_refused(folder: Path) -> None:
