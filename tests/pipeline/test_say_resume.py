@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.waits import until
 
 TEXT = "One after another the lamps are lit along the wall. " * 2
 # About twice as fast as speech, so that much is left to say when the first sound is there.
@@ -45,9 +46,7 @@ async def samples(process: asyncio.subprocess.Process, out: Path) -> bytes:
 
 
 async def sounding(out: Path) -> None:
-    async with asyncio.timeout(30):
-        while not out.exists() or out.stat().st_size <= 4096:
-            await asyncio.sleep(0.01)
+    await until(lambda: out.exists() and out.stat().st_size > 4096)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from tests.otlp import OtlpReceiver, ReceivedSpan
+from tests.waits import until
 from ttscommon.process.settings import ServiceSettings
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
@@ -49,12 +49,6 @@ async def say(stack: LocalStack, headers: dict[str, str], kill: Callable[[], Non
             if not killed:
                 kill()
                 killed = True
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(15):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 def one(spans: list[ReceivedSpan], name: str, service: str = "") -> ReceivedSpan:

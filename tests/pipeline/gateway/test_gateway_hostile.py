@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.waits import until
+
 
 @pytest.fixture
 async def complaints() -> AsyncIterator[list[str]]:
@@ -57,9 +59,7 @@ async def test_a_mistake_is_told_and_leaves_nothing_behind(
             await socket.close()
         else:
             socket.transport.abort()
-    async with asyncio.timeout(10):
-        while stand.gateway.sessions:
-            await asyncio.sleep(0.01)
+    await until(lambda: not stand.gateway.sessions)
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from gateway.protocols.native import STREAM_PATH
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 
 HEAD: Final = b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\n"
 BODY: Final = HEAD + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
@@ -53,9 +53,7 @@ async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(
         if dripping is not None:
             dripping.cancel()
         writer.transport.abort()
-    async with asyncio.timeout(TIMEOUT_S):
-        while stand.http_server.server_state.connections:
-            await asyncio.sleep(0.01)
+    await until(lambda: not stand.http_server.server_state.connections)
 
 
 @pytest.mark.parametrize("settings", [QUICK], indirect=True)
@@ -79,9 +77,7 @@ async def test_more_connections_than_there_may_be_are_refused_at_once(stand: Any
     held = [await opened(stand) for _ in range(3)]
     for _, writer in held:
         writer.write(HEAD)
-    async with asyncio.timeout(TIMEOUT_S):
-        while len(stand.http_server.server_state.connections) < 3:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(stand.http_server.server_state.connections) >= 3)
     reader, writer = await opened(stand)
     async with asyncio.timeout(TIMEOUT_S):
         answer = await reader.read()
@@ -198,9 +194,7 @@ async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
                 pass
         assert refused.value.response.status_code == 429
         await second.close()
-        async with asyncio.timeout(TIMEOUT_S):
-            while stand.gateway.sockets.places.held("small") > 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: stand.gateway.sockets.places.held("small") <= 1)
         async with connect(url):
             pass
 

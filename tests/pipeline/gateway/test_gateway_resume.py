@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.wire.messages import End
 from ttscommon.wire.subjects import AUDIO, CODES
 
@@ -68,9 +68,7 @@ async def the_rest(stand: Any, talk: Any, ticket: Ticket, sample: int, **config:
 
 
 async def gone(stand: Any) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
-        while stand.gateway.sessions:
-            await asyncio.sleep(0.01)
+    await until(lambda: not stand.gateway.sessions)
 
 
 async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
@@ -220,9 +218,7 @@ async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
     await gone(stand)
     assert admission.streams == 1
     halves.go.set()
-    async with asyncio.timeout(10):
-        while admission.streams:
-            await asyncio.sleep(0.02)
+    await until(lambda: not admission.streams)
 
 
 async def ended(bus: Any, ticket: Ticket) -> None:

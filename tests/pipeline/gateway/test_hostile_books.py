@@ -18,7 +18,7 @@ from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
 from tests.unit.ttscommon.books.test_apart import SLOW, readers
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.process.tasks import stop
 
 PATH: Final = "/v1/audio/jobs"
@@ -42,15 +42,11 @@ async def test_slow_books_of_one_key_hold_up_no_other(stand: Any) -> None:
     """Their clients leave; so do the processes that read for them."""
     async with probed(stand, "eight slow books, clients gone"):
         attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(8)]
-        async with asyncio.timeout(TIMEOUT_S):
-            while not readers():
-                await asyncio.sleep(0.02)
+        await until(readers)
         assert await send(stand, b"It was calm.", B) == 202
         assert len(readers()) == 1
         await stop(*attack)
-        async with asyncio.timeout(TIMEOUT_S):
-            while readers() or stand.gateway.app.state.reader.busy:
-                await asyncio.sleep(0.02)
+        await until(lambda: not (readers() or stand.gateway.app.state.reader.busy))
 
 
 async def test_a_text_of_nothing_takes_no_process(
@@ -68,9 +64,7 @@ async def test_encoders_uploads_and_metrics_answer_beside_slow_books(stand: Any)
     said = {"input": "It was calm.", "response_format": "mp3"}
     words = {"name": "mine", "entries": [{"grapheme": "tide", "alias": "wave"}]}
     attack = [asyncio.create_task(send(stand, SLOW, A)) for _ in range(8)]
-    async with asyncio.timeout(TIMEOUT_S):
-        while not readers():
-            await asyncio.sleep(0.02)
+    await until(readers)
     async with probed(stand, "eight slow books beside encoders"), asyncio.timeout(TIMEOUT_S):
         heard = await stand.http.post("/v1/audio/speech", headers=B, json=said)
         assert heard.is_success and heard.content  # noqa: PT018

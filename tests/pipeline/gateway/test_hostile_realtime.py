@@ -23,7 +23,7 @@ from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
 from tests.realtime import Client, opened, sound, words
-from tests.waits import TIMEOUT_S
+from tests.waits import until
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 
@@ -124,9 +124,7 @@ async def test_turns_of_noise_without_end_stay_within_their_keys_share(
             await client.send("input_audio_buffer.append", audio=audio)
         await speaks(hearing, B)
         session = session_of(hearing, client)
-        async with asyncio.timeout(TIMEOUT_S):
-            while len(session.said.items.items) < MOST_ITEMS:
-                await asyncio.sleep(0.05)
+        await until(lambda: len(session.said.items.items) >= MOST_ITEMS)
         await speaks(hearing, B)
         await stop(reading)
     assert len(session.said.items.items) <= MOST_ITEMS + 1
@@ -147,9 +145,7 @@ async def test_items_without_end_stay_within_bounds(stand: Any) -> None:
             if number % 500 == 0:
                 await speaks(stand, B)
         session = session_of(stand, client)
-        async with asyncio.timeout(TIMEOUT_S):
-            while session.said.items.find("item-2999") is None:
-                await asyncio.sleep(0.05)
+        await until(lambda: session.said.items.find("item-2999") is not None)
         await stop(reading)
         assert len(session.said.items.items) <= MOST_ITEMS
     kept = await stand.stage.bus.kv.all(subjects.SESSIONS)
@@ -184,6 +180,4 @@ async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: A
                 await speaks(stand, B)
     finally:
         await stop(*attacking)
-    async with asyncio.timeout(TIMEOUT_S):
-        while stand.gateway.sessions:
-            await asyncio.sleep(0.05)
+    await until(lambda: not stand.gateway.sessions)

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from gateway.errors import NotFound
 from gateway.protocols.realtime import RealtimeSession
 from tests.realtime import TEXT, Held, opened, sound, transcript
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 
 
 @pytest.mark.slow
@@ -72,9 +72,7 @@ async def test_a_lost_session_goes_on_at_the_sample_that_its_client_has(stand: A
 
 async def gone(stand: Any) -> None:
     """Until the gateway has noticed."""
-    async with asyncio.timeout(TIMEOUT_S):
-        while stand.gateway.sessions:
-            await asyncio.sleep(0.01)
+    await until(lambda: not stand.gateway.sessions)
 
 
 async def stored(stand: Any, name: str, *, running: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.waits import TIMEOUT_S
+from tests.waits import until
 from ttscommon.bus import StoreWatch
 from ttscommon.process.tasks import stop
 from ttscommon.wire.subjects import STAGES
@@ -23,9 +23,7 @@ async def watched(stand: Any) -> AsyncIterator[Any]:
     """A gateway that watches the broker's store."""
     link = stand.gateway.context.services.bus.link
     watching = asyncio.create_task(StoreWatch(link).run())
-    async with asyncio.timeout(TIMEOUT_S):
-        while not link.store._found_s.keys() >= queues(link):
-            await asyncio.sleep(0.02)
+    await until(lambda: link.store._found_s.keys() >= queues(link))
     yield stand
     await stop(watching)
 
@@ -43,9 +41,7 @@ async def test_a_request_whose_job_was_lost_is_told_so_within_seconds(watched: A
     watched.stage.script = say_nothing
     bus = watched.stage.bus
     asking = asyncio.create_task(watched.http.post("/v1/audio/speech", json=BODY))
-    async with asyncio.timeout(TIMEOUT_S):
-        while not watched.stage.jobs:
-            await asyncio.sleep(0.02)
+    await until(lambda: watched.stage.jobs)
     for queue in queues(bus.link):
         await bus.link.jetstream.delete_stream(queue)
     await bus.setup.create()

@@ -19,7 +19,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.checkpoints import Checkpoint
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.process.settings import BusSettings
 
 Environs = dict[str, dict[str, str]]
@@ -61,9 +61,7 @@ async def restarted(stack: LocalStack, name: str) -> None:
     child = stack.children[name]
     starts = child.starts
     child.kill()
-    async with asyncio.timeout(10):
-        while child.starts == starts or not child.ready.is_set():
-            await asyncio.sleep(0.01)
+    await until(lambda: child.starts != starts and child.ready.is_set())
 
 
 async def answer_to_a_stranger(url: str) -> str:
@@ -204,9 +202,7 @@ async def test_a_model_that_never_comes_is_left_out_when_it_gives_up(
     async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
         waiting = asyncio.create_task(stack.wait())
         (tmp_path / "come").touch()
-        async with asyncio.timeout(TIMEOUT_S):
-            while stack.waiting:
-                await asyncio.sleep(0.02)
+        await until(lambda: not stack.waiting)
         assert stack.left_out == {"slow": "rope_theta is 0.0"}
         assert stack.serving == ["good", "vesper"]
         assert not waiting.done()

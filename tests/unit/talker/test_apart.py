@@ -17,9 +17,9 @@ from talker.apart.edge import TalkerEdge
 from talker.apart.host import TalkerHost
 from talker.engine.engine import Engine
 from talker.service import Talker
-from tests.unit.talker.test_parking import QUICK, slot_of, until
+from tests.unit.talker.test_parking import QUICK, slot_of
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, queued, spoken
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker.claims import Claims
 from ttscommon.engine.runtime import Stopped

@@ -11,6 +11,7 @@ from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, spoken
+from tests.waits import until
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.process.metrics import Metrics
@@ -37,12 +38,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def slot_of(claims: Claims) -> Slot:
     assert claims.take()
     return Slot(claims)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def write(writer: LogWriter, text: str) -> None:

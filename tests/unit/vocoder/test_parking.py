@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
+from tests.waits import until
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.takeover import WriterTuning
@@ -47,12 +48,6 @@ class ParkingPlace:
     async def unpark(self) -> None:
         await self.free.wait()
         self.parked = False
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 # Three times as long as what a reader takes at once.

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.protocols.native import STREAM_PATH
 from tests.pipeline.gateway.recorded.tape import PCM, Play, Tape, Wire, wired
+from tests.waits import until
 
 DONE = '"audio.done"'
 ERROR = '"type":"error"'
@@ -26,9 +27,7 @@ async def text(wire: Wire, said: str, **fields: Any) -> None:
 
 
 async def deserted(stand: Any) -> None:
-    async with asyncio.timeout(10):
-        while stand.gateway.sessions:
-            await asyncio.sleep(0.01)
+    await until(lambda: not stand.gateway.sessions)
 
 
 async def test_native(stand: Any, tape: Tape, play: Play) -> None:

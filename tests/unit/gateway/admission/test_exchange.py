@@ -15,6 +15,7 @@ from gateway.admission import Admission, Applicant, Exchange, Peers
 from gateway.errors import RateLimited
 from gateway.keys import KeyRing, Tenant
 from gateway.settings import GatewaySettings
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
 from ttscommon.cluster.admission.capacity import View
@@ -112,12 +113,6 @@ async def fronts(broker: Any, request: pytest.FixtureRequest) -> AsyncIterator[l
     yield made
     for front in made:
         await front.stop()
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def burst(fronts: list[Front], each: int, tenant: str = "") -> int:

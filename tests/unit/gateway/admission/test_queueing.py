@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admission.queueing import WaitingRoom
 from gateway.errors import Draining
-from tests.waits import TIMEOUT_S
+from tests.waits import until
 from ttscommon.wire.errors import Overloaded
 
 FULL = Overloaded("full")
@@ -34,9 +34,7 @@ class Places:
 
 
 async def started(room: WaitingRoom, waiting: int) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
-        while len(room) < waiting:
-            await asyncio.sleep(0)
+    await until(lambda: len(room) >= waiting)
 
 
 def waiting(room: WaitingRoom, tenant: str) -> asyncio.Task[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from gateway.errors import InputTooFast, ProducedElsewhere, WrongOrder
 from gateway.requests import Production
 from gateway.requests import rows as limits
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
 from ttscommon.wire.messages import End, RowsPiece
@@ -47,12 +48,6 @@ class Producer:
 
 def said(start: int, stop: int) -> FloatRows:
     return FloatRows.of("said", ROWS[start:stop])
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def logged(bus: Bus) -> tuple[list[float], End]:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.books import NAV, PACKAGE, epub
-from tests.waits import TIMEOUT_S
+from tests.waits import until
 from ttscommon.books import BookPauses, InvalidBook, ReadOrder, apart, read_apart
 from ttscommon.wire.errors import Overloaded
 
@@ -67,9 +67,7 @@ async def test_a_book_that_takes_too_much_memory_is_refused() -> None:
 
 async def test_a_caller_who_leaves_ends_the_process() -> None:
     reading = asyncio.create_task(read_apart(ReadOrder("markdown"), SLOW))
-    async with asyncio.timeout(TIMEOUT_S):
-        while not readers():
-            await asyncio.sleep(0.01)
+    await until(readers)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     assert readers() == []
@@ -78,9 +76,7 @@ async def test_a_caller_who_leaves_ends_the_process() -> None:
 async def test_the_process_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTIPHON_RESUME_SECRET", "x" * 32)
     reading = asyncio.create_task(read_apart(ReadOrder("markdown"), SLOW))
-    async with asyncio.timeout(TIMEOUT_S):
-        while not readers():
-            await asyncio.sleep(0.01)
+    await until(readers)
     assert "ANTIPHON_RESUME_SECRET" not in readers()[0].environ()
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

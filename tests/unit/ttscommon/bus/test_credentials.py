@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from antiphon.stack.broker import find_server
+from tests.waits import until
 from ttscommon.bus.link import Incoming, Link, LinkTuning
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused
@@ -37,9 +38,7 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
         )
         servers.append(server)
         ports = tmp_path / f"nats-server_{server.pid}.ports"
-        async with asyncio.timeout(10):
-            while not ports.exists() or not ports.read_text():
-                await asyncio.sleep(0.01)
+        await until(lambda: ports.exists() and ports.read_text())
         return int(json.loads(ports.read_text())["nats"][0].rsplit(":", 1)[1])
 
     yield started

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus.hangs import Address, HangTuning, HangWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
@@ -173,9 +173,8 @@ async def stop(stack: LocalStack, port: int) -> int:
     broker = next(c for c in stack.children.values() if c.ports["nats"] == port)
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
-    async with asyncio.timeout(TIMEOUT_S):
-        while any(_runs(thread) for thread in Path(f"/proc/{broker.pid}/task").iterdir()):
-            await asyncio.sleep(0.01)
+    threads = Path(f"/proc/{broker.pid}/task")
+    await until(lambda: not any(map(_runs, threads.iterdir())))
     return broker.pid
 
 

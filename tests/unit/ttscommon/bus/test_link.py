@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
@@ -117,9 +117,7 @@ async def test_a_wrong_system_password_is_told_and_holds_nothing_up(
     link = await Link.connect(wrong, "test", QUICK)
     links.append(link)
     watching = asyncio.create_task(DisconnectWatch.start(link, lambda name: None))
-    async with asyncio.timeout(10):
-        while "system_account.unusable" not in capsys.readouterr().out:
-            await asyncio.sleep(0.05)
+    await until(lambda: "system_account.unusable" in capsys.readouterr().out)
     assert not watching.done()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.engine import lazy
 from ttscommon.engine.footprint import bytes_held
 from ttscommon.engine.lazy import LazyEngine, ModelMemory
@@ -129,9 +129,7 @@ async def test_only_models_that_were_idle_for_long_are_unloaded(
     async with busy.use():
         await used(idle)
         unloading = asyncio.create_task(memory.unload_idle())
-        async with asyncio.timeout(TIMEOUT_S):
-            while idle.engine is not None:
-                await asyncio.sleep(0.01)
+        await until(lambda: idle.engine is None)
         assert busy.engine is not None
         unloading.cancel()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.waits import until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.bus.logs.takeover import WriterTuning
@@ -119,9 +120,7 @@ async def test_live_messages_lost_on_the_way_come_again(
         writer = await bus.audio_writer("r", 1)
         await put(writer, 30)
         hearing = asyncio.create_task(drain(reader))
-        async with asyncio.timeout(10):
-            while reader.repairs < 1 or reader.position < 29 * STEP:
-                await asyncio.sleep(0.005)
+        await until(lambda: reader.repairs >= 1 and reader.position >= 29 * STEP)
         await writer.end(end_of(writer.position))
         assert samples(await hearing) == numbers(0, 30 * STEP)
         await writer.close()
@@ -243,9 +242,7 @@ async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
         broker.children["broker"].kill()
         await put(writer, 20)
         hearing = asyncio.create_task(drain(reader))
-        async with asyncio.timeout(15):
-            while reader.position < 25 * STEP:
-                await asyncio.sleep(0.01)
+        await until(lambda: reader.position >= 25 * STEP)
         await finish(writer)
         assert samples(await hearing) == numbers(0, 25 * STEP)
 
@@ -290,9 +287,7 @@ async def test_nothing_is_made_again_for_a_reader_who_may_not_have_it(
 ) -> None:
     await lost_tail(bus, monkeypatch)
     async with other.audio_reader("r") as reader:
-        async with asyncio.timeout(10):
-            while reader.repairs < 3:
-                await asyncio.sleep(0.01)
+        await until(lambda: reader.repairs >= 3)
         assert reader.log_ended
         assert await bus.queue.find(VOCODER, "r") is None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.logs.credit import Credit, Grants, GrantTuning
 from ttscommon.bus.logs.repair import ReaderTuning
@@ -51,12 +51,6 @@ async def produce(writer: AudioWriter, chunks: int) -> None:
         await writer.put(AudioChunk("r", writer.position, 16_000, Tensor.of(samples)))
     await writer.end(End("r", writer.position, "ok"))
     await writer.close()
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def hear(reader: AudioReader, chunks: int) -> list[int]:
