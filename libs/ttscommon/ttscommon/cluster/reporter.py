@@ -29,7 +29,7 @@ class ReporterTuning:
     """
     same_s: float = 1.6
     """Between two that say the same, and how often the queue is looked at while this worker has
-    room: whoever has room takes what waits.
+    room: workers with room take what waits.
     """
     again_s: float = 0.2
     """Until a first one that failed is tried again."""
