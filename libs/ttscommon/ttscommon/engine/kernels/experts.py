@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ttscommon.engine.kernels.blocks import swiglu
 from ttscommon.engine.kernels.choice import use_triton
 
 # On the CPU products of fewer rows add up in another order: see ttscommon.engine.nn.rows.
@@ -43,8 +45,9 @@ def each_expert(x: Tensor, chosen: Tensor, gate: Tensor, up: Tensor, down: Tenso
     for expert in sorted(set(chosen.flatten().tolist())):
         row, place = (chosen == expert).nonzero(as_tuple=True)
         fed = functional.pad(x[row], (0, 0, 0, -len(row) % _LEAST_ROWS))
-        inner = functional.linear(fed, gate[expert]), functional.linear(fed, up[expert])
-        made = functional.linear(functional.silu(inner[0]) * inner[1], down[expert])
+        inner = torch.cat([functional.linear(fed, w[expert]) for w in (gate, up)], -1)
+        # Compiled: torch rounds the last numbers of a tensor otherwise, which fill no vector.
+        made = functional.linear(swiglu(inner), down[expert])
         found[row, place] = made[: len(row)]
     return found
 
