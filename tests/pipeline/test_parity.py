@@ -41,6 +41,7 @@ LOUD = (
     "Your order has been shipped and will arrive on Thursday.",
     "We walked along the beach until the sun went down.",
 )
+WORDS = ("Yes.", "No.", "Hello!", "Thanks.", "Sure.", "Okay.", "Sorry.", "Maybe.", "Tomorrow.")
 SENTENCES = (
     "Good morning, everyone.",
     "Where did you put the keys?",
@@ -94,7 +95,7 @@ class Reference:
         pcm, lead = to_pcm(samples), Lead(self._codec.spec)
         lead.begin(codes)
         lead.hear(pcm)
-        gain = gain_of(self._codec.spec.voices, request.voice)
+        gain = gain_of(self._codec.spec.voices, request.voice, text=request.text)
         return Offline(arrays, to_pcm(levelled(samples, gain))[lead.samples :])
 
 
@@ -218,3 +219,11 @@ def expect_loudness(reference: Reference, request: SpeechRequest) -> None:
     sound = pcm.astype(np.float32) / np.float32(FULL_SCALE)
     assert loudness(sound, 24_000) == pytest.approx(LOUDNESS_LUFS, abs=LOUDNESS_DB)
     assert 20 * np.log10(np.abs(sound).max()) < -1.0
+
+
+def test_single_words_have_it_as_well(reference: Reference) -> None:
+    said = [SpeechRequest("r", "vesper", "vesper", text, seed=3) for text in WORDS]
+    heard = [reference.speak(request).pcm.astype(np.float32) / FULL_SCALE for request in said]
+    loud = [loudness(one.astype(np.float32), 24_000) for one in heard]
+    assert np.mean(loud) == pytest.approx(LOUDNESS_LUFS, abs=LOUDNESS_DB)
+    assert max(20 * np.log10(np.abs(one).max()) for one in heard) < -1.0

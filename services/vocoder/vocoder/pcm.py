@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -16,19 +17,33 @@ FULL_SCALE = 32768.0
 # Above the knee (-3 dB of full scale) peaks are bent, so that none is above the ceiling (-1 dB).
 _KNEE: Final = 10 ** (-3 / 20)
 _CEILING: Final = 10 ** (-1 / 20)
+_WORD: Final = re.compile(r"\w+(?:['\u2019]\w+)*")
 
 
-def gain_of(voices: Iterable[Voice], name: str, other_db: float = 0.0) -> float:
+def gain_of(
+    voices: Iterable[Voice], name: str, other_db: float = 0.0, text: str | None = None
+) -> float:
     """How many times as loud as its codec makes it a voice is heard, a blend by its shares.
 
-    other_db: of voices that say no gain, others' voices among them.
+    other_db: of voices that say no gain, others' voices among them. text: all that is said, None
+    where that is not known at the beginning.
     """
-    gains = {voice.id: voice.gain_db or other_db for voice in voices}
+    words = _words(text or "")
+    gains = {voice.id: (voice.gain_db or other_db) + _more_db(voice, words) for voice in voices}
     try:
         shares = ((name, 1.0),) if name in gains else blends.parse(name, gains)
     except UnknownVoice:
         gains, shares = {name: other_db}, ((name, 1.0),)
     return float(10 ** (sum(share * gains[one] for one, share in shares) / 20))
+
+
+def _words(text: str) -> int:
+    """0 for a text with numbers, of which no one knows how long they are said."""
+    return 0 if any(sign.isdigit() for sign in text) else len(_WORD.findall(text))
+
+
+def _more_db(voice: Voice, words: int) -> float:
+    return voice.short_db[words - 1] if 0 < words <= len(voice.short_db) else 0.0
 
 
 def levelled(samples: npt.NDArray[np.float32], gain: float) -> npt.NDArray[np.float32]:

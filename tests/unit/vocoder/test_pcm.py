@@ -52,3 +52,21 @@ def test_a_level_does_not_depend_on_cuts() -> None:
     samples = np.random.default_rng(3).normal(0, 0.4, 1000).astype(np.float32)
     parts = [levelled(part, 2.0) for part in np.split(samples, [1, 7, 500])]
     np.testing.assert_array_equal(np.concatenate(parts), levelled(samples, 2.0))
+
+
+def test_a_text_of_few_words_is_louder_where_its_voice_says_so() -> None:
+    voices = (Voice("low", "Low", "en", gain_db=6.0, short_db=(4.0, 2.0)),)
+
+    def gain_db(text: str | None) -> float:
+        return float(20 * np.log10(gain_of(voices, "low", text=text)))
+
+    told = {
+        "Yes.": 10.0,
+        "Don\u2019t!": 10.0,
+        "Good morning.": 8.0,
+        "How are you?": 6.0,
+        "2026": 6.0,
+    }
+    assert {text: pytest.approx(gain_db(text)) for text in told} == told
+    assert gain_db(None) == pytest.approx(6.0)  # more text may come
+    assert gain_db("...") == pytest.approx(6.0)

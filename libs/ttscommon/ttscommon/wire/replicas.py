@@ -29,7 +29,8 @@ class Voice(msgspec.Struct, frozen=True):
     language: what it speaks unless a request says otherwise, as a BCP 47 tag ("en-US"), or MANY.
     gender: as listeners hear it; None is unknown. languages: tags of all that it speaks, its native
     language first; empty where `language` is the only one. adapter: the one that it is spoken with
-    by itself. gain_db: what brings it to LOUDNESS_LUFS. Raises ValueError.
+    by itself. gain_db: what brings it to LOUDNESS_LUFS. short_db: by how much more a text of one
+    word is louder, one of two, and so on, as voices say these quieter. Raises ValueError.
     """
 
     id: str
@@ -39,9 +40,11 @@ class Voice(msgspec.Struct, frozen=True):
     languages: tuple[str, ...] = ()
     adapter: str = ""
     gain_db: float = 0.0
+    short_db: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not -_MOST_GAIN_DB <= self.gain_db <= _MOST_GAIN_DB:
+        gains = [self.gain_db, *(self.gain_db + more for more in self.short_db)]
+        if not all(-_MOST_GAIN_DB <= gain <= _MOST_GAIN_DB for gain in gains):
             raise ValueError(f"voice {self.id!r}: a gain has {_MOST_GAIN_DB} dB at the most")
         for tag in (self.language, *self.languages):
             if not _TAG.fullmatch(tag):

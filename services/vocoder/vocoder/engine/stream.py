@@ -130,7 +130,8 @@ class Stream:
         self._mark = self.resume.mark if begin else b""
         self._frames_taken = self._frames_decoded = begin
         self._lead = Lead(self.spec, self.resume.lead)
-        self._gain = gain_of(self.spec.voices, self.request.voice, self.spec.gain_db)
+        text = self.request.text if self.request.text_final else None
+        self._gain = gain_of(self.spec.voices, self.request.voice, self.spec.gain_db, text)
         # Behind a passage's end nothing is held back.
         self._position = self._samples(begin, final=self.spec.solves)
         if self.prefix is not None and begin < self._before:
