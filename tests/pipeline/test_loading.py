@@ -8,13 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from antiphon.stack import LocalStack
 from gateway.service import serve as serve_gateway
 from gateway.settings import GatewaySettings
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
+from ttscommon.bus import Bus
 from ttscommon.bus.setup import prepare
+from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.stage import run_stage
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
@@ -56,6 +59,33 @@ async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
         talker.stop()
         gateway.stop()
         await asyncio.gather(*running)
+
+
+async def test_a_process_whose_model_cannot_be_loaded_leaves_no_connection(
+    broker: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await prepare(broker.bus, "create")
+    connect, made, connected = Bus.connect, list[Bus](), threading.Event()
+
+    async def watched(settings: Any, name: str) -> Bus:
+        made.append(await connect(settings, name))
+        connected.set()
+        return made[-1]
+
+    def build(*given: Any, **more: Any) -> Any:
+        connected.wait()
+        raise CheckpointError("there are no weights")
+
+    monkeypatch.setattr(Bus, "connect", watched)
+    settings = TalkerSettings(engine="fake", bus=broker.bus, drain_s=1)
+    talker = Service("talker", settings)
+
+    def none(bus: Any, engine: Any) -> Any:
+        return None
+
+    code = await talker.run(lambda one: run_stage(one, settings, subjects.TALKER, build, none))
+    assert code != 0
+    assert made[0].link.closed
 
 
 async def until_said(port: int, text: str) -> httpx.Response:

@@ -56,6 +56,8 @@ async def run_stage(
         await model.prepare()
     except BaseException:
         await stop(telling, connecting)
+        if not connecting.cancelled() and connecting.exception() is None:
+            await connecting.result().close()
         raise
     await stop(telling)
     with metrics.startup.part("bus"):
