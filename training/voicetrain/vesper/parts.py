@@ -9,17 +9,18 @@ from ttscommon.engine.voice import CONFIG_NAME
 from ttsfamilies.base.text.lexicon import FILE_NAME
 
 REPORT_NAME: Final = "evaluation.json"
-_GAIN: Final = "gain_db"
+_GAINS: Final = ("gain_db", "short_db")
 
 
 def voice_key(folder: Path) -> str:
     """A hash of all that a voice speaks from; its config holds the hashes of the weights.
 
-    Without the gain of its voices: that is applied behind the codec, whose samples are measured.
+    Without the gains of its voices: they are applied behind the codec, whose samples are measured.
     """
     config = json.loads((folder / CONFIG_NAME).read_text("utf-8"))
     for voice in config.get("voices", ()):
-        voice.pop(_GAIN, None)
+        for gain in _GAINS:
+            voice.pop(gain, None)
     spoken_from = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     lexicon = (folder / FILE_NAME).read_bytes()
     return hashlib.sha256(spoken_from.encode() + lexicon).hexdigest()
