@@ -58,8 +58,12 @@ def compiles() -> bool:
 
 
 def use_numba(like: Tensor) -> bool:
-    """Whether a kernel over `like` is to be numba's; those compute float32 and no gradients."""
+    """Whether a kernel over `like` is to be numba's; those compute float32, in which training with
+    autocast does not, and no gradients.
+    """
     if _chosen() not in ("auto", "numba") or torch.is_grad_enabled():
+        return False
+    if torch.is_autocast_enabled("cpu"):
         return False
     return like.is_cpu and like.dtype == torch.float32 and compiles()
 

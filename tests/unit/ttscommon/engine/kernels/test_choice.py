@@ -22,6 +22,8 @@ def test_a_processor_takes_numbas_version_for_float32_without_gradients() -> Non
         assert not use_numba(torch.zeros(1, device="meta"))
         with only("torch"):
             assert not use_numba(torch.zeros(1))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not use_numba(torch.zeros(1))
 
 
 def test_a_version_can_be_insisted_on_for_a_while() -> None:
