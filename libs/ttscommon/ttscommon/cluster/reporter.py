@@ -78,10 +78,11 @@ class Reporter:
 
     async def _tell(self) -> bool:
         """Write a report, if there is news; False if the broker did not take it."""
-        now = time.monotonic()
-        if self.queued or not self._report().free or now - self._looked_s >= self._tuning.same_s:
+        now, report = time.monotonic(), self._report()
+        if self.queued or not report.free or now - self._looked_s >= self._tuning.same_s:
             await self._look(now)
-        value = self._report().encode()
+            report = self._report()
+        value = report.encode()
         if value == self._told and now - self._told_s < self._tuning.same_s:
             return True
         try:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ttsfamilies.base.kernels.attention_numba import Cached
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
+from ttsfamilies.base.sampling.noise import to_gumbel
 from ttsfamilies.base.sampling.noise_numba import even_numbers
 from ttsfamilies.vesper import step_numba as steps
 from ttsfamilies.vesper.chain_numba import Chain, Flags, Floats, Ints
@@ -91,7 +92,7 @@ class Drafts:
         moves = numbers[: count * MOVES].reshape(len(of), width, MOVES)
         codes = numbers[count * MOVES :].reshape(len(of), width, self._codes)
         even_numbers(known["seed"], known["frame"], of, MOVE_DRAW, CODE_DRAW, moves, codes)
-        both.log_().neg_().log_().neg_()
+        to_gumbel(both)
         return moves, codes
 
     def _nothing(self, rows: int, width: int) -> steps.Drawn:

@@ -16,9 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -56,6 +54,7 @@ from ttsfamilies.vesper.text import TextCodes, VesperTextEncoder
 
 if TYPE_CHECKING:
     from ttsfamilies.vesper.drafts import Drafts
+    from ttsfamilies.vesper.render_numba import CompiledRender
 
 MOST_TOKENS: Final = 384
 """Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
@@ -138,7 +137,7 @@ class Vesper(TalkerModel):
         self._silence = torch.tensor(silence, device=net.begin.device)
         # Of a processor:
         self._drafts: Drafts | None = None
-        self._codes: Callable[[Mapping[str, Tensor]], NDArray[np.int16]] | None = None
+        self._codes: CompiledRender | None = None
         if net.text_table.device.type == "cpu" and halve(net):
             from ttsfamilies.vesper.drafts import Drafts
             from ttsfamilies.vesper.render_numba import CompiledRender

@@ -23,6 +23,7 @@ from ttscommon.engine.kernels.compiled import (
     types,
 )
 from ttscommon.engine.kernels.products_numba import PRODUCT, Product, multiply
+from ttsfamilies.base.sampling.noise import to_gumbel
 from ttsfamilies.base.sampling.noise_numba import even_rows
 from ttsfamilies.vesper.chain_numba import Floats, Ints, draw_codes
 
@@ -138,7 +139,7 @@ class CompiledRender:
         noise = torch.empty(frames, 1, len(self.net.code))
         numbers: Floats = noise.numpy()
         even_rows(known["seed"], known["frame"], self.draw, numbers[:, 0])
-        noise.log_().neg_().log_().neg_()  # torch's logarithms, which have other last bits
+        to_gumbel(noise)  # torch's logarithms, which have other last bits
         given = {name: known[name] for name in ("code", "move", "silent", "hidden")}
         known_frames = RawFrames(**given, text=known["text"].reshape(frames, -1))
         codes = np.empty((frames, len(self.net.silence)), np.int16)

@@ -76,6 +76,11 @@ def _gumbel(uniform: Tensor) -> Tensor:
     return -torch.log(-torch.log(uniform))
 
 
+def to_gumbel(uniform: Tensor) -> Tensor:
+    """Even numbers of a tensor made into Gumbel noise, in place, with the bits of `gumbel`."""
+    return uniform.log_().neg_().log_().neg_()
+
+
 def gumbel(key: Tensor, count: int) -> Tensor:
     """Noise whose maximum with logits is a draw: [...] int64 -> [..., count] float32."""
     return _gumbel(uniforms(key.reshape(-1), count)).view(*key.shape, count)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,18 +11,11 @@ from ttscommon.engine.kernels.integer_products_numba import (
     integer_product_of,
     integers_of,
 )
-from ttscommon.engine.kernels.vectors_numba import COLUMNS, narrow, wide
+from ttscommon.engine.kernels.vectors_numba import COLUMNS
 
 Floats = NDArray[np.float32]
 
-
-@pytest.fixture(autouse=True, params=["narrow", "wide"])
-def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both kinds of vectors have to do all of it."""
-    if request.param == "wide" and not wide():
-        pytest.skip("this processor has no wide vectors")
-    with narrow() if request.param == "narrow" else nullcontext():
-        yield
+pytestmark = pytest.mark.usefixtures("vectors")
 
 
 def drawn(*shape: int, seed: int = 0) -> Floats:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -18,18 +17,11 @@ from ttscommon.engine.kernels.products_numba import (
     packed_scaled,
     unpacked,
 )
-from ttscommon.engine.kernels.vectors_numba import narrow, wide
+from ttscommon.engine.kernels.vectors_numba import narrow
 
 Floats = NDArray[np.float32]
 
-
-@pytest.fixture(autouse=True, params=["narrow", "wide"])
-def vectors(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both kinds of vectors have to do all of it."""
-    if request.param == "wide" and not wide():
-        pytest.skip("this processor has no wide vectors")
-    with narrow() if request.param == "narrow" else nullcontext():
-        yield
+pytestmark = pytest.mark.usefixtures("vectors")
 
 
 def brain(weight: Floats, bias: Floats | None = None) -> AnyProduct:
