@@ -46,7 +46,8 @@ CLIENTS := .venv-clients
 SITE := .venv-docs
 MERMAID ?= 12.3.0
 CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents openapi wyoming-openai home-assistant node)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# Of what lies in these packages little is ever imported; Python keeps byte code of that by itself.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
 # Every package, found by its pyproject.toml.
@@ -195,4 +196,6 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps --require-hashes -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
+	# Tests start hundreds of processes, which keep none where PYTHONDONTWRITEBYTECODE is set.
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
