@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import socket
@@ -292,8 +293,10 @@ async def receive_until(socket: ClientConnection, *kinds: str) -> list[dict[str,
 
 
 def pcm_of(messages: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.int16]]:
-    data = b"".join(m["data"] for m in messages if m["type"] == "pcm")
-    return np.frombuffer(data, "<i2")
+    """The sound in them, of the session and of its contexts."""
+    parts = [m["data"] for m in messages if m["type"] == "pcm"]
+    parts += [base64.b64decode(m["audio"]) for m in messages if m["type"] == "audio.chunk"]
+    return np.frombuffer(b"".join(parts), "<i2")
 
 
 @pytest.fixture

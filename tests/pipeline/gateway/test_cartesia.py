@@ -110,15 +110,6 @@ async def test_a_cancelled_context_is_silent_and_others_go_on(stand: Any, talk: 
     assert len(pcm(messages)) == len(talk.sound("first"))
 
 
-async def test_a_flush_is_answered(stand: Any) -> None:
-    async with connect(url(stand)) as socket:
-        await say(socket, "c", "One.", **{"continue": True, "flush": True})
-        messages = await until(socket, "flush_done")
-        assert messages[-1]["flush_id"] == 1
-        await say(socket, "c", "", **{"continue": False})
-        await until(socket, "done")
-
-
 async def test_errors_never_look_like_a_good_end(stand: Any) -> None:
     async with connect(url(stand)) as socket:
         await socket.send(json.dumps({**REQUEST, "transcript": "no context"}))
@@ -135,12 +126,6 @@ async def test_errors_never_look_like_a_good_end(stand: Any) -> None:
 
 async def fail(performance: Any) -> None:
     await performance.end("error", "internal", "out of notes")
-
-
-async def test_voices_come_as_a_page(stand: Any) -> None:
-    page = (await stand.http.get("/voices")).json()
-    assert [voice["id"] for voice in page["data"]] == ["slt", "awb", "vesper", "vesper-low"]
-    assert page["has_more"] is False
 
 
 async def test_voices_are_turned_over_to_the_last_page(stand: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from tests.waits import TIMEOUT_S
 
@@ -67,30 +67,6 @@ async def test_a_model_of_any_letters_is_named_in_a_header(stand: Any) -> None:
     assert response.headers["dg-model-name"] == "aura-2-thalia-en%2C%20%E5%A3%B0%0A"
 
 
-async def test_flushed_follows_the_last_audio_of_its_turn(stand: Any, talk: Any) -> None:
-    async with connect(url(stand)) as socket:
-        _, (metadata,) = await until(socket, "Metadata")
-        for word in TEXT.split():
-            await say(socket, "Speak", text=f"{word} ")
-        await say(socket, "Flush")
-        await say(socket, "Speak", text="Second.")
-        await say(socket, "Flush")
-        first, messages = await until(socket, "Flushed")
-        second, more = await until(socket, "Flushed")
-        await say(socket, "Flush")
-        nothing, _ = await until(socket, "Flushed")
-        await say(socket, "Close")
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-    assert metadata["request_id"]
-    assert len(first) == 2 * len(talk.sound(TEXT + " "))
-    assert len(second) == 2 * len(talk.sound("Second."))
-    assert nothing == b""
-    assert (messages[-1]["sequence_id"], more[-1]["sequence_id"]) == (0, 1)
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1000
-
-
 async def test_after_cleared_nothing_of_before_comes(stand: Any, talk: Any) -> None:
     async def script(performance: Any) -> None:
         await performance.say("first")
@@ -112,24 +88,6 @@ async def test_after_cleared_nothing_of_before_comes(stand: Any, talk: Any) -> N
         audio, messages = await until(socket, "Flushed")
     assert len(audio) == 2 * len(talk.sound("first"))
     assert [m["type"] for m in messages] == ["Flushed"]
-
-
-async def test_an_unknown_message_is_an_error_and_the_socket_stays(stand: Any) -> None:
-    async with connect(url(stand)) as socket:
-        await until(socket, "Metadata")
-        await say(socket, "Sing")
-        _, messages = await until(socket, "Error")
-        await say(socket, "Flush")
-        await until(socket, "Flushed")
-    assert messages[-1]["code"] == "bad_request"
-
-
-async def test_what_cannot_be_made_is_refused_before_the_upgrade(stand: Any) -> None:
-    with pytest.raises(InvalidStatus) as refused:
-        async with connect(url(stand, "encoding=mp3")):
-            pass
-    assert refused.value.response.status_code == 400
-    assert json.loads(refused.value.response.body)["err_code"] == "UNSUPPORTED"
 
 
 async def test_turns_of_flux_begin_and_end(stand: Any, talk: Any) -> None:

@@ -15,13 +15,9 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import (
-    ConnectionClosed,
     ConnectionClosedError,
     ConnectionClosedOK,
-    InvalidStatus,
 )
-
-from tests.waits import TIMEOUT_S
 
 TEXT = "The tide is in."
 QUERY = "model_id=eleven_turbo_v2_5&output_format=pcm_16000&inactivity_timeout=180"
@@ -70,21 +66,6 @@ async def test_audio_over_http_in_the_format_that_was_asked_for(stand: Any) -> N
     assert len(response.content) == pytest.approx(len(TEXT) * 80, abs=2)
 
 
-async def test_timestamps_over_http_cover_the_text(stand: Any) -> None:
-    path = "/v1/text-to-speech/x/with-timestamps?output_format=pcm_16000"
-    whole = (await stand.http.post(path, json={"text": TEXT})).json()
-    path = path.replace("x/with", "x/stream/with")
-    lines = (await stand.http.post(path, json={"text": TEXT})).text.splitlines()
-    streamed = [json.loads(line) for line in lines]
-    for found in ([whole], streamed):
-        audio = b"".join(base64.b64decode(one["audio_base64"]) for one in found)
-        assert len(audio) == 2 * 160 * len(TEXT)
-        times = [one["alignment"] for one in found if one["alignment"]]
-        assert "".join(c for t in times for c in t["characters"]) == TEXT
-        ends = [e for t in times for e in t["character_end_times_seconds"]]
-        assert ends[-1] == pytest.approx(len(TEXT) * 0.01)
-
-
 async def test_lists_have_what_clients_read(stand: Any) -> None:
     for version in ("v1", "v2"):
         voices = (await stand.http.get(f"/{version}/voices")).json()["voices"]
@@ -101,50 +82,6 @@ async def test_errors_have_the_vendors_shape(stand: Any) -> None:
     path = "/v1/text-to-speech/x?output_format=mp3_1_1"
     response = await stand.http.post(path, json={"text": TEXT})
     assert response.json()["detail"]["status"] == "unsupported"
-
-
-async def test_stream_input_speaks_until_an_empty_text_and_closes(stand: Any, talk: Any) -> None:
-    async with connect(url(stand, "stream-input")) as socket:
-        await say(socket, text=" ", try_trigger_generation=True, voice_settings=None)
-        await say(socket, text="The tide ", try_trigger_generation=True)
-        await say(socket, text="is in.")
-        await say(socket, text="")
-        messages = await until(socket, "isFinal")
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1000
-    assert len(pcm(messages)) == len(talk.sound(TEXT))
-    assert chars(messages)[0].replace(" ", "") == TEXT.replace(" ", "")
-
-
-async def test_contexts_do_not_wait_for_each_other(stand: Any, talk: Any) -> None:
-    slow = asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        if performance.job.request.text.startswith("slow"):
-            await slow.wait()
-        await talk.recite(performance)
-
-    stand.stage.script = script
-    async with connect(url(stand, "multi-stream-input")) as socket:
-        for name, text in (("a", "slow one"), ("b", "fast one")):
-            await say(socket, text=" ", context_id=name, voice_settings={"speed": 1.0})
-            await say(socket, text=text, context_id=name, flush=True)
-            await say(socket, text="", context_id=name, flush=True)
-            await say(socket, context_id=name, close_context=True)
-        first = await until(socket, "isFinal")
-        slow.set()
-        second = await until(socket, "isFinal")
-        await say(socket, close_socket=True)
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-    assert {m["contextId"] for m in first} == {"b"}
-    assert {m["contextId"] for m in second} == {"a"}
-    assert pcm(first, "b").any()
-    assert pcm(second, "a").any()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1000
 
 
 @pytest.mark.parametrize("settings", [{"coalesce_s": 0}], indirect=True)
@@ -379,22 +316,3 @@ async def test_a_language_chooses_the_voice_that_speaks_it(stand: Any) -> None:
         "/v1/text-to-speech/21m00/stream", json={"text": TEXT, "language_code": "ja"}
     )
     assert other.headers["x-ignored"] == "language"
-
-
-@pytest.mark.parametrize("settings", [{"max_contexts": 1}], indirect=True)
-async def test_too_many_contexts_are_refused(stand: Any) -> None:
-    async with connect(url(stand, "multi-stream-input")) as socket:
-        await say(socket, text="one", context_id="a")
-        await say(socket, text="two", context_id="b")
-        async with asyncio.timeout(TIMEOUT_S):
-            told = json.loads(await socket.recv())
-    assert told["contextId"] == "b"
-    assert told["error"] == "too_many_contexts"
-
-
-async def test_a_bad_format_is_refused_before_the_upgrade(stand: Any) -> None:
-    with pytest.raises(InvalidStatus) as refused:
-        async with connect(url(stand, "stream-input", "output_format=midi")):
-            pass
-    assert refused.value.response.status_code == 400
-    assert json.loads(refused.value.response.body)["detail"]["status"] == "unsupported"

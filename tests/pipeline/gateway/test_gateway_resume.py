@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,43 +44,37 @@ class Ticket:
     token: str
 
 
-async def first_half(stand: Any, talk: Any, **config: Any) -> tuple[Ticket, Any, Any]:
+async def first_half(
+    stand: Any, talk: Any, context: str | None = None, **config: Any
+) -> tuple[Ticket, Any, Any]:
     """Speak until the first audio; returns the ticket, what was heard, and the open socket."""
+    about = {"context_id": context} if context else {}
     socket = await stand.socket()
     await talk.send(socket, "session.config", seed=0, **config)
-    await talk.send(socket, "input.text", text=TEXT)
-    await talk.send(socket, "input.done")
-    messages = await talk.until(socket, "pcm")
+    await talk.send(socket, "input.text", text=TEXT, **about)
+    await talk.send(socket, "input.done", **about)
+    messages = await talk.until(socket, "pcm", "audio.chunk")
     start = next(m for m in messages if m["type"] == "audio.start")
     ticket = Ticket(start["request_id"], start.get("resume_token", ""))
     return ticket, talk.pcm(messages), socket
 
 
-async def the_rest(stand: Any, talk: Any, ticket: Ticket, sample: int, **config: Any) -> Any:
+async def the_rest(
+    stand: Any, talk: Any, ticket: Ticket, sample: int, context: str | None = None, **config: Any
+) -> Any:
+    about = {"context_id": context} if context else {}
     async with stand.session(seed=0, **config) as socket:
-        await talk.send(socket, "session.resume", **asdict(ticket), from_sample=sample)
+        await talk.send(socket, "session.resume", **asdict(ticket), from_sample=sample, **about)
         messages = await talk.until(socket, "audio.done", "error")
         assert messages[-1].get("outcome") == "ok", messages[-1]
         start = next(m for m in messages if m["type"] == "audio.start")
         assert (start["request_id"], start["from_sample"]) == (ticket.request_id, sample)
+        assert {m["context_id"] for m in messages if "sequence" in m} == set(about.values())
         return talk.pcm(messages)
 
 
 async def gone(stand: Any) -> None:
     await until(lambda: not stand.gateway.sessions)
-
-
-async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    ticket, heard, socket = await first_half(stand, talk, resumable=True)
-    socket.transport.abort()
-    await gone(stand)
-    halves.go.set()
-    rest = await the_rest(stand, talk, ticket, len(heard) - 100)
-    whole = talk.sound("first halfsecond half")
-    assert np.array_equal(np.concatenate([heard[:-100], rest]), whole)
-    assert not stand.stage.jobs[0].cancelled.is_set()
 
 
 async def test_silence_in_front_is_left_out_before_a_loss_and_behind_it(
@@ -111,11 +104,11 @@ async def test_the_rest_at_another_sample_rate_is_the_same_too(
     assert np.array_equal(np.concatenate([heard, rest]), whole)
 
 
-@pytest.mark.parametrize("resumable", [True, False])
+@pytest.mark.parametrize(("context", "resumable"), [(None, True), (None, False), ("c", True)])
 async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
-    stand: Any, talk: Any, halves: Halves, resumable: bool
+    stand: Any, talk: Any, halves: Halves, context: str | None, resumable: bool
 ) -> None:
-    ticket, _, socket = await first_half(stand, talk, resumable=resumable)
+    ticket, _, socket = await first_half(stand, talk, context, resumable=resumable)
     if resumable:
         await socket.close()
     else:
@@ -124,21 +117,22 @@ async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
         await stand.stage.cancelled_event(ticket.request_id).wait()
 
 
+@pytest.mark.parametrize("context", [None, "c"])
 async def test_a_gateway_out_of_time_hands_its_listeners_over(
-    stand: Any, talk: Any, halves: Halves
+    stand: Any, talk: Any, halves: Halves, context: str | None
 ) -> None:
-    ticket, heard, socket = await first_half(stand, talk, resumable=True)
+    ticket, heard, socket = await first_half(stand, talk, context, resumable=True)
     await stand.gateway.drain(0.0)
-    message = await talk.receive(socket)
-    assert message["request_id"] == ticket.request_id
-    assert message["error"]["code"] == "draining"
+    told = [await talk.receive(socket) for _ in range(2 if context else 1)]
+    assert [m["error"]["code"] for m in told] == ["draining"] * len(told)
+    assert (told[-1]["request_id"], told[-1].get("context_id")) == (ticket.request_id, context)
     with pytest.raises(ConnectionClosed):
         await socket.recv()
     assert socket.close_code == 1012
     assert not stand.stage.jobs[0].cancelled.is_set()
     halves.go.set()
     stand.gateway.context.services.admission.draining = False  # as another gateway would be
-    rest = await the_rest(stand, talk, ticket, len(heard))
+    rest = await the_rest(stand, talk, ticket, len(heard), context)
     assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
 
 
@@ -276,71 +270,6 @@ async def test_nothing_is_made_again_for_a_client_that_has_it_all(
         done = await talk.receive(again)
     assert (done["type"], done["outcome"]) == ("audio.done", "ok")
     assert not stand.stage.remakes
-
-
-def context_pcm(messages: list[dict[str, Any]]) -> Any:
-    chunks = [base64.b64decode(m["audio"]) for m in messages if m["type"] == "audio.chunk"]
-    return np.frombuffer(b"".join(chunks), "<i2")
-
-
-async def half_a_context(stand: Any, talk: Any, **config: Any) -> tuple[Ticket, Any, Any]:
-    """As first_half, in a context."""
-    socket = await stand.socket()
-    await talk.send(socket, "session.config", seed=0, resumable=True, **config)
-    await talk.send(socket, "input.text", context_id="c", text=TEXT)
-    await talk.send(socket, "input.done", context_id="c")
-    messages = await talk.until(socket, "audio.chunk")
-    start = next(m for m in messages if m["type"] == "audio.start")
-    return Ticket(start["request_id"], start["resume_token"]), context_pcm(messages), socket
-
-
-async def the_contexts_rest(stand: Any, talk: Any, ticket: Ticket, sample: int) -> Any:
-    async with stand.session(seed=0) as socket:
-        about = {"context_id": "again", **asdict(ticket)}
-        await talk.send(socket, "session.resume", **about, from_sample=sample)
-        messages = await talk.until(socket, "audio.done", "error")
-    assert messages[-1].get("outcome") == "ok", messages[-1]
-    mine = [m for m in messages if "sequence" in m]
-    assert {m["context_id"] for m in mine} == {"again"}
-    assert [m["sequence"] for m in mine] == list(range(len(mine)))
-    assert (mine[0]["request_id"], mine[0]["from_sample"]) == (ticket.request_id, sample)
-    return context_pcm(messages)
-
-
-async def test_contexts_of_a_lost_listener_go_on_too(stand: Any, talk: Any, halves: Halves) -> None:
-    ticket, heard, socket = await half_a_context(stand, talk)
-    socket.transport.abort()
-    await gone(stand)
-    halves.go.set()
-    rest = await the_contexts_rest(stand, talk, ticket, len(heard) - 100)
-    whole = talk.sound("first halfsecond half")
-    assert np.array_equal(np.concatenate([heard[:-100], rest]), whole)
-    assert not stand.stage.jobs[0].cancelled.is_set()
-
-
-async def test_a_gateway_out_of_time_hands_contexts_over(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    ticket, heard, socket = await half_a_context(stand, talk)
-    await stand.gateway.drain(0.0)
-    ends = [await talk.receive(socket), await talk.receive(socket)]
-    assert [m["error"]["code"] for m in ends] == ["draining", "draining"]
-    assert [m.get("context_id") for m in ends] == [None, "c"]
-    with pytest.raises(ConnectionClosed):
-        await socket.recv()
-    halves.go.set()
-    stand.gateway.context.services.admission.draining = False  # as another gateway would be
-    rest = await the_contexts_rest(stand, talk, ticket, len(heard))
-    assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
-
-
-async def test_contexts_of_who_hangs_up_are_cancelled(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    ticket, _, socket = await half_a_context(stand, talk)
-    await socket.close()
-    async with asyncio.timeout(TIMEOUT_S):
-        await stand.stage.cancelled_event(ticket.request_id).wait()
 
 
 async def test_a_context_that_cannot_be_resumed_says_so_alone(stand: Any, talk: Any) -> None:

@@ -50,45 +50,6 @@ async def test_speed_changes_the_length_and_the_times_of_words(stand: Any, talk:
     assert ends[-1] == pytest.approx(ends[0] / 2, abs=0.001)
 
 
-async def test_words_arrive_one_by_one_and_are_spoken_meanwhile(stand: Any, talk: Any) -> None:
-    async with stand.session(seed=0) as socket:
-        await talk.send(socket, "input.text", text="The tide ")
-        first = await talk.until(socket, "pcm")
-        assert np.array_equal(talk.pcm(first), talk.sound("The tide "))
-        assert [m["words"][0]["word"] for m in first if m["type"] == "audio.words"] == ["The tide "]
-        await talk.send(socket, "input.text", text="comes.")
-        await talk.send(socket, "input.done")
-        rest = await talk.until(socket, "audio.done")
-    assert np.array_equal(talk.pcm(first + rest), talk.sound("The tide comes."))
-    assert rest[-1]["words"] >= 2
-
-
-async def test_requests_are_spoken_in_order_while_more_is_typed(stand: Any, talk: Any) -> None:
-    async with stand.session(seed=0) as socket:
-        for text in ("one", "two", "three"):
-            await talk.send(socket, "input.text", text=text)
-            await talk.send(socket, "input.done")
-        for text in ("one", "two", "three"):
-            messages = await talk.until(socket, "audio.done")
-            assert np.array_equal(talk.pcm(messages), talk.sound(text))
-        await talk.send(socket, "session.close")
-        done = await talk.receive(socket)
-        assert done["type"] == "session.done"
-        assert done["requests"] == 3
-        assert done["samples"] == len(talk.sound("onetwothree"))
-        with pytest.raises(ConnectionClosed):
-            await socket.recv()
-        assert socket.close_code == 1000
-
-
-async def test_session_close_finishes_what_was_asked_for(stand: Any, talk: Any) -> None:
-    async with stand.session(seed=0) as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "session.close")
-        messages = await talk.until(socket, "session.done")
-    assert np.array_equal(talk.pcm(messages), talk.sound(TEXT))
-
-
 async def test_the_configuration_may_change_between_requests(stand: Any, talk: Any) -> None:
     async with stand.session(voice="slt") as socket:
         await talk.send(socket, "session.config", voice="awb")
@@ -122,20 +83,6 @@ async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any,
         await talk.send(socket, "input.done")
         assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
     assert len(stand.stage.jobs) == 2
-
-
-async def test_cancel_while_typing_ignores_the_rest_of_that_text(stand: Any, talk: Any) -> None:
-    async with stand.session(seed=0) as socket:
-        await talk.send(socket, "input.text", text="Never ")
-        await talk.until(socket, "pcm")
-        await talk.send(socket, "cancel")
-        await talk.send(socket, "input.text", text="mind.")
-        await talk.send(socket, "input.done")
-        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "cancelled"
-        await talk.send(socket, "input.text", text="next")
-        await talk.send(socket, "input.done")
-        messages = await talk.until(socket, "audio.done")
-        assert np.array_equal(talk.pcm(messages), talk.sound("next"))
 
 
 async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
@@ -229,24 +176,6 @@ async def test_too_much_text_ends_only_that_request(
         assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
 
 
-async def test_a_failing_stage_ends_only_that_request(stand: Any, talk: Any) -> None:
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        await performance.end("error", "internal", "out of notes")
-
-    stand.stage.script = script
-    async with stand.session() as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
-        messages = await talk.until(socket, "error", "audio.done")
-        assert messages[-1]["error"]["code"] == "internal"
-        assert messages[-1]["request_id"] == messages[0]["request_id"]
-        stand.stage.script = talk.recite
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
-        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
-
-
 @pytest.mark.parametrize("settings", [{"stall_timeout_s": 0.2}], indirect=True)
 async def test_a_stage_that_stalls_is_given_up(stand: Any, talk: Any) -> None:
     stand.stage.script = hold
@@ -293,15 +222,6 @@ async def test_text_that_comes_too_slowly_is_given_up(stand: Any, talk: Any) -> 
 
 
 @pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)
-async def test_an_idle_session_is_closed(stand: Any, talk: Any) -> None:
-    async with stand.session() as socket:
-        assert (await talk.receive(socket))["error"]["code"] == "idle_timeout"
-        with pytest.raises(ConnectionClosed):
-            await socket.recv()
-        assert socket.close_code == 1008
-
-
-@pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)
 async def test_a_text_in_which_nothing_can_be_said_does_not_keep_a_session(
     stand: Any, talk: Any
 ) -> None:
@@ -345,36 +265,6 @@ async def test_a_refused_request_is_spoken_when_it_comes_again_on_the_same_socke
             await talk.until(holder, "audio.done")
             await talk.send(socket, "input.text", text=TEXT)
             await talk.until(socket, "pcm")
-
-
-async def test_draining_finishes_the_sentence_and_sends_the_client_on(
-    stand: Any, talk: Any
-) -> None:
-    go = asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        await go.wait()
-        await performance.say("second")
-        await performance.end()
-
-    stand.stage.script = script
-    async with stand.session(seed=0) as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
-        messages = await talk.until(socket, "pcm")
-        draining = asyncio.create_task(stand.gateway.drain())
-        refused = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
-        assert refused.json()["error"]["code"] == "draining"
-        go.set()
-        messages += await talk.until(socket, "error")
-        assert np.array_equal(talk.pcm(messages), talk.sound("firstsecond"))
-        assert messages[-2]["outcome"] == "ok"
-        assert messages[-1]["error"]["code"] == "draining"
-        with pytest.raises(ConnectionClosed):
-            await socket.recv()
-        assert socket.close_code == 1012
-        await draining
 
 
 @pytest.mark.parametrize(

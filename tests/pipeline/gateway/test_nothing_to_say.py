@@ -84,14 +84,6 @@ async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:
     assert b"".join(m.get("pcm", b"") for m in found) == bytes(2 * int(SILENCE * 8000))
 
 
-async def test_our_own_contexts_are_refused(stand: Any, talk: Any) -> None:
-    async with stand.session() as socket:
-        await talk.send(socket, "input.text", context_id="a", text=NOTHING)
-        await talk.send(socket, "input.done", context_id="a")
-        found = await talk.until(socket, "error", "audio.done")
-    assert found[-1]["error"]["code"] == "nothing_to_say"
-
-
 async def test_what_was_dropped_is_told_at_the_end(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text="Hi <voice name='x'>you</voice> <empha")

@@ -68,18 +68,6 @@ def seconds(events: list[Event]) -> float:
     return sum(len(payload) for _, _, payload in events) / 2 / 16_000
 
 
-async def test_describe_names_programs_and_voices(client: Client) -> None:
-    client.say("describe")
-    kind, data, _ = await client.hear()
-    assert kind == "info"
-    (program,) = data["tts"]
-    assert program["supports_synthesize_streaming"] is True
-    assert [voice["name"] for voice in program["voices"]] == ["slt", "awb", "vesper", "vesper-low"]
-    assert [voice["languages"] for voice in program["voices"]][:2] == [["en-US"], ["en-GB"]]
-    assert [voice["description"] for voice in program["voices"]][1:3] == ["Awb (male)", "Vesper"]
-    assert data["asr"] == []
-
-
 async def test_a_language_is_spoken_by_a_voice_of_it(client: Client, stand: Any) -> None:
     client.say("synthesize", text="Good morning.", voice={"language": "en-GB"})
     while (await client.hear())[0] != "audio-stop":
@@ -93,18 +81,6 @@ async def test_a_whole_text(client: Client, stand: Any) -> None:
     assert events[0][:2] == ("audio-start", {"rate": 16_000, "width": 2, "channels": 1})
     assert seconds(events) == pytest.approx(len(TEXT) * 0.01)
     assert stand.stage.jobs[0].request.voice == "awb"
-
-
-async def test_a_streamed_text_is_not_spoken_twice(client: Client, stand: Any) -> None:
-    client.say("synthesize-start", voice={"language": "en"})
-    for word in TEXT.split(" "):
-        client.say("synthesize-chunk", text=f"{word} ")
-    client.say("synthesize", text=TEXT)
-    client.say("synthesize-stop")
-    events = await client.until("synthesize-stopped")
-    assert [kind for kind, _, _ in events].count("audio-stop") == 1
-    assert len(stand.stage.jobs) == 1
-    assert seconds(events) == pytest.approx(len(TEXT) * 0.01, abs=0.011)
 
 
 async def test_it_listens_once_a_model_can_speak(stand: Any) -> None:
@@ -173,24 +149,6 @@ async def test_a_refused_stream_ends_and_its_text_is_not_spoken(
     ]  # fmt: skip
     assert (await client.hear())[0] == "pong"
     assert stand.stage.jobs == []
-
-
-@pytest.mark.parametrize("settings", [{"max_queued_requests": 1}], indirect=True)
-async def test_a_text_that_finds_no_room_ends_behind_those_before_it(
-    client: Client, stand: Any
-) -> None:
-    client.say("synthesize", text=TEXT)
-    client.say("synthesize", text="Two.")
-    first, second = await client.until("audio-stop"), await client.until("audio-stop")
-    assert seconds(first) == pytest.approx(len(TEXT) * 0.01)
-    assert "error" in [kind for kind, _, _ in first]
-    assert [kind for kind, _, _ in second] == ["audio-start", "audio-stop"]
-
-
-async def test_nothing_to_say_is_a_start_and_a_stop(client: Client) -> None:
-    client.say("synthesize", text="...")
-    events = await client.until("audio-stop")
-    assert [kind for kind, _, _ in events] == ["audio-start", "audio-stop"]
 
 
 async def test_texts_are_spoken_in_order_and_unknown_events_ignored(client: Client) -> None:
