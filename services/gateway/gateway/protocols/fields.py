@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -10,16 +11,19 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    ValidationError,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 
+from gateway import errors
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.bounded_json import Json
 from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire import parameters
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import MAX_SPEAKERS, MAX_TEXT_CHARS, MAX_TURNS, Sampling
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
@@ -63,6 +67,16 @@ class LenientMessage(BaseModel):
     """Messages in others' formats: unknown fields are ignored, and null means absent."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def parsed(cls, given: Json | Mapping[str, Any]) -> Self:
+        """Raises BadRequest."""
+        try:
+            if isinstance(given, Json):
+                return cls.model_validate_json(given.data, context=given)
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise errors.from_validation(error) from error
 
     @model_validator(mode="before")
     @classmethod
@@ -164,3 +178,11 @@ class OptionFields(BaseModel):
             self.runaway_guard,
             self.speech,
         )
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """A message's text; raises BadRequest."""
+    text = message.get("text", "")
+    if not isinstance(text, str):
+        raise BadRequest("'text': a string is expected", param="text")
+    return text

@@ -18,6 +18,7 @@ from gateway import errors
 from gateway.audio import PcmBlock
 from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
 from gateway.keys import ANONYMOUS
+from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Leave, Session
 from gateway.protocols.transport import Gone
@@ -221,9 +222,9 @@ class WyomingSession(Session[Event, AudioEvents]):
             case "synthesize-stop":
                 self._end_stream()
             case "synthesize-chunk" if self._streamed is not None:
-                self._add(self._streamed, _text(data))
+                self._add(self._streamed, text_of(data))
             case "synthesize" if self._streamed is None and not self._ignoring:
-                text = _text(data)
+                text = text_of(data)
                 utterance = await self._begin(data)
                 self._add(utterance, text)
                 utterance.text.finish()
@@ -361,10 +362,3 @@ def _object(data: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("a JSON object is expected")
     return found
-
-
-def _text(data: Mapping[str, Any]) -> str:
-    text = data.get("text", "")
-    if not isinstance(text, str):
-        raise BadRequest("'text': a string is expected", param="text")
-    return text

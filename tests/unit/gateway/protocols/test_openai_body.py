@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocols.openai.body import FORMATS, format_named, parse_body
+from gateway.protocols.openai.body import FORMATS, SpeechBody, format_named
 from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 
 
 def test_a_minimal_body_gets_openais_defaults() -> None:
-    body = parse_body(Json(b'{"input": "hi"}'))
+    body = SpeechBody.parsed(Json(b'{"input": "hi"}'))
     assert (body.model, body.voice, body.response_format, body.sample_rate, body.stream) == (
         "default", "default", "mp3", 24_000, True,
     )  # fmt: skip
@@ -29,11 +29,11 @@ def test_a_minimal_body_gets_openais_defaults() -> None:
     ],
 )
 def test_what_other_servers_clients_send_is_taken(extra: dict[str, Any]) -> None:
-    parse_body(Json(json.dumps({"input": "hi", **extra}).encode()))
+    SpeechBody.parsed(Json(json.dumps({"input": "hi", **extra}).encode()))
 
 
 def test_a_voice_may_be_an_object() -> None:
-    assert parse_body(Json(b'{"input": "hi", "voice": {"id": "slt"}}')).voice == "slt"
+    assert SpeechBody.parsed(Json(b'{"input": "hi", "voice": {"id": "slt"}}')).voice == "slt"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_voice_may_be_an_object() -> None:
 )
 def test_a_wrong_field_is_named(body: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        parse_body(Json(json.dumps(body).encode()))
+        SpeechBody.parsed(Json(json.dumps(body).encode()))
     assert caught.value.param == param
 
 
@@ -70,4 +70,4 @@ def test_an_unknown_format_is_refused() -> None:
 )
 def test_no_json_escapes_as_anything_but_a_bad_request(value: Any) -> None:
     with pytest.raises(BadRequest):
-        parse_body(Json(json.dumps(value).encode()))
+        SpeechBody.parsed(Json(json.dumps(value).encode()))

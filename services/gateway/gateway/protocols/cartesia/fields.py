@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from gateway import errors
 from gateway.audio import AudioFormat
@@ -80,16 +80,6 @@ class Speak(LenientMessage):
         """What it asks for besides; models that take no instructions drop the emotion."""
         emotion = self.generation_config.emotion
         return RequestOptions(language=self.locale or self.language, instructions=emotion)
-
-
-def parse(data: bytes | Mapping[str, Any]) -> Speak:
-    """Raises BadRequest."""
-    try:
-        if isinstance(data, bytes):
-            return Speak.model_validate_json(data)
-        return Speak.model_validate(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
 
 
 async def spec_of(

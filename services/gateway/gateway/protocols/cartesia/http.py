@@ -9,13 +9,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from gateway import errors
 from gateway.audio import AudioFormat, PcmBlock
 from gateway.protocols.cartesia.fields import (
+    Speak,
     error_shape,
-    parse,
     spec_of,
     word_timestamps,
 )
@@ -74,7 +73,7 @@ def event(content: Mapping[str, Any]) -> bytes:
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = await caller_of(context, request)
-    asked = parse((await read_speech(request, context, tenant)).data)
+    asked = Speak.parsed(await read_speech(request, context, tenant))
     text = context.whole(asked.transcript)
     spec = await spec_of(context, tenant, asked, max_wait_s(request))
     spoken = context.speak(spec, text, request.state.request_id)
@@ -86,7 +85,7 @@ async def speak(request: Request, context: Context) -> Response:
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
     tenant = await caller_of(context, request)
-    asked = parse((await read_speech(request, context, tenant)).data)
+    asked = Speak.parsed(await read_speech(request, context, tenant))
     text = context.whole(asked.transcript)
     spec = await spec_of(context, tenant, asked, max_wait_s(request))
     request_id = request.state.request_id
@@ -108,10 +107,6 @@ class TokenBody(LenientMessage):
 async def access_token(request: Request, context: Context) -> dict[str, Any]:
     """A token that stands for the caller's key; a token makes none."""
     tenant = tenant_of(context, request)
-    data = (await read_json(request, context.settings)).data
-    try:
-        body = TokenBody.model_validate_json(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
+    body = TokenBody.parsed(await read_json(request, context.settings))
     value, _ = await context.sessions.issue(tenant, {}, body.expires_in)
     return {"token": value}

@@ -13,7 +13,6 @@ from gateway.audio.silence import SILENCE_S
 from gateway.protocols.cartesia.fields import (
     Speak,
     error_shape,
-    parse,
     spec_of,
     word_timestamps,
 )
@@ -72,7 +71,7 @@ class CartesiaSession(JsonSession[CartesiaFraming]):
         self._tenant = await caller_of(self.context, self.socket)
 
     async def take(self, message: JsonObject) -> None:
-        asked = parse(message)
+        asked = Speak.parsed(message)
         if not asked.context_id:
             raise BadRequest("'context_id' is required", param="context_id")
         spoken = self.contexts.get(asked.context_id)

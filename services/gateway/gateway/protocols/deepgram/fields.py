@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.requests import HTTPConnection
 
 from gateway import errors
@@ -59,18 +59,7 @@ def parse_query(connection: HTTPConnection) -> Query:
     for name in ("sample_rate", "bit_rate"):
         if name in wanted:
             wanted[name] = wanted[name].removesuffix(".0")
-    try:
-        return Query.model_validate(wanted)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
-
-
-def parse_body(data: bytes) -> SpeakBody:
-    """Raises BadRequest."""
-    try:
-        return SpeakBody.model_validate_json(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
+    return Query.parsed(wanted)
 
 
 async def spec_of(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from gateway.audio import PcmBlock
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
@@ -47,13 +47,10 @@ class FluxTurn(Plain):
 class FluxSession(DeepgramSession):
     """Each turn is told by `SpeechStarted`, `SpeechMetadata` and `Flushed`."""
 
+    greeting = "Connected"
+    uuids: ClassVar[Mapping[str, Any]] = {"model_uuids": []}
     _sounded_s = 0.0
     _characters = 0
-
-    async def accept(self) -> None:
-        await self.accept_handshake()
-        model = {"model_name": self._query.model, "model_version": "1", "model_uuids": []}
-        self.tell({"type": "Connected", "request_id": self.request_id, **model})
 
     async def take(self, message: JsonObject) -> None:
         match message.get("type"):

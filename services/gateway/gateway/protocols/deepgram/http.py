@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from gateway.audio.encoders import ready
 from gateway.errors import NotFound
-from gateway.protocols.deepgram.fields import error_shape, parse_body, parse_query, spec_of
+from gateway.protocols.deepgram.fields import SpeakBody, error_shape, parse_query, spec_of
 from gateway.protocols.shared.context import Context, chosen_headers, read_speech
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
@@ -32,7 +32,7 @@ async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)
     query = parse_query(request)
-    body = parse_body((await read_speech(request, context, tenant)).data)
+    body = SpeakBody.parsed(await read_speech(request, context, tenant))
     audio = query.audio(_ENCODING, _CONTAINER)
     ready(audio)
     text = context.whole(body.text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from starlette.websockets import WebSocket
 
@@ -11,6 +12,7 @@ from gateway.audio import AudioFormat
 from gateway.audio.silence import SILENCE_S
 from gateway.errors import TooManyContexts, Unsupported
 from gateway.protocols.deepgram.fields import Query, error_shape, parse_query, spec_of
+from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Plain
 from gateway.protocols.session import Leave
 from gateway.protocols.shared.credentials import tenant_of
@@ -29,6 +31,8 @@ class DeepgramSession(JsonSession[Plain]):
     """Binary frames are audio. `Flushed` follows the last audio of everything before its flush."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
+    greeting: ClassVar[str] = "Metadata"
+    uuids: ClassVar[Mapping[str, Any]] = {"model_uuid": ""}
     _spec: SpeechSpec
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
@@ -50,19 +54,15 @@ class DeepgramSession(JsonSession[Plain]):
         rate = self._query.rate_hz(_ENCODING) if self._query.sample_rate else 24_000
         self._spec = await spec_of(self.context, tenant, self._query, rate)
 
-    async def accept_handshake(self) -> None:
-        """Answer the handshake, and say nothing yet."""
-        await super().accept()
-
     async def accept(self) -> None:
-        await self.accept_handshake()
-        model = {"model_name": self._query.model, "model_version": "1", "model_uuid": ""}
-        self.tell({"type": "Metadata", "request_id": self.request_id, **model})
+        await super().accept()
+        about = {"request_id": self.request_id, "model_name": self._query.model}
+        self.tell({"type": self.greeting, **about, "model_version": "1", **self.uuids})
 
     async def take(self, message: JsonObject) -> None:
         match message.get("type"):
             case "Speak":
-                self._write(message.get("text", ""))
+                self._write(text_of(message))
             case "Flush":
                 self._flush()
             case "Clear":
@@ -72,9 +72,7 @@ class DeepgramSession(JsonSession[Plain]):
             case other:
                 raise BadRequest(f"unknown message type '{other}'", param="type")
 
-    def _write(self, text: object) -> None:
-        if not isinstance(text, str):
-            raise BadRequest("'text': a string is expected", param="text")
+    def _write(self, text: str) -> None:
         self._turn().text.add(text)
 
     def _flush(self) -> None:

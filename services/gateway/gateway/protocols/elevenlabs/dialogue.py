@@ -12,9 +12,8 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from msgspec.structs import replace as changed
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from gateway import errors
 from gateway.protocols.elevenlabs.alignment import VoiceSegments
 from gateway.protocols.elevenlabs.fields import VoiceSettings, error_shape, parse_format
 from gateway.protocols.elevenlabs.http import Output, TimedLines, TimedWhole, headers_of
@@ -153,7 +152,7 @@ async def _speak(
     streamed: bool = True,
 ) -> Response:
     tenant = tenant_of(context, request)
-    body = _parse((await read_speech(request, context, tenant)).data)
+    body = DialogueBody.parsed(await read_speech(request, context, tenant))
     audio, rate = parse_format(output_format)
     parts = [
         (voice, " ".join(one.text for one in inputs))
@@ -234,11 +233,3 @@ def _voices(
 
 def _any(context: GatewayContext) -> Any:
     return lambda model, voice: context.names(model, voice, lenient=True)
-
-
-def _parse(data: bytes) -> DialogueBody:
-    """Raises BadRequest."""
-    try:
-        return DialogueBody.model_validate_json(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gateway import errors
 from gateway.audio import AudioFormat
@@ -15,7 +15,7 @@ from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.requests import DEFAULT
-from ttscommon.wire.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError
 
 _DEFAULT_FORMAT: Final = "mp3_44100_128"
 _FORMAT: Final = re.compile(r"^(mp3|pcm|wav|ulaw|alaw|opus)_(\d{4,5})(?:_(\d{1,3}))?$")
@@ -47,22 +47,6 @@ class TextBody(LenientMessage):
     voice_settings: VoiceSettings = VoiceSettings()
 
 
-def parse_body(data: bytes) -> TextBody:
-    """Raises BadRequest."""
-    try:
-        return TextBody.model_validate_json(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
-
-
-def settings_of(message: Mapping[str, Any]) -> VoiceSettings:
-    """A message's `voice_settings`; raises BadRequest."""
-    try:
-        return VoiceSettings.model_validate(message.get("voice_settings", {}))
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
-
-
 def parse_format(name: str | None) -> tuple[AudioFormat, int]:
     """An `output_format` and its rate in Hz; raises Unsupported."""
     found = _FORMAT.match(name or _DEFAULT_FORMAT)
@@ -74,14 +58,6 @@ def parse_format(name: str | None) -> tuple[AudioFormat, int]:
         raise Unsupported(f"there is no output_format '{name}'", param="output_format")
     audio = AudioFormat(codec, "wav" if found[1] == "wav" else "none", bit_rate)
     return audio, audio.rate_for(int(found[2]))
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """A message's text; raises BadRequest."""
-    text = message.get("text", "")
-    if not isinstance(text, str):
-        raise BadRequest("'text': a string is expected", param="text")
-    return text
 
 
 def error_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from gateway.audio import PcmBlock
 from gateway.protocols.elevenlabs.alignment import Alignment, VoiceSegments
-from gateway.protocols.elevenlabs.fields import error_shape, parse_body, parse_format
+from gateway.protocols.elevenlabs.fields import TextBody, error_shape, parse_format
 from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_speech
 from gateway.protocols.shared.credentials import tenant_of
@@ -130,7 +130,7 @@ async def _speak(
     streamed: bool = True,
 ) -> Response:
     tenant = tenant_of(context, request)
-    body = parse_body((await read_speech(request, context, tenant)).data)
+    body = TextBody.parsed(await read_speech(request, context, tenant))
     audio, rate = parse_format(output_format)
     text = context.whole(body.text)
     spec = await context.spec(

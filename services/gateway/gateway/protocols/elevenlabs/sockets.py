@@ -15,11 +15,11 @@ from gateway.audio.silence import SILENCE_S
 from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.alignment import Alignment
 from gateway.protocols.elevenlabs.fields import (
+    VoiceSettings,
     error_shape,
     parse_format,
-    settings_of,
-    text_of,
 )
+from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import NORMAL
 from gateway.protocols.shared.context import max_wait_s
@@ -125,7 +125,7 @@ class Speaking(JsonSession[Timed]):
         """A new text, as its first message wants it; `name`: the context that it is."""
         if self._tenant is None:
             self._tenant = self.context.keys.tenant(_key(message))
-        spec = await self._spec(settings_of(message).speed)
+        spec = await self._spec(VoiceSettings.parsed(message.get("voice_settings", {})).speed)
         about = {} if name is None else {"contextId": name}
         framing = self.framing(relative=self._relative, about=about)
         utterance = self.begin(spec, framing, self._audio, name)
@@ -218,12 +218,8 @@ class MultiStreamInput(Speaking):
     async def _stop(self, unwanted: list[Spoken]) -> None:
         for spoken in unwanted:
             if await self.stop(spoken):
-                self._tell_end(spoken)
+                self.put(spoken.framing.end(spoken.speech))  # which clients wait for
                 self.finished(spoken)
-
-    def _tell_end(self, spoken: Spoken) -> None:
-        """The final message, which clients wait for."""
-        self.put(spoken.framing.end(spoken.speech))
 
     def _close(self) -> None:
         for spoken in self.contexts.values():

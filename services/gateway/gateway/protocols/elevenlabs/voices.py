@@ -100,25 +100,6 @@ async def delete(request: Request, context: Context, voice_id: str) -> dict[str,
 @router.get("/v1/user/subscription")
 async def subscription(request: Request, context: Context) -> dict[str, Any]:
     """What the key may: nothing is sold here, so characters have no end."""
-    return await _subscription(request, context)
-
-
-@router.get("/v1/user")
-async def user(request: Request, context: Context) -> dict[str, Any]:
-    """Who the key belongs to, and what it may."""
-    told = await _subscription(request, context)
-    tenant = tenant_of(context, request)
-    return {
-        "user_id": tenant or "anonymous",
-        "subscription": told,
-        "is_new_user": False,
-        "is_onboarding_completed": True,
-        "can_use_delayed_payment_methods": False,
-        "created_at": 0,
-    }
-
-
-async def _subscription(request: Request, context: GatewayContext) -> dict[str, Any]:
     kept = await context.voices.of(tenant_of(context, request))
     return {
         "tier": "self-hosted",
@@ -140,6 +121,21 @@ async def _subscription(request: Request, context: GatewayContext) -> dict[str, 
         "current_overage": {"amount": "0", "currency": "usd"},
         "open_invoices": [],
         "has_open_invoices": False,
+    }
+
+
+@router.get("/v1/user")
+async def user(request: Request, context: Context) -> dict[str, Any]:
+    """Who the key belongs to, and what it may."""
+    told = await subscription(request, context)
+    tenant = tenant_of(context, request)
+    return {
+        "user_id": tenant or "anonymous",
+        "subscription": told,
+        "is_new_user": False,
+        "is_onboarding_completed": True,
+        "can_use_delayed_payment_methods": False,
+        "created_at": 0,
     }
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, BaseModel, Field, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, Field, field_validator
 
-from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.encoders import ready
 from gateway.errors import Unsupported
@@ -21,7 +20,6 @@ from gateway.protocols.fields import (
     Speed,
     Spoken,
 )
-from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT
 
 # Bare samples in this shape mean 24 kHz: clients have the number built in.
@@ -83,11 +81,3 @@ def format_named(response_format: str) -> AudioFormat:
         raise Unsupported(f"response_format must be one of {known}", param="response_format")
     ready(found)
     return found
-
-
-def parse_body(body: Json) -> SpeechBody:
-    """Raises BadRequest."""
-    try:
-        return SpeechBody.model_validate_json(body.data, context=body)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error

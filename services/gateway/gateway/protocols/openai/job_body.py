@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.chaptered import require
 from gateway.books import BookOrder, BookReader, PortionText
@@ -142,20 +140,12 @@ async def _read(request: Request, context: GatewayContext) -> tuple[JobBody, byt
         values = await read_form(kind, chunks(request, most + _FRAME_BYTES), {_FILE: most})
         data = values.pop(_FILE, None)
         texts = {name: value.decode("utf-8", "replace") for name, value in values.items()}
-        body = _checked(JobBody.model_validate, texts)
+        body = JobBody.parsed(texts)
         return body, body.input.encode() if data is None else data
     given = await read_json(request, context.settings, most, Gathering(BOOK))
-    body = _checked(partial(JobBody.model_validate_json, context=given), given.data)
+    body = JobBody.parsed(given)
     text = await asyncio.to_thread(given.spelt, body.input)
     return body, text.encode("utf-8", "replace")
-
-
-def _checked(validate: Any, given: Any) -> JobBody:
-    try:
-        body: JobBody = validate(given)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
-    return body
 
 
 def _order(body: JobBody, data: bytes, model: Model) -> ReadOrder:

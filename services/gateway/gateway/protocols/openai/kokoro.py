@@ -59,11 +59,7 @@ class PhonesBody(LenientMessage):
 async def phonemize(request: Request, context: Context) -> dict[str, Any]:
     """A text in the symbols that the model reads, and their numbers."""
     tenant = tenant_of(context, request)
-    data = await read_json(request, context.settings)
-    try:
-        body = PhonesBody.model_validate_json(data.data, context=data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
+    body = PhonesBody.parsed(await read_json(request, context.settings))
     spec = await context.spec(tenant, model=body.model, names="aliases")
     language = _LETTERS.get(body.language, body.language)
     asked = PhonesWanted(clean(body.text, context.settings.max_text_chars), language)

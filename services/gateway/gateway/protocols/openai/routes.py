@@ -13,7 +13,7 @@ from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.openai import adapters, jobs, kokoro, lexicons, lists, usage, voices
-from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
+from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named
 from gateway.protocols.openai.captioned import CaptionedWhole, CaptionLines
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import default_first, model_card
@@ -48,7 +48,7 @@ async def models(request: Request, context: Context) -> Response:
 async def speech(request: Request, context: Context) -> Response:
     """Speak a text; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    body = parse_body(await read_speech(request, context, tenant))
+    body = SpeechBody.parsed(await read_speech(request, context, tenant))
     sse = body.stream_format == "sse"
     framing = SpeechEvents(len(body.input)) if sse else None
     return await _speak(request, context, tenant, body, framing, streamed=body.stream or sse)
@@ -58,7 +58,7 @@ async def speech(request: Request, context: Context) -> Response:
 async def captioned(request: Request, context: Context) -> Response:
     """Speak a text and tell the times of its words, as Kokoro-FastAPI does."""
     tenant = tenant_of(context, request)
-    body = parse_body(await read_speech(request, context, tenant))
+    body = SpeechBody.parsed(await read_speech(request, context, tenant))
     framing = (CaptionLines if body.stream else CaptionedWhole)(body.audio.media_type)
     return await _speak(request, context, tenant, body, framing, streamed=body.stream)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from gateway import errors
 from gateway.protocols.fields import LenientMessage, Recording
 from gateway.protocols.openai.lists import uploaded_card
 from gateway.protocols.shared.bounded_json import Json
@@ -60,7 +58,7 @@ async def delete(request: Request, context: Context, name: str) -> dict[str, Any
 
 
 async def _from_json(given: Json) -> NewVoice:
-    body = _checked(partial(VoiceBody.model_validate_json, context=given), given.data)
+    body = VoiceBody.parsed(given)
     data = await recording(body.audio_sample)
     return NewVoice(body.name, data, body.consent, body.ref_text, body.adapter)
 
@@ -72,13 +70,5 @@ def _from_form(values: dict[str, bytes]) -> NewVoice:
     }
     if audio is not None:
         texts["audio_sample"] = ""
-    body = _checked(VoiceBody.model_validate, texts)
+    body = VoiceBody.parsed(texts)
     return NewVoice(body.name, audio or b"", body.consent, body.ref_text, body.adapter)
-
-
-def _checked(validate: Any, given: Any) -> VoiceBody:
-    try:
-        body: VoiceBody = validate(given)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
-    return body

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from gateway import errors
 from gateway.protocols.fields import LenientMessage
 from gateway.protocols.realtime.configuration import defaults, merged
 from gateway.protocols.shared.context import Context, read_json
@@ -34,16 +33,8 @@ class SecretBody(LenientMessage):
 async def client_secret(request: Request, context: Context) -> dict[str, Any]:
     """A secret, when it expires, and what a session of it begins with."""
     tenant = tenant_of(context, request)
-    body = _parse((await read_json(request, context.settings)).data)
+    body = SecretBody.parsed(await read_json(request, context.settings))
     settings = merged(defaults(DEFAULT), body.session)
     seconds = body.expires_after.seconds
     value, expires_at = await context.sessions.issue(tenant, body.session, seconds)
     return {"value": value, "expires_at": expires_at, "session": settings}
-
-
-def _parse(data: bytes) -> SecretBody:
-    """Raises BadRequest."""
-    try:
-        return SecretBody.model_validate_json(data)
-    except ValidationError as error:
-        raise errors.from_validation(error) from error
