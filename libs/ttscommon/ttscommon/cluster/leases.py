@@ -19,6 +19,8 @@ import structlog
 from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
+from ttscommon.wire.handover import HandOver
+from ttscommon.wire.structs import Printed
 from ttscommon.wire.subjects import LEASES, StageName
 
 # What a death is counted as.
@@ -34,7 +36,7 @@ UNHELD: Final = "nobody"
 log_ = structlog.get_logger(__name__)
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, Printed, frozen=True):
     """A job's holder, and where the broker takes word of the job.
 
     worker_id: empty once the job was handed on and not taken yet. deaths: workers that died
@@ -103,6 +105,23 @@ class Lease(msgspec.Struct, frozen=True):
         """The same job, given again at another receipt."""
         return msgspec.structs.replace(self, receipt=receipt)
 
+    @classmethod
+    def handed(cls, job: HandOver, stage: StageName) -> Lease:
+        """What the dead worker's lease said of the past of a job that is handed over."""
+        return cls(
+            "",
+            stage,
+            job.request.request_id,
+            job.epoch,
+            job.receipt,
+            job.deaths,
+            job.bounces,
+            job.failures,
+            shared=job.shared,
+            dead=job.dead,
+            silences=job.silences,
+        )
+
     def with_figures_of(self, other: Lease) -> Lease:
         """With what another lease of the job knows of its past."""
         return msgspec.structs.replace(
@@ -114,17 +133,6 @@ class Lease(msgspec.Struct, frozen=True):
             bounces=other.bounces,
             failures=other.failures,
         )
-
-    def encode(self) -> bytes:
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Lease:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.json.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error
 
 
 @dataclass(frozen=True)

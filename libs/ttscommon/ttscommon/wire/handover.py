@@ -1,4 +1,7 @@
-"""A job that the reaper hands to a live worker directly, past a queue that has no leader."""
+"""Words between the reaper and workers: jobs that a worker holds, and one that it is to take.
+
+A job goes to a live worker directly where its queue has no leader.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.structs import Packed
 
 Answer: TypeAlias = Literal[b"+", b"-"]
 """What the worker says to it; that it has no room is one of many reasons."""
@@ -16,7 +19,7 @@ TAKEN: Final[Answer] = b"+"
 FULL: Final[Answer] = b"-"
 
 
-class HandOver(msgspec.Struct, frozen=True):
+class HandOver(msgspec.Struct, Packed, frozen=True):
     """The job, the epoch it is to be written with, what its lease said, and its trace's headers."""
 
     request: SpeechRequest
@@ -31,13 +34,13 @@ class HandOver(msgspec.Struct, frozen=True):
     dead: tuple[str, ...] = ()
     silences: int = 0
 
-    def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
 
-    @classmethod
-    def decode(cls, data: bytes) -> HandOver:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error
+# A ping that says so wants to know; any other is only answered.
+ASKED: Final = b"?"
+
+
+class Holding(msgspec.Struct, Packed, frozen=True):
+    """Requests whose jobs of `stage` a worker has: in work, or done and not acknowledged yet."""
+
+    stage: str
+    requests: tuple[str, ...]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.structs import decoded
 from ttscommon.wire.tensors import Tensor
 from ttscommon.wire.values import Text
 
@@ -51,8 +51,6 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 Lookup: TypeAlias = PhonesWanted | StyleWanted
 Found: TypeAlias = PhonesFound | Style | Refused
 
-_T = TypeVar("_T")
-
 _lookups: Final[msgspec.msgpack.Decoder[Lookup]] = msgspec.msgpack.Decoder(Lookup)
 _found: Final[msgspec.msgpack.Decoder[Found]] = msgspec.msgpack.Decoder(Found)
 
@@ -63,16 +61,9 @@ def encode(one: Lookup | Found) -> bytes:
 
 def decode_lookup(data: bytes) -> Lookup:
     """Raises MalformedMessage."""
-    return _decoded(_lookups, data)
+    return decoded(_lookups.decode, data)
 
 
 def decode_found(data: bytes) -> Found:
     """Raises MalformedMessage."""
-    return _decoded(_found, data)
-
-
-def _decoded(decoder: msgspec.msgpack.Decoder[_T], data: bytes) -> _T:
-    try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise MalformedMessage(str(error)) from error
+    return decoded(_found.decode, data)

@@ -1,8 +1,8 @@
 """Everything that travels on the bus: msgpack maps with a version and a type tag.
 
 A message is parsed once, at the edge, and typed from there on. The structs lie by their nature in
-`requests`, `records` and `controls`, and are to be had from here; what is asked and answered on
-core subjects is in `repairs`, `offers`, `handover` and `holding`.
+`requests` and `records`, or here where no log holds them, and are to be had from here; what is
+asked and answered on core subjects is in `repairs`, `offers` and `handover`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.controls import Cancel, Listening, Playback
 from ttscommon.wire.errors import MalformedMessage, UnsupportedVersion
 from ttscommon.wire.records import (
     AudioChunk,
@@ -38,7 +37,7 @@ from ttscommon.wire.requests import (
     Turn,
 )
 from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION
+from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Identifier
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -73,6 +72,34 @@ __all__ = [
     "decode_record",
     "encode",
 ]
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="t"):
+    """The listener is gone or has heard enough."""
+
+    request_id: Identifier
+    reason: str = ""
+    v: int = VERSION
+
+
+class Playback(msgspec.Struct, frozen=True, tag="playback", tag_field="t"):
+    """What the listener is doing: how far into the request's audio playback is now.
+
+    Relative to the moment of arrival, so that no two machines' clocks are ever compared.
+    """
+
+    request_id: Identifier
+    position_s: float
+    v: int = VERSION
+
+
+class Listening(msgspec.Struct, frozen=True, tag="listening", tag_field="t"):
+    """The request is heard through the gateway of this worker id."""
+
+    request_id: Identifier
+    gateway: Identifier
+    v: int = VERSION
+
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 

@@ -8,13 +8,14 @@ and gets a Position.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, Self
 
 import msgspec
 
-from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, decode_record, encode
 from ttscommon.wire.repairs import fitting
+from ttscommon.wire.structs import decoded
 
 WHERE: Final = b""
 # Readers of audio keep nothing of what they heard, so only other records say it.
@@ -37,10 +38,7 @@ class Offer(msgspec.Struct, frozen=True):
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Raises MalformedMessage."""
-        try:
-            return cls(msgspec.msgpack.decode(data, type=list[bytes]))
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error
+        return cls(decoded(partial(msgspec.msgpack.decode, type=list[bytes]), data))
 
     def parsed(self) -> Iterable[LogRecord]:
         """One after another; raises MalformedMessage at the first that is no record."""

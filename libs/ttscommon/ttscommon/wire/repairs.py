@@ -12,6 +12,7 @@ import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import MAX_MESSAGE_BYTES, LogRecord, decode_record
+from ttscommon.wire.structs import Packed
 
 # A writer of audio answers so, and sends what is missing live.
 HEEDED: Final = b""
@@ -60,7 +61,7 @@ def reader_says(data: bytes) -> Nack | CreditGrant:
     return (CreditGrant if data.startswith(_GRANT) else Nack).decode(data)
 
 
-class Resend(msgspec.Struct, frozen=True, array_like=True):
+class Resend(msgspec.Struct, Packed, frozen=True, array_like=True):
     """A writer's answer to a Nack. epoch: the writer's, if that is all that there is; 0 if more."""
 
     epoch: int
@@ -71,17 +72,6 @@ class Resend(msgspec.Struct, frozen=True, array_like=True):
         """As many as fit one message; `epoch` if nothing is missing before them."""
         parts = fitting(kept)
         return cls(epoch if len(parts) == len(kept) else 0, parts)
-
-    def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error
 
     def parsed(self) -> list[LogRecord]:
         """Raises MalformedMessage."""

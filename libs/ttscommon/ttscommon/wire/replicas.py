@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from ttscommon.wire.adapters import Adapter
-from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.parameters import Parameter
+from ttscommon.wire.structs import Printed
 from ttscommon.wire.subjects import StageName
 
 # BCP 47, as far as voices need it: a language, then script, region and the like.
@@ -98,7 +98,7 @@ class Model(msgspec.Struct, frozen=True):
     says: bool = False
 
 
-class Replica(msgspec.Struct, frozen=True):
+class Replica(msgspec.Struct, Printed, frozen=True):
     """One worker's capacity, as of its last report.
 
     batch: streams that one engine step may hold. queued: jobs of its stage that wait.
@@ -130,14 +130,3 @@ class Replica(msgspec.Struct, frozen=True):
     version: str = ""
     loaded: bool = True
     memory_bytes: int = 0
-
-    def encode(self) -> bytes:
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Replica:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.json.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error

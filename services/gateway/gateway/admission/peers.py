@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.structs import Packed
 
 
 class TenantUse(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +41,7 @@ class LoopWord(msgspec.Struct, frozen=True, array_like=True):
     limit: float = 0.0
 
 
-class GatewayUse(msgspec.Struct, frozen=True):
+class GatewayUse(msgspec.Struct, Packed, frozen=True):
     """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
     tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
     it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which
@@ -59,17 +59,6 @@ class GatewayUse(msgspec.Struct, frozen=True):
     needs: dict[str, int] | None = None
     offline: dict[str, int] = {}
     loops: dict[str, LoopWord] = {}
-
-    def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> GatewayUse:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.msgpack.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error
 
 
 @dataclass(frozen=True)

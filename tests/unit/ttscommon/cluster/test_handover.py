@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import Lease
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.handover import FULL, TAKEN, HandOver
@@ -28,8 +27,8 @@ def test_a_job_that_is_handed_over_arrives_as_it_was() -> None:
 
 def test_the_lease_it_brings_knows_the_jobs_past_and_has_no_holder() -> None:
     expected = Lease("", "talker", "r", 5, "$JS.ACK.jobs", deaths=1, bounces=2, failures=4)
-    assert lease_of(OFFER, "talker") == expected
-    assert not lease_of(OFFER, "talker").held
+    assert Lease.handed(OFFER, "talker") == expected
+    assert not Lease.handed(OFFER, "talker").held
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", OFFER.encode()[:-1], b'{"epoch":1}'])

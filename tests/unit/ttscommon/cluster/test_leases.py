@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,14 +18,6 @@ from ttscommon.cluster.leases import (
 )
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.subjects import LEASES
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "test")
-    await connected.ensure()
-    yield connected
-    await connected.close()
 
 
 def lease(worker: str, epoch: int = 1, request_id: str = "r", **figures: Any) -> Lease:

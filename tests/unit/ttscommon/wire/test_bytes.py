@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ttscommon.cluster.leases import Lease
-from ttscommon.wire.handover import HandOver
-from ttscommon.wire.holding import Holding
+from ttscommon.wire.handover import HandOver, Holding
 from ttscommon.wire.messages import (
     AudioChunk,
     Cancel,

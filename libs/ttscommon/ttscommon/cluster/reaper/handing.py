@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import structlog
 
 from ttscommon.bus import Bus, QueuedJob
-from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
 from ttscommon.cluster.reaper.held_jobs import holds
 from ttscommon.cluster.reaper.leftovers import tidy
@@ -153,7 +152,7 @@ class HandingOn:
                 offer = self._offer(lease, job)
                 if await self._taken(worker_id, offer, lease):
                     log_.info("job.handed_over", request_id=lease.request_id, worker=worker_id)
-                    self._note_given(lease_of(offer, lease.stage).held_by(worker_id))
+                    self._note_given(Lease.handed(offer, lease.stage).held_by(worker_id))
                     return True
         except BusUnavailable as error:
             log_.debug("handover.impossible", request_id=lease.request_id, error=error.message)

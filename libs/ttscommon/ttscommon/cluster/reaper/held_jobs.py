@@ -11,7 +11,7 @@ from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, NoResponders
-from ttscommon.wire.holding import ASKED, Holding
+from ttscommon.wire.handover import ASKED, Holding
 
 
 class HeldJobs:

@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 
 from ttscommon.bus import Bus, Delivery, Incoming
-from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker.claims import Claims
@@ -121,7 +120,7 @@ class Intake:
         link = self._bus.link
         delivery = Delivery(link, handed.receipt, b"", handed.sequence, 1, handed.trace)
         log_.info("job.handed_over", request_id=handed.request.request_id, stage=self._stage.name)
-        self._begin(handed.request, handed.epoch, delivery, lease_of(handed, self._stage.name))
+        self._begin(handed.request, handed.epoch, delivery, Lease.handed(handed, self._stage.name))
         await link.reply(message.reply, TAKEN)
         await delivery.renew()
 

@@ -26,7 +26,7 @@ from ttscommon.process.tasks import Chores, stop, until
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced, LogGone, LogUnwritable, ModelFailed
-from ttscommon.wire.holding import Holding
+from ttscommon.wire.handover import Holding
 from ttscommon.wire.messages import Cancel, SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import Stage
