@@ -22,7 +22,6 @@ PROGRAMS: Final = MappingProxyType(
         "cold": "cold",
         "fleet": "fleet",
         "hogs": "hogs",
-        "leases": "leases",
         "leaving": "leaving",
         "planned": "planned",
         "limits": "limits",
@@ -32,7 +31,6 @@ PROGRAMS: Final = MappingProxyType(
         "soak": "soak",
         "spent": "spent",
         "stored": "stored",
-        "takeovers": "takeovers",
     }
 )
 
