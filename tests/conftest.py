@@ -18,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.connections import Connect, connecting
+from ttscommon.bus import Bus
 from ttscommon.process.settings import BusSettings
 
 # Kernels run in Triton's interpreter, which has to be chosen before any test imports Triton.
@@ -116,6 +118,24 @@ async def broker(
     shared: BusSettings = request.getfixturevalue("shared_broker")
     yield Broker(own := shared.model_copy(update={"prefix": next(_PREFIXES)}))
     await _forget(own)
+
+
+@pytest.fixture
+async def connect(broker: Broker | LocalStack) -> AsyncIterator[Connect]:
+    """Connects to a broker that is prepared for a model `m`; connections end with the test."""
+    async with connecting(broker.bus) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def bus(connect: Connect) -> Bus:
+    return await connect()
+
+
+@pytest.fixture
+async def other(connect: Connect, bus: Bus) -> Bus:
+    """A second connection."""
+    return await connect("other")
 
 
 async def _forget(bus: BusSettings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -18,7 +18,7 @@ from talker.apart.host import TalkerHost
 from talker.engine.engine import Engine
 from talker.service import Talker
 from tests.unit.talker.test_parking import QUICK, slot_of
-from tests.unit.talker.test_service import SENTENCE, connect, hear, job, queued, spoken
+from tests.unit.talker.test_service import SENTENCE, hear, job, queued, spoken
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker.claims import Claims
@@ -29,21 +29,12 @@ from ttscommon.wire.pieces import unmarked
 from ttscommon.wire.subjects import CODES, TEXT
 from ttsfamilies.fake.talker import FakeModel, StepCurve
 
-__all__ = ["connect"]
-
-Connect = Callable[[], Awaitable[Bus]]
-
 
 def shutdown(connection: Connection) -> None:
     """End a line as a process's death does, also for who reads it just now."""
     with socket.socket(fileno=connection.fileno()) as end:
         end.shutdown(socket.SHUT_RDWR)
         end.detach()
-
-
-@pytest.fixture
-async def bus(connect: Connect) -> Bus:
-    return await connect()
 
 
 def _called(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

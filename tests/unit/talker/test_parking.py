@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
-from tests.unit.talker.test_service import SENTENCE, connect, hear, job, spoken
+from tests.connections import Connect
+from tests.unit.talker.test_service import SENTENCE, hear, job, spoken
 from tests.waits import until
-from ttscommon.bus import Bus, LogWriter
+from ttscommon.bus import LogWriter
 from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
-__all__ = ["connect"]
-
-Connect = Callable[[], Awaitable[Bus]]
 QUICK = TextTiming(park_s=0.05)
 WORDS = ("and then ", "some more.")
 

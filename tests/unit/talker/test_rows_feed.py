@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ import pytest
 from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
+from tests.connections import Connect
 from tests.unit.talker.test_parking import slot_of
-from tests.unit.talker.test_service import connect, hear, job
+from tests.unit.talker.test_service import hear, job
 from tests.unit.ttsfamilies.qwen3_omni.tiny import tiny
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.worker import Job
@@ -24,9 +25,6 @@ from ttscommon.wire.subjects import CODES, TEXT
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 
-__all__ = ["connect"]
-
-Connect = Callable[[], Awaitable[Bus]]
 QUICK = TextTiming(park_s=0.05)
 FRAMES = 14
 ROWS = 8

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
+from tests.connections import Connect
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.cluster.worker import Job
@@ -50,26 +51,8 @@ from ttsfamilies.fake.talker import (
     fake_said,
 )
 
-Connect = Callable[[], Awaitable[Bus]]
-
 SEED = 3
 SENTENCE = "Twenty characters..."
-
-
-@pytest.fixture
-async def connect(broker: Any) -> AsyncIterator[Connect]:
-    buses: list[Bus] = []
-
-    async def connect() -> Bus:
-        bus = await Bus.connect(broker.bus, "test")
-        await bus.ensure()
-        await bus.ensure_consumer(VOCODER, "m")
-        buses.append(bus)
-        return bus
-
-    yield connect
-    for bus in buses:
-        await bus.close()
 
 
 @pytest.fixture

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing import Pipe
 
 import numpy as np
 import pytest
 
+from tests.connections import Connect
 from tests.unit.vocoder.test_service import codes, hear, job, offline, write_codes
 from tests.waits import TIMEOUT_S
-from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
@@ -22,8 +22,6 @@ from vocoder.apart.edge import VocoderEdge
 from vocoder.apart.host import VocoderHost
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
-
-Connect = Callable[[], Awaitable[Bus]]
 
 
 class Conditioned(FakeCodec):

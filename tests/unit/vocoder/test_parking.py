@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.connections import Connect
 from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
 from tests.waits import until
-from ttscommon.bus import AudioWriter, Bus
+from ttscommon.bus import AudioWriter
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.cluster.worker import Job
@@ -20,8 +20,6 @@ from ttscommon.wire.subjects import AUDIO, CODES
 from vocoder import decoding, vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
-
-Connect = Callable[[], Awaitable[Bus]]
 
 
 class ParkingPlace:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 
+from tests.connections import Connect
 from ttscommon.bus import AudioReader, Bus
 from ttscommon.cluster.worker import Job
 from ttscommon.process.service import Service
@@ -38,7 +38,6 @@ from vocoder.pcm import to_pcm
 from vocoder.service import Vocoder, serve
 from vocoder.settings import VocoderSettings
 
-Connect = Callable[[], Awaitable[Bus]]
 Codes = npt.NDArray[np.int16]
 
 

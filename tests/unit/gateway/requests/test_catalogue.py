@@ -112,33 +112,25 @@ def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> N
     assert ReplicaSnapshot((replica("talker", "cantor"),)).model("cantor", "b").name == "cantor"
 
 
-async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_who_asks_hears_of_a_worker_that_reported_just_now(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
     await catalogue.refresh()
     for found in (replica("talker", "a"), replica("vocoder", "a")):
         await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
     model, voice = await catalogue.resolve("a", "awb")
     assert (model.name, voice.id) == ("a", "awb")
-    await bus.close()
 
 
-async def test_lists_name_a_worker_that_reported_just_now(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_lists_name_a_worker_that_reported_just_now(bus: Bus) -> None:
     catalogue = Catalogue(bus, "vesper")
     assert await catalogue.models() == {}
     talker = replica("talker", "vesper")
     await bus.kv.put(subjects.REPLICAS, talker.worker_id, talker.encode())
     assert list(await catalogue.models()) == ["vesper"]
     assert (await catalogue.model("vesper")).voices == VOICES
-    await bus.close()
 
 
-async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_an_adopted_stream_is_no_other_gateways_any_more(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
     await bus.kv.put(
         subjects.REPLICAS, "t", msgspec.structs.replace(replica("talker", "a"), free=5).encode()
@@ -149,7 +141,6 @@ async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> N
         catalogue.own["a"] += 1
         catalogue.adopt("a")
     assert catalogue.capacity("a").busy == 4
-    await bus.close()
 
 
 @pytest.mark.parametrize("asked", ["default", "vesper"])
@@ -164,11 +155,7 @@ def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) 
     assert served.model(asked, "vesper").name == "vesper"
 
 
-async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
-    broker: Any,
-) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
     dead, living = replica("talker", "a"), replica("talker", "a")
     living = msgspec.structs.replace(living, worker_id="talker-2")
@@ -195,35 +182,27 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await bus.close()
 
 
 async def test_of_two_that_die_one_after_the_other_the_last_stays_for_its_successor(
-    broker: Any,
+    bus: Bus,
 ) -> None:
     """Else requests were refused as soon as the report of the first had expired."""
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
     catalogue = Catalogue(bus, "a")
     first = replica("talker", "a")
     second = msgspec.structs.replace(first, worker_id="talker-2")
-    try:
-        await bus.kv.put(subjects.REPLICAS, "talker.talker-1", first.encode())
-        await catalogue.refresh()
-        catalogue.strike("talker-1")
-        await bus.kv.put(subjects.REPLICAS, "talker.talker-2", second.encode())
-        await catalogue.refresh()
-        catalogue.strike("talker-2")
-        assert "talker-2" in [one.worker_id for one in catalogue.snapshot.live("talker", "a")]
-    finally:
-        await bus.close()
+    await bus.kv.put(subjects.REPLICAS, "talker.talker-1", first.encode())
+    await catalogue.refresh()
+    catalogue.strike("talker-1")
+    await bus.kv.put(subjects.REPLICAS, "talker.talker-2", second.encode())
+    await catalogue.refresh()
+    catalogue.strike("talker-2")
+    assert "talker-2" in [one.worker_id for one in catalogue.snapshot.live("talker", "a")]
 
 
 async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_report(
-    broker: Any,
+    bus: Bus,
 ) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
     catalogue = Catalogue(bus, "a")
     first = replica("talker", "a")
     second = msgspec.structs.replace(first, worker_id="talker-2")
@@ -233,45 +212,35 @@ async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_r
             await bus.kv.put(subjects.REPLICAS, f"talker.{one.worker_id}", one.encode())
         await catalogue.refresh()
 
-    try:
-        await report()
-        await report()
-        catalogue.strike("talker-1")  # as its connection was lost with the broker
-        await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(subjects.REPLICAS)}")
-        bus.link.store.lost_queue("jobs")
-        await bus.setup.create()
-        await report()
-        assert len(catalogue.snapshot.live("talker", "a")) == 2
-    finally:
-        await bus.close()
+    await report()
+    await report()
+    catalogue.strike("talker-1")  # as its connection was lost with the broker
+    await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(subjects.REPLICAS)}")
+    bus.link.store.lost_queue("jobs")
+    await bus.setup.create()
+    await report()
+    assert len(catalogue.snapshot.live("talker", "a")) == 2
 
 
-async def test_streams_of_other_gateways_count_at_once_and_once(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_streams_of_other_gateways_count_at_once_and_once(bus: Bus) -> None:
     peers = Peers()
     catalogue = Catalogue(bus, "a", peers=peers)
     catalogue.own["a"] = 1
-    try:
-        full = replica("talker", "a")
-        await bus.kv.put(
-            subjects.REPLICAS, "talker.talker-1", msgspec.structs.replace(full, free=3).encode()
-        )
-        peers.hear(GatewayUse("other", {"a": 2}), 0.0)
-        for _ in range(3):
-            await catalogue.refresh()
-        # Five are reported: one of ours, two of the other gateway, two that nobody listens to.
-        assert catalogue.capacity("a").busy == 5
-        peers.hear(GatewayUse("other", {"a": 4}), 0.1)
-        assert catalogue.capacity("a").busy == 7
-    finally:
-        await bus.close()
+    full = replica("talker", "a")
+    await bus.kv.put(
+        subjects.REPLICAS, "talker.talker-1", msgspec.structs.replace(full, free=3).encode()
+    )
+    peers.hear(GatewayUse("other", {"a": 2}), 0.0)
+    for _ in range(3):
+        await catalogue.refresh()
+    # Five are reported: one of ours, two of the other gateway, two that nobody listens to.
+    assert catalogue.capacity("a").busy == 5
+    peers.hear(GatewayUse("other", {"a": 4}), 0.1)
+    assert catalogue.capacity("a").busy == 7
 
 
-async def test_a_broker_that_knows_less_than_others_ends_no_worker(broker: Any) -> None:
+async def test_a_broker_that_knows_less_than_others_ends_no_worker(bus: Bus) -> None:
     """One that was stopped for longer than reports live has none until it has caught up."""
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
     catalogue = Catalogue(bus, "a", CatalogueTuning(missing_s=0.3))
     keys = [await reported(bus, replica(stage, "a")) for stage in ("talker", "vocoder")]
     await catalogue.refresh()
@@ -283,19 +252,15 @@ async def test_a_broker_that_knows_less_than_others_ends_no_worker(broker: Any) 
     await catalogue.refresh()
     with pytest.raises(Unavailable):
         await catalogue.resolve("a", "awb")
-    await bus.close()
 
 
-async def test_a_worker_that_withdraws_is_gone_at_once(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_a_worker_that_withdraws_is_gone_at_once(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a", CatalogueTuning(missing_s=3600.0))
     key = await reported(bus, replica("talker", "a"))
     await catalogue.refresh()
     await bus.kv.delete(subjects.REPLICAS, key)
     await catalogue.refresh()
     assert not catalogue.snapshot.replicas
-    await bus.close()
 
 
 async def reported(bus: Bus, found: Replica) -> str:
@@ -305,9 +270,7 @@ async def reported(bus: Bus, found: Replica) -> str:
     return key
 
 
-async def test_a_request_is_held_while_a_worker_comes(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_a_request_is_held_while_a_worker_comes(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
     asking = asyncio.create_task(catalogue.resolve("a", "awb"))
     for found in (replica("talker", "a"), replica("vocoder", "a")):
@@ -316,23 +279,17 @@ async def test_a_request_is_held_while_a_worker_comes(broker: Any) -> None:
         await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
     model, _ = await asyncio.wait_for(asking, 20)
     assert model.name == "a"
-    await bus.close()
 
 
-async def test_a_request_is_held_for_a_set_time_only(broker: Any) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
+async def test_a_request_is_held_for_a_set_time_only(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=0.3))
     with pytest.raises(Unavailable):
         await asyncio.wait_for(catalogue.resolve("a", "awb"), 20)
-    await bus.close()
 
 
 async def test_a_model_whose_last_talker_is_gone_is_waited_for_though_others_are_served(
-    broker: Any,
+    bus: Bus,
 ) -> None:
-    bus = await Bus.connect(broker.bus, "test")
-    await bus.ensure()
     catalogue = Catalogue(bus, "b", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
     talker = msgspec.structs.replace(replica("talker", "a"), worker_id="its-only-talker")
     for found in (replica("talker", "b"), replica("vocoder", "a", "b")):
@@ -349,4 +306,3 @@ async def test_a_model_whose_last_talker_is_gone_is_waited_for_though_others_are
     assert model.name == "a"
     with pytest.raises(UnknownModel):
         await catalogue.resolve("c", "awb")
-    await bus.close()

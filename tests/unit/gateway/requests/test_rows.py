@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +19,6 @@ from ttscommon.wire.subjects import TEXT
 
 WIDTH = 4
 ROWS = np.arange(10 * WIDTH, dtype=np.float32).reshape(10, WIDTH)
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    found = await Bus.connect(broker.bus, "test")
-    await found.ensure()
-    yield found
-    await found.close()
 
 
 class Producer:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from antiphon.stack import LocalStack
 from gateway.errors import NotFound
 from gateway.requests import StoredSession
 from gateway.requests import sessions as module
@@ -20,14 +18,6 @@ from ttscommon.wire import subjects
 from ttscommon.wire.errors import BadRequest
 
 LONG = {"instructions": "x" * 4000}
-
-
-@pytest.fixture
-async def bus(broker: LocalStack) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "sessions")
-    await connected.ensure()
-    yield connected
-    await connected.close()
 
 
 def store_on(bus: Bus, most_bytes: int = 16 << 20) -> SessionStore:

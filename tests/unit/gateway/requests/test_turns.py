@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
 
 import pytest
 
-from antiphon.stack import LocalStack
 from gateway.requests.options import TurnOptions
 from gateway.requests.quota import ByteQuota
 from gateway.requests.turns import DialogueTurns
@@ -23,17 +21,19 @@ SOUND = base64.b64encode(TONE).decode()
 
 
 @pytest.fixture
-async def turns(broker: LocalStack) -> AsyncIterator[DialogueTurns]:
-    bus = await Bus.connect(broker.bus, "turns")
-    await bus.ensure()
+async def voices(bus: Bus) -> VoiceStore:
     store = VoiceStore(bus, 3, ByteQuota(1 << 20, 3600.0))
     await store.add("acme", NewVoice("anna", wav(2.0), "I agree.", "what Anna said"))
-    yield DialogueTurns(store, "acme")
-    await bus.close()
+    return store
+
+
+@pytest.fixture
+def turns(voices: VoiceStore) -> DialogueTurns:
+    return DialogueTurns(voices, "acme")
 
 
 async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(
-    turns: DialogueTurns,
+    turns: DialogueTurns, bus: Bus
 ) -> None:
     asked = (
         TurnOptions(0, "  Who is\nthere? ", audio=SOUND),
@@ -43,8 +43,7 @@ async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(
     first, second, third = await turns.of(asked)
     assert (first.speaker, first.text) == (0, "Who is there?")
     assert first.sound is not None
-    stored = turns._voices._bus.objects
-    assert await stored.get(subjects.PASSING_RECORDINGS, first.sound.audio) == TONE
+    assert await bus.objects.get(subjects.PASSING_RECORDINGS, first.sound.audio) == TONE
     assert (second.speaker, second.text) == (1, "what Anna said")
     assert second.sound is not None
     assert second.sound.kept
@@ -69,9 +68,9 @@ async def test_a_turn_that_cannot_be_used_is_named(
     assert refused.value.param == param
 
 
-async def test_another_tenants_voice_is_unknown_in_a_turn(turns: DialogueTurns) -> None:
+async def test_another_tenants_voice_is_unknown_in_a_turn(voices: VoiceStore) -> None:
     with pytest.raises(UnknownVoice):
-        await DialogueTurns(turns._voices, "other").of((TurnOptions(voice="anna"),))
+        await DialogueTurns(voices, "other").of((TurnOptions(voice="anna"),))
 
 
 async def test_more_words_than_a_text_may_have_are_refused_before_anything_is_stored(

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import date
-from typing import Any
 
 import pytest
 
 from gateway.requests.usage import UsageCounter, UsedOnDay
+from tests.connections import Connect
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 
 DAY_S = 86_400.0
 FIRST = date(2026, 1, 5)
 NOON_S = 1_767_614_400.0  # of that day
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "gateway")
-    await connected.ensure()
-    yield connected
-    await connected.close()
-
-
-async def another(broker: Any) -> Bus:
-    return await Bus.connect(broker.bus, "gateway")
 
 
 def sums(found: list[UsedOnDay]) -> dict[tuple[str, str], tuple[int, int, float]]:
@@ -37,10 +24,10 @@ def sums(found: list[UsedOnDay]) -> dict[tuple[str, str], tuple[int, int, float]
 
 
 async def test_the_total_is_that_of_all_gateways_and_of_their_lives_before(
-    broker: Any, bus: Bus
+    connect: Connect, bus: Bus
 ) -> None:
     for life in range(3):
-        own = await another(broker)
+        own = await connect()
         usage = UsageCounter(own, lambda: NOON_S)
         usage.count("acme", "m", requests=1, characters=10 + life, seconds=0.5)
         await usage.store()
@@ -52,9 +39,7 @@ async def test_the_total_is_that_of_all_gateways_and_of_their_lives_before(
     usage.count("acme", "other", requests=1, characters=7, seconds=1.0)
     usage.count("rival", "m", requests=9, characters=9, seconds=9.0)
     await usage.store()
-    other = await another(broker)
-    found = sums(await UsageCounter(other).of("acme", FIRST, FIRST))
-    await other.close()
+    found = sums(await UsageCounter(await connect()).of("acme", FIRST, FIRST))
     assert found == {("2026-01-05", "m"): (3, 36, 1.5), ("2026-01-05", "other"): (1, 7, 1.0)}
 
 
@@ -70,7 +55,7 @@ async def test_a_day_ends_at_midnight_and_keeps_its_sums(bus: Bus) -> None:
 
 
 async def test_what_could_not_be_stored_is_stored_once_the_broker_can(
-    broker: Any, bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage, put = UsageCounter(bus, lambda: NOON_S), bus.kv.put
     usage.count("acme", "m", requests=1, characters=5)
@@ -85,8 +70,6 @@ async def test_what_could_not_be_stored_is_stored_once_the_broker_can(
     usage.count("acme", "m", requests=1, characters=5)
     monkeypatch.undo()
     await usage.store()
-    other = await another(broker)
     assert sums(await UsageCounter(other).of("acme", FIRST, FIRST)) == {
         ("2026-01-05", "m"): (2, 10, 0.0)
     }
-    await other.close()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
 
-from antiphon.stack import LocalStack
 from gateway.errors import QuotaExceeded, VoiceExists
 from gateway.requests.quota import ByteQuota
 from gateway.requests.voices import NewVoice, StoredVoice, VoiceStore
@@ -22,14 +20,6 @@ from ttscommon.wire.fields import Arrays
 
 QUOTA = 3
 TONE = wav(1.5)
-
-
-@pytest.fixture
-async def bus(broker: LocalStack) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "voices")
-    await connected.ensure()
-    yield connected
-    await connected.close()
 
 
 def store_on(bus: Bus, quota: int = QUOTA, passing: int = 1 << 20) -> VoiceStore:

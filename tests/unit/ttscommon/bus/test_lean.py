@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
@@ -13,13 +11,6 @@ from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.bus.lean import LeanClient
 from ttscommon.wire.errors import BusUnavailable, NoResponders
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    bus = await Bus.connect(broker.bus, "gateway")
-    yield bus
-    await bus.close()
 
 
 async def test_coroutines_run_one_behind_another_and_one_that_fails_stops_nothing(bus: Bus) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from tests.connections import Connect
 from ttscommon.bus import Bus, Delivery, JobFeed
 from ttscommon.bus.deliveries import pull_priority
 from ttscommon.bus.storestate import StoreState
@@ -20,15 +20,6 @@ from ttscommon.wire.pieces import Mark, Pause
 from ttscommon.wire.subjects import TALKER, VOCODER
 
 REQUEST = SpeechRequest("r", "m", "v", "hello")
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "test")
-    await connected.ensure()
-    await connected.ensure_consumer(TALKER, "m")
-    yield connected
-    await connected.close()
 
 
 async def messages(bus: Bus) -> int:
@@ -148,18 +139,13 @@ async def test_only_a_job_that_no_worker_was_given_is_withdrawn(bus: Bus) -> Non
     assert sorted(await bus.queue.jobs()) == [("talk", "m", name) for name in ("a", "c")]
 
 
-async def test_a_full_queue_refuses_at_once(broker: Any) -> None:
-    settings = broker.bus.model_copy(update={"prefix": "small", "slots": 1})
-    small = await Bus.connect(settings, "test")
-    try:
-        await small.ensure()
-        for name in ("a", "b", "c", "d", "e", "f"):  # one runs, one waits, four wait aside
-            await small.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
-        with pytest.raises(Overloaded):
-            await small.submit(TALKER, SpeechRequest("g", "m", "v", "hello"))
-        await small.submit(VOCODER, SpeechRequest("g", "m", "v", "hello"))
-    finally:
-        await small.close()
+async def test_a_full_queue_refuses_at_once(connect: Connect) -> None:
+    small = await connect(prefix="small", slots=1)
+    for name in ("a", "b", "c", "d", "e", "f"):  # one runs, one waits, four wait aside
+        await small.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
+    with pytest.raises(Overloaded):
+        await small.submit(TALKER, SpeechRequest("g", "m", "v", "hello"))
+    await small.submit(VOCODER, SpeechRequest("g", "m", "v", "hello"))
 
 
 # Pulls

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 
+from tests.connections import Connect
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import Setup, SetupTuning
@@ -18,22 +18,7 @@ from ttscommon.wire.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
 # They name what a deployment of the default prefix keeps.
 pytestmark = pytest.mark.own_broker
 
-Connect = Callable[..., Awaitable[Bus]]
 IMPATIENT = SetupTuning(missing_s=0.0)
-
-
-@pytest.fixture
-async def connect(broker: Any) -> AsyncIterator[Connect]:
-    buses: list[Bus] = []
-
-    async def connected(**settings: Any) -> Bus:
-        bus = await Bus.connect(broker.bus.model_copy(update=settings), "test")
-        buses.append(bus)
-        return bus
-
-    yield connected
-    for bus in buses:
-        await bus.close()
 
 
 async def stream(bus: Bus, name: str) -> Any:
@@ -41,7 +26,7 @@ async def stream(bus: Bus, name: str) -> Any:
 
 
 async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect) -> None:
-    bus = await connect()
+    bus = await connect(prepared=False)
     with pytest.raises(BusUnprepared, match="antiphon-TALK_JOBS: missing"):
         await Setup(bus.link, IMPATIENT).verify()
     with pytest.raises(Exception, match="stream not found"):
@@ -51,18 +36,18 @@ async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect)
 async def test_what_is_created_once_is_verified_by_services_with_default_settings(
     connect: Connect,
 ) -> None:
-    operator = await connect(replicas=1, max_log_bytes=1 << 26)
+    operator = await connect(prepared=False, replicas=1, max_log_bytes=1 << 26)
     assert len(await operator.setup.create()) == len(Layout("antiphon").streams())
     assert await operator.setup.create() == []
-    service = await connect(replicas=None, max_log_bytes=None)
+    service = await connect(prepared=False, replicas=None, max_log_bytes=None)
     await service.verify()
     assert (await stream(service, CODES.stream)).max_bytes == 1 << 26
 
 
 async def test_a_process_with_other_settings_changes_nothing_and_refuses(connect: Connect) -> None:
-    operator = await connect(max_log_bytes=1 << 26)
+    operator = await connect(prepared=False, max_log_bytes=1 << 26)
     await operator.setup.create()
-    other = await connect(max_log_bytes=1 << 22)
+    other = await connect(prepared=False, max_log_bytes=1 << 22)
     with pytest.raises(BusUnprepared, match="max_bytes 67108864 instead of 4194304"):
         await other.verify()
     with pytest.raises(BusUnprepared):
@@ -71,9 +56,9 @@ async def test_a_process_with_other_settings_changes_nothing_and_refuses(connect
 
 
 async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) -> None:
-    operator = await connect(max_log_bytes=1 << 26)
+    operator = await connect(prepared=False, max_log_bytes=1 << 26)
     await operator.setup.create()
-    later = await connect(max_log_bytes=1 << 27)
+    later = await connect(prepared=False, max_log_bytes=1 << 27)
     logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
     names = ("recordings", "recordings_passing", "book_parts")
     stores = [f"OBJ_antiphon-{name}" for name in names]
@@ -83,7 +68,7 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
 
 
 async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Connect) -> None:
-    bus = await connect()
+    bus = await connect(prepared=False)
     await bus.setup.create()
     config = await stream(bus, TALKER.stream)
     config.metadata, config.allow_direct = {"antiphon-schema": "1"}, False
@@ -100,7 +85,7 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
 async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
     connect: Connect,
 ) -> None:
-    bus = await connect()
+    bus = await connect(prepared=False)
     await bus.setup.create()
     name = "KV_antiphon-sessions"
     config = (await bus.link.jetstream.stream_info(name)).config
@@ -113,7 +98,7 @@ async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
 async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
     connect: Connect,
 ) -> None:
-    bus = await connect(max_log_bytes=1 << 26)
+    bus = await connect(prepared=False, max_log_bytes=1 << 26)
     retired = StreamConfig(name=bus.link.name(RETIRED_JOBS), subjects=["antiphon.job.>"])
     await bus.link.jetstream.add_stream(retired)
     for name in ("a", "b"):
@@ -131,19 +116,22 @@ async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
 
 
 async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
-    operator = await connect(slots=100, max_log_bytes=1 << 26)
+    operator = await connect(prepared=False, slots=100, max_log_bytes=1 << 26)
     await operator.setup.create()
     assert (await stream(operator, VOCODER.stream)).max_msgs == 600
-    service = await connect(slots=None)
+    service = await connect(prepared=False, slots=None)
     await service.verify()
-    larger = await connect(slots=1000)
+    larger = await connect(prepared=False, slots=1000)
     assert await larger.setup.migrate() == ["antiphon-TALK_JOBS", "antiphon-VOCODE_JOBS"]
     assert (await stream(larger, TALKER.stream)).max_msgs == 6000
 
 
 async def test_two_deployments_share_a_broker(connect: Connect) -> None:
     small = {"max_log_bytes": 1 << 26}
-    mine, theirs = await connect(prefix="mine", **small), await connect(prefix="theirs", **small)
+    mine, theirs = (
+        await connect(prepared=False, prefix="mine", **small),
+        await connect(prepared=False, prefix="theirs", **small),
+    )
     for bus in (mine, theirs):
         await bus.ensure()
         await bus.ensure_consumer(TALKER, "m")
@@ -157,7 +145,7 @@ async def test_two_deployments_share_a_broker(connect: Connect) -> None:
 
 
 async def test_a_consumer_is_made_once_and_left_as_it_is(connect: Connect) -> None:
-    bus = await connect()
+    bus = await connect(prepared=False)
     await bus.ensure()
     await bus.ensure_consumer(TALKER, "m")
     jobs, durable = bus.link.name(TALKER.stream), bus.link.name(TALKER.durable("m"))

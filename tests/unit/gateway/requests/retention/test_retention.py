@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,15 +19,6 @@ QUICK = RetentionTuning(
     resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2, extents_s=0.01, timeout_s=0.0
 )
 LATE_S = 3600.0
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "test")
-    await connected.ensure()
-    await connected.ensure_consumer(TALKER, "m")
-    yield connected
-    await connected.close()
 
 
 async def speak(bus: Bus, *names: str) -> None:

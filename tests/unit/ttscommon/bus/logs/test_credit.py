@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
@@ -21,14 +18,6 @@ from ttscommon.wire.subjects import AUDIO
 
 STEP = 1000
 CREDIT = 8 * 2 * STEP
-
-
-@pytest_asyncio.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "both")
-    await connected.ensure()
-    yield connected
-    await connected.close()
 
 
 async def writing(bus: Bus) -> AudioWriter:

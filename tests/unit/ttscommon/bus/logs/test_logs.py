@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
+from tests.connections import Connect
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.takeover import WriterTuning
@@ -232,14 +231,10 @@ async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
         assert positions(await drain(reader)) == list(range(25 * STEP))
 
 
-@pytest_asyncio.fixture
-async def cramped(broker: Any) -> AsyncIterator[Bus]:
+@pytest.fixture
+async def cramped(connect: Connect) -> Bus:
     """On a broker that keeps about ten chunks of a log."""
-    settings = broker.bus.model_copy(update={"max_log_bytes": 4096})
-    connected = await Bus.connect(settings, "cramped")
-    await connected.ensure()
-    yield connected
-    await connected.close()
+    return await connect(max_log_bytes=4096)
 
 
 async def drained(bus: Bus, start: int) -> None:

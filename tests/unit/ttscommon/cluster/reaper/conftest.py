@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -56,20 +55,3 @@ class Scene:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "gateway")
-    await connected.ensure()
-    await connected.ensure_consumer(TALKER, "m")
-    yield connected
-    await connected.close()
-
-
-@pytest.fixture
-async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "other")
-    yield connected
-    if not connected.link.closed:
-        await connected.close()

@@ -17,8 +17,7 @@ from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over
 from ttscommon.wire.errors import BusUnavailable, NoResponders
-from ttscommon.wire.handover import FULL, TAKEN, HandOver
-from ttscommon.wire.holding import Holding
+from ttscommon.wire.handover import FULL, TAKEN, HandOver, Holding
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES, LEASES
 

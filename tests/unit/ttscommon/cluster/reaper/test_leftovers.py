@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.ttscommon.cluster.reaper.test_reaper import Jobs, reaping, working
+from tests.unit.ttscommon.cluster.reaper.test_reaper import reaping
+from tests.unit.ttscommon.cluster.worker.scene import Seen, working
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING
@@ -50,8 +51,8 @@ async def test_a_lease_that_a_dead_worker_left_late_is_removed_in_time(
 
 
 async def test_the_lease_of_a_job_in_work_stays(bus: Bus, other: Bus, scene: Any) -> None:
-    jobs = Jobs()
-    async with reaping(bus, scene, OFTEN), working(other, jobs):
+    jobs = Seen()
+    async with reaping(bus, scene, OFTEN), working(other, jobs, stage=TALKER):
         await bus.submit(TALKER, scene.request)
         await jobs.next()
 

@@ -8,33 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from tests.connections import Connect
+from tests.unit.ttscommon.cluster.worker.scene import Seen, working
 from ttscommon.bus import Bus, Incoming
 from ttscommon.cluster.reaper import Reaper
 from ttscommon.cluster.reaper.failure_detector import Verdict
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
-from ttscommon.cluster.worker import Job, Worker
-from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import REPLICAS, TALKER
-
-
-class Jobs:
-    """A worker's handler: every job it gets, held until `finish`."""
-
-    def __init__(self) -> None:
-        self.seen: asyncio.Queue[Job] = asyncio.Queue()
-        self.finish = asyncio.Event()
-
-    async def __call__(self, job: Job) -> None:
-        self.seen.put_nowait(job)
-        await self.finish.wait()
-
-    async def next(self) -> Job:
-        return await asyncio.wait_for(self.seen.get(), 15)
 
 
 @asynccontextmanager
@@ -56,24 +41,6 @@ async def reaping(
         await asyncio.gather(running, return_exceptions=True)
 
 
-@asynccontextmanager
-async def working(bus: Bus, jobs: Jobs) -> AsyncIterator[None]:
-    def report() -> Replica:
-        return Replica(bus.worker_id, "talker", (), 2, worker.free)
-
-    worker = Worker(bus, TALKER, ["m"], 2, jobs, report, Metrics())
-    stopping, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(worker.run(stopping, 5.0, ready.set))
-    await asyncio.wait_for(ready.wait(), 10)
-    try:
-        yield
-    finally:
-        stopping.set()
-        if bus.link.closed:
-            running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
 async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
     bus: Bus, other: Bus, scene: Any
 ) -> None:
@@ -83,18 +50,18 @@ async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
         told.put_nowait(message.data)
 
     await bus.link.subscribe(subjects.gone("*"), hear)
-    async with reaping(bus, scene), working(other, Jobs()):
+    async with reaping(bus, scene), working(other, Seen(), stage=TALKER):
         await other.link.close()
         assert await asyncio.wait_for(told.get(), 10) == other.worker_id.encode()
     assert told.empty()
 
 
 async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
-    bus: Bus, other: Bus, broker: Any, scene: Any
+    bus: Bus, other: Bus, connect: Connect, scene: Any
 ) -> None:
-    heir_bus = await Bus.connect(broker.bus, "heir")
-    lost, heir = Jobs(), Jobs()
-    async with reaping(bus, scene) as reaper, working(other, lost):
+    heir_bus = await connect("heir")
+    lost, heir = Seen(), Seen()
+    async with reaping(bus, scene) as reaper, working(other, lost, stage=TALKER):
         await bus.submit(TALKER, scene.request)
         first = await lost.next()
 
@@ -102,7 +69,7 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
             return bool(reaper.held) and await scene.lease(bus) is not None
 
         await scene.until(known)
-        async with working(heir_bus, heir):
+        async with working(heir_bus, heir, stage=TALKER):
             loop = asyncio.get_running_loop()
             died_s = loop.time()
             await other.link.close()
@@ -112,16 +79,15 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
             assert loop.time() - died_s < 10
             heir.finish.set()
     assert reaper.reaped == 1
-    await heir_bus.close()
 
 
 async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
     bus: Bus, other: Bus, scene: Any
 ) -> None:
     lease = await scene.leased(bus, await scene.claimed(bus))  # and its report has expired
-    heir = Jobs()
+    heir = Seen()
     no_orphans = replace(DEFAULT_TUNING, checks=1000)
-    async with working(other, heir), reaping(bus, scene, no_orphans):
+    async with working(other, heir, stage=TALKER), reaping(bus, scene, no_orphans):
         assert (await heir.next()).epoch > lease.epoch
         heir.finish.set()
 
@@ -130,8 +96,8 @@ async def test_a_worker_that_is_back_before_its_leases_could_be_read_keeps_its_j
     bus: Bus, other: Bus, scene: Any, monkeypatch: Any
 ) -> None:
     """As when a broker comes back with an empty store: the leases are of new jobs by then."""
-    jobs, asked, readable = Jobs(), asyncio.Event(), asyncio.Event()
-    async with reaping(bus, scene) as reaper, working(other, jobs):
+    jobs, asked, readable = Seen(), asyncio.Event(), asyncio.Event()
+    async with reaping(bus, scene) as reaper, working(other, jobs, stage=TALKER):
         await bus.submit(TALKER, scene.request)
         await jobs.next()
 
@@ -153,7 +119,7 @@ async def test_a_worker_that_is_back_before_its_leases_could_be_read_keeps_its_j
         await reaper.check(other.worker_id)  # it answers
         readable.set()
         await asyncio.wait_for(asyncio.gather(*reaper._tasks), 10)
-        assert jobs.seen.empty()
+        assert jobs.jobs.empty()
         assert reaper.reaped == 0
         jobs.finish.set()
 
@@ -181,8 +147,8 @@ async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus, s
 
 async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
     await scene.claimed(bus)  # by a worker that died at once
-    heir = Jobs()
-    async with reaping(bus, scene), working(other, heir):
+    heir = Seen()
+    async with reaping(bus, scene), working(other, heir, stage=TALKER):
         job = await heir.next()
         assert not is_first(job.epoch)
         heir.finish.set()
@@ -192,9 +158,9 @@ async def test_an_absence_counts_as_soon_as_it_has_lasted_and_not_at_the_next_ro
     bus: Bus, other: Bus, scene: Any
 ) -> None:
     lease = await scene.leased(bus, await scene.claimed(bus))
-    heir = Jobs()
+    heir = Seen()
     once = replace(DEFAULT_TUNING, round_s=3600.0)
-    async with reaping(bus, scene, once) as reaper, working(other, heir):
+    async with reaping(bus, scene, once) as reaper, working(other, heir, stage=TALKER):
 
         async def known() -> bool:
             return scene.worker in reaper.roster.workers()

@@ -11,6 +11,7 @@ from ttscommon.bus import Bus, Delivery
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.worker import Job, Worker, WorkerTuning
 from ttscommon.process.metrics import Metrics
+from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 from ttscommon.wire.handover import HandOver
 from ttscommon.wire.messages import End, SpeechRequest
@@ -20,7 +21,6 @@ from ttscommon.wire.subjects import VOCODER, Stage
 TUNING = WorkerTuning()
 
 Handle = Callable[[Job], Awaitable[None]]
-Connect = Callable[[], Awaitable[Bus]]
 
 
 class Seen:
@@ -65,7 +65,10 @@ async def working(
         yield worker
     finally:
         stopping.set()
-        await asyncio.wait_for(task, TIMEOUT_S)
+        if bus.link.closed:  # it died
+            await stop(task)
+        else:
+            await asyncio.wait_for(task, TIMEOUT_S)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
-    Connect,
     Seen,
     claim,
     ended,
@@ -19,6 +18,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     until,
     working,
 )
+from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
 from ttscommon.wire.epochs import epoch_of
@@ -27,46 +27,45 @@ from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
 from ttscommon.wire.subjects import LEASES, VOCODER
 
 
-async def test_a_stale_holder_does_not_tear_the_job_from_its_successor(connect: Connect) -> None:
+async def test_a_stale_holder_does_not_tear_the_job_from_its_successor(
+    bus: Bus, other: Bus
+) -> None:
     """The broker honours a NAK on the receipt of an earlier delivery."""
-    stale, client = await connect(), await connect()
     seen = Seen()
-    async with working(stale, seen, slots=1, drain_s=0.05):
-        await client.submit(VOCODER, request("r1"))
+    async with working(bus, seen, slots=1, drain_s=0.05):
+        await other.submit(VOCODER, request("r1"))
         job = await seen.next()
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         await job.message.hand_on()  # as the reaper does that takes the worker for dead
-        second = await claim(client)
+        second = await claim(other)
         epoch = second.epoch(job.request)
         healthy = Lease("healthy", "vocoder", "r1", epoch, second.receipt)
-        await client.kv.put(LEASES, healthy.key, healthy.encode())
+        await other.kv.put(LEASES, healthy.key, healthy.encode())
     # The stale worker has drained. Nobody is given the job a third time.
-    backlog = await client.queue.backlog(VOCODER, "m")
+    backlog = await other.queue.backlog(VOCODER, "m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await client.queue.feed(VOCODER, "m").next()
+            await other.queue.feed(VOCODER, "m").next()
     assert backlog.waiting == 0
-    assert await lease_of(client, "r1") == healthy
+    assert await lease_of(other, "r1") == healthy
 
 
-async def test_a_message_that_a_later_one_replaced_is_thrown_away(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_message_that_a_later_one_replaced_is_thrown_away(bus: Bus, other: Bus) -> None:
 
     async def lose(job: Job) -> None:
-        found = await client.queue.find(VOCODER, "r1")
+        found = await other.queue.find(VOCODER, "r1")
         assert found is not None
         owner = epoch_of(found.sequence + 1, 1)
         raise Fenced("a later job of this request has the log", owner=owner)
 
     seen = Seen(lose)
     async with working(bus, seen):
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         await seen.next()
-        await until(lambda: none_queued(client))
+        await until(lambda: none_queued(other))
 
 
-async def test_a_job_that_fails_everywhere_ends_in_an_error(connect: Connect) -> None:
-    bus = await connect()
+async def test_a_job_that_fails_everywhere_ends_in_an_error(bus: Bus) -> None:
     calls = 0
 
     async def fail(job: Job) -> None:
@@ -83,8 +82,7 @@ async def test_a_job_that_fails_everywhere_ends_in_an_error(connect: Connect) ->
         await until(lambda: none_queued(bus))
 
 
-async def test_failures_with_progress_between_them_do_not_add_up(connect: Connect) -> None:
-    bus = await connect()
+async def test_failures_with_progress_between_them_do_not_add_up(bus: Bus) -> None:
     calls = 0
 
     async def progress_then_fail(job: Job) -> None:
@@ -111,15 +109,14 @@ async def test_failures_with_progress_between_them_do_not_add_up(connect: Connec
         assert (end.outcome, end.start) == ("ok", 50)
 
 
-async def test_a_log_that_cannot_be_written_ends_its_request_at_once(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_log_that_cannot_be_written_ends_its_request_at_once(bus: Bus, other: Bus) -> None:
 
     async def refused(job: Job) -> None:
         raise LogUnwritable("AUDIO refuses the record")
 
-    async with working(bus, refused), client.audio_reader("r") as reader:
-        await client.submit(VOCODER, request("r"))
+    async with working(bus, refused), other.audio_reader("r") as reader:
+        await other.submit(VOCODER, request("r"))
         end = await asyncio.wait_for(anext(reader), 10)
         assert isinstance(end, End)
         assert (end.outcome, end.code) == ("error", "bus_unavailable")
-        await until(lambda: none_queued(client))
+        await until(lambda: none_queued(other))

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
-    Connect,
     Seen,
     ended,
     hand,
@@ -19,6 +18,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     until,
     working,
 )
+from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
@@ -27,42 +27,41 @@ from ttscommon.wire.messages import End, TextPiece, encode
 from ttscommon.wire.subjects import CODES, TALKER, VOCODER
 
 
-async def test_a_job_that_is_handed_over_is_taken_even_from_under_a_pull(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_job_that_is_handed_over_is_taken_even_from_under_a_pull(
+    bus: Bus, other: Bus
+) -> None:
     seen = Seen()
     async with working(bus, seen, slots=1) as worker:
         first = epoch_of(1, 1)
-        assert await hand(client, bus, handover(handed_over(first))) == TAKEN
+        assert await hand(other, bus, handover(handed_over(first))) == TAKEN
         job = await seen.next()
         assert (job.request_id, job.epoch) == ("r", first + 1)
         assert worker.free == 0
-        await until(lambda: leased(client, "r"))
-        assert await hand(client, bus, handover(handed_over(epoch_of(2, 1)), "other")) == FULL
-        await client.submit(VOCODER, request("waits"))
+        await until(lambda: leased(other, "r"))
+        assert await hand(other, bus, handover(handed_over(epoch_of(2, 1)), "other")) == FULL
+        await other.submit(VOCODER, request("waits"))
         seen.finish.set()
         assert (await seen.next()).request_id == "waits"  # it pulls again
 
 
-async def test_a_worker_refuses_a_handover_of_what_it_has(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_worker_refuses_a_handover_of_what_it_has(bus: Bus, other: Bus) -> None:
     seen = Seen()
     async with working(bus, seen):
-        await client.submit(VOCODER, request("r"))
+        await other.submit(VOCODER, request("r"))
         job = await seen.next()
-        assert await hand(client, bus, handover(job.epoch)) == FULL
+        assert await hand(other, bus, handover(job.epoch)) == FULL
         seen.finish.set()
 
 
-async def test_a_worker_says_which_jobs_it_holds(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_worker_says_which_jobs_it_holds(bus: Bus, other: Bus) -> None:
     seen = Seen()
     async with working(bus, seen):
-        await client.submit(VOCODER, request("r"))
+        await other.submit(VOCODER, request("r"))
         await seen.next()
         subject = subjects.holders("vocoder")
-        assert await client.link.request(subject, b"r", 5.0) == bus.worker_id.encode()
+        assert await other.link.request(subject, b"r", 5.0) == bus.worker_id.encode()
         with pytest.raises(BusUnavailable):
-            await client.link.request(subject, b"another", 0.2)
+            await other.link.request(subject, b"another", 0.2)
         seen.finish.set()
 
 
@@ -76,52 +75,48 @@ JOBS = {
 
 @pytest.mark.parametrize("data", JOBS.values(), ids=JOBS)
 async def test_a_vocode_job_that_cannot_be_read_ends_its_request_and_leaves_nothing(
-    connect: Connect, data: bytes
+    bus: Bus, other: Bus, data: bytes
 ) -> None:
-    bus, client = await connect(), await connect()
     seen = Seen()
     async with working(bus, seen, slots=1) as worker:
-        await queue_raw(client, VOCODER, "r", data)
-        end = await ended(client, "r")
+        await queue_raw(other, VOCODER, "r", data)
+        end = await ended(other, "r")
         assert (end.outcome, end.code) == ("error", "internal")
-        await until(lambda: none_queued(client))
-        await until(lambda: leased(client, "r", wanted=False))
+        await until(lambda: none_queued(other))
+        await until(lambda: leased(other, "r", wanted=False))
         assert worker.free == 1
-        await client.submit(VOCODER, request("after"))
+        await other.submit(VOCODER, request("after"))
         assert (await seen.next()).request_id == "after"
         seen.finish.set()
 
 
 async def test_a_talk_job_that_cannot_be_read_ends_its_codes_and_reaches_the_vocoders(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
-    await client.ensure_consumer(TALKER, "m")
+    await other.ensure_consumer(TALKER, "m")
     async with working(bus, Seen(), stage=TALKER, feeds=VOCODER):
-        await queue_raw(client, TALKER, "r", b"nonsense")
-        async with asyncio.timeout(10), client.reader(CODES, "r") as reader:
+        await queue_raw(other, TALKER, "r", b"nonsense")
+        async with asyncio.timeout(10), other.reader(CODES, "r") as reader:
             end = await anext(reader)
         assert isinstance(end, End)
         assert (end.outcome, end.code) == ("error", "internal")
-        job = await client.queue.find(VOCODER, "r")
+        job = await other.queue.find(VOCODER, "r")
         assert job is not None
         assert (job.request.model, job.request.text_final) == ("m", True)
-        assert await client.queue.find(TALKER, "r") is None
+        assert await other.queue.find(TALKER, "r") is None
 
 
-async def test_a_job_that_names_no_request_is_dropped(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_job_that_names_no_request_is_dropped(bus: Bus, other: Bus) -> None:
     seen = Seen()
     async with working(bus, seen, slots=1):
-        await client.link.jetstream.publish(client.link.subject("job.voc.m.what?"), b"nonsense")
-        await client.submit(VOCODER, request("after"))
+        await other.link.jetstream.publish(other.link.subject("job.voc.m.what?"), b"nonsense")
+        await other.submit(VOCODER, request("after"))
         assert (await seen.next()).request_id == "after"
         seen.finish.set()
-        await until(lambda: none_queued(client))
+        await until(lambda: none_queued(other))
 
 
-async def test_a_handover_that_cannot_be_read_is_refused_at_once(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_handover_that_cannot_be_read_is_refused_at_once(bus: Bus, other: Bus) -> None:
     async with working(bus, Seen()):
         subject = subjects.handover(bus.worker_id)
-        assert await client.link.request(subject, b"nonsense", 5.0) == FULL
+        assert await other.link.request(subject, b"nonsense", 5.0) == FULL

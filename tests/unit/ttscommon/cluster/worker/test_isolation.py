@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.connections import Connect
 from tests.unit.ttscommon.cluster.worker.scene import (
-    Connect,
     Seen,
     claim,
     ended,
@@ -55,9 +55,8 @@ async def died_with(
 
 
 async def test_a_request_that_killed_three_workers_ends_without_touching_the_engine(
-    connect: Connect,
+    bus: Bus,
 ) -> None:
-    bus = await connect()
     offer = await died_with(bus, "r", deaths=3)
     await bus.queue.hand_on(offer.receipt, 5.0)
     seen = Seen()
@@ -70,9 +69,8 @@ async def test_a_request_that_killed_three_workers_ends_without_touching_the_eng
 
 
 async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
-    connect: Connect,
+    bus: Bus,
 ) -> None:
-    bus = await connect()
     offer = await died_with(bus, "r", deaths=3)
     await bus.queue.hand_on(offer.receipt, 5.0)
     async with working(bus, Seen(), feeds=TALKER):
@@ -94,28 +92,27 @@ async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
     ],
 )
 async def test_deaths_that_were_shared_and_mere_silence_convict_no_request_by_themselves(
-    connect: Connect, deaths: int, shared: int, silences: int, ends: bool
+    bus: Bus, other: Bus, deaths: int, shared: int, silences: int, ends: bool
 ) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    offer = await died_with(client, "r", deaths, shared=shared, silences=silences)
+    seen = Seen()
+    offer = await died_with(other, "r", deaths, shared=shared, silences=silences)
     async with working(bus, seen):
-        assert await hand(client, bus, offer) == TAKEN
+        assert await hand(other, bus, offer) == TAKEN
         if ends:
-            assert (await ended(client, "r")).code == "poison"
+            assert (await ended(other, "r")).code == "poison"
         else:
             assert (await seen.next()).request_id == "r"
             seen.finish.set()
 
 
-async def test_a_suspect_holds_up_no_other_job(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
-    offer = await died_with(client, "suspect", deaths=2)
-    await client.queue.hand_on(offer.receipt, 5.0)
+async def test_a_suspect_holds_up_no_other_job(bus: Bus, other: Bus) -> None:
+    offer = await died_with(other, "suspect", deaths=2)
+    await other.queue.hand_on(offer.receipt, 5.0)
     seen = Seen()
     async with working(bus, seen, slots=4) as worker:
         assert (await seen.next()).request_id == "suspect"
         assert worker.free == 3
-        await client.submit(VOCODER, request("other"))
+        await other.submit(VOCODER, request("other"))
         assert (await seen.next()).request_id == "other"
         seen.finish.set()
 
@@ -138,11 +135,11 @@ async def rests(client: Bus, name: str) -> bool:
     return lease is not None and lease.waiting
 
 
-async def test_suspects_are_tried_one_after_another(connect: Connect) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
-        await until(lambda: rests(client, "second"))  # a death of this worker is not the second's
-        await client.submit(VOCODER, request("other"))
+async def test_suspects_are_tried_one_after_another(bus: Bus, other: Bus) -> None:
+    seen = Seen()
+    async with two_suspects(bus, other, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+        await until(lambda: rests(other, "second"))  # a death of this worker is not the second's
+        await other.submit(VOCODER, request("other"))
         assert (await seen.next()).request_id == "other"
         assert seen.jobs.empty()
         seen.finish.set()
@@ -153,16 +150,15 @@ async def test_suspects_are_tried_one_after_another(connect: Connect) -> None:
     "tuning", [IsolationTuning(trial_s=0.1, turn_s=60.0), IsolationTuning(trial_s=60.0, turn_s=0.1)]
 )
 async def test_a_suspect_waits_for_another_only_for_a_while(
-    connect: Connect, tuning: IsolationTuning
+    bus: Bus, other: Bus, tuning: IsolationTuning
 ) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    async with two_suspects(bus, client, seen, tuning):
+    seen = Seen()
+    async with two_suspects(bus, other, seen, tuning):
         assert (await seen.next()).request_id == "second"
         seen.finish.set()
 
 
-async def test_a_suspect_that_makes_progress_lets_the_next_begin(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_suspect_that_makes_progress_lets_the_next_begin(bus: Bus, other: Bus) -> None:
     going_on = asyncio.Event()
 
     async def speak(job: Job) -> None:
@@ -174,23 +170,24 @@ async def test_a_suspect_that_makes_progress_lets_the_next_begin(connect: Connec
         await writer.release()
 
     seen = Seen(speak)
-    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+    async with two_suspects(bus, other, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
         assert (await seen.next()).request_id == "second"
         going_on.set()
 
 
-async def test_a_suspect_that_is_cancelled_while_it_waits_ends(connect: Connect) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
-        await until(lambda: rests(client, "second"))
-        await client.cancel("second", "gone")
-        assert (await ended(client, "second")).outcome == "cancelled"
+async def test_a_suspect_that_is_cancelled_while_it_waits_ends(bus: Bus, other: Bus) -> None:
+    seen = Seen()
+    async with two_suspects(bus, other, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+        await until(lambda: rests(other, "second"))
+        await other.cancel("second", "gone")
+        assert (await ended(other, "second")).outcome == "cancelled"
         assert seen.jobs.empty()
         seen.finish.set()
 
 
-async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(
+    bus: Bus, other: Bus
+) -> None:
     codes, computing = asyncio.Event(), asyncio.Event()
 
     async def speak(job: Job) -> None:
@@ -199,13 +196,13 @@ async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(connect:
         await seen.finish.wait()
 
     seen = Seen(speak)
-    offer = await died_with(client, "r", deaths=1)
+    offer = await died_with(other, "r", deaths=1)
     async with working(bus, seen):
-        assert await hand(client, bus, offer) == TAKEN
-        await until(lambda: rests(client, "r"))
+        assert await hand(other, bus, offer) == TAKEN
+        await until(lambda: rests(other, "r"))
         codes.set()
         await computing.wait()
-        assert not await rests(client, "r")
+        assert not await rests(other, "r")
         seen.finish.set()
 
 

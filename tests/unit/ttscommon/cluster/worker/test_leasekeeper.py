@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
-    Connect,
     Seen,
     holds,
     lease_of,
@@ -57,8 +56,7 @@ def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> asyn
     return failed
 
 
-async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect: Connect) -> None:
-    bus = await connect()
+async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(bus: Bus) -> None:
     seen = Seen()
     seen.finish.set()
     async with working(bus, seen):
@@ -69,72 +67,67 @@ async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect
 
 
 async def test_a_lease_that_could_not_be_released_is_released_later(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bus, client = await connect(), await connect()
     failed = failing_once(bus, "purge", monkeypatch)
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.05)):
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         await seen.next()
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         seen.finish.set()
-        await until(lambda: leased(client, "r1", False))
+        await until(lambda: leased(other, "r1", False))
         assert failed.is_set()
 
 
 async def test_a_lease_that_could_not_be_written_is_written_soon(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bus, client = await connect(), await connect()
     failed = failing_once(bus, "replace_among", monkeypatch)
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(lease_retry_s=0.01)):
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         await seen.next()
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         assert failed.is_set()
         seen.finish.set()
 
 
 async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
     seen = Seen()
     suspension = SuspensionTuning(tick_s=0.01, audit_s=0.2)
     async with working(bus, seen, tuning=WorkerTuning(suspension=suspension)) as worker:
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         job = await seen.next()
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         successor = Lease("successor", "vocoder", "r1", handed_over(job.epoch), "elsewhere")
-        await HeldLease(successor).take(client)
+        await HeldLease(successor).take(other)
         await until(lambda: holds(worker.free == 2))  # an audit told it
-        assert await lease_of(client, "r1") == successor
-        assert await queued_jobs(client) == 1
+        assert await lease_of(other, "r1") == successor
+        assert await queued_jobs(other) == 1
 
 
-async def test_a_lease_is_written_once_however_long_the_job_lasts(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_lease_is_written_once_however_long_the_job_lasts(bus: Bus, other: Bus) -> None:
     seen = Seen()
     often = WorkerTuning(heartbeat_s=0.01, suspension=SuspensionTuning(tick_s=0.01, audit_s=0.02))
     async with working(bus, seen, tuning=often):
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         job = await seen.next()
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         renewed = counting(job, "renew")
         await until(lambda: holds(renewed() > 20))
-        (entry,) = await client.kv.latest(LEASES, leases_of_job("vocoder", "r1"))
+        (entry,) = await other.kv.latest(LEASES, leases_of_job("vocoder", "r1"))
         assert entry.revision == job.lease.revision == 1
         seen.finish.set()
 
 
-async def test_no_job_waits_until_the_broker_was_told_of_another(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_no_job_waits_until_the_broker_was_told_of_another(bus: Bus, other: Bus) -> None:
     seen, stuck = Seen(), asyncio.Event()
     async with working(bus, seen, slots=2, tuning=WorkerTuning(heartbeat_s=0.02)):
         for name in ("stuck", "other"):
-            await client.submit(VOCODER, request(name))
+            await other.submit(VOCODER, request(name))
         first, second = await seen.next(), await seen.next()
         first.message.renew = lambda: wait(stuck)  # type: ignore[method-assign]
         renewed = counting(second, "renew")
@@ -144,16 +137,15 @@ async def test_no_job_waits_until_the_broker_was_told_of_another(connect: Connec
 
 
 async def test_a_worker_that_was_fenced_takes_back_a_lease_that_is_its_own(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
 
     async def lose(job: Job) -> None:
-        await until(lambda: leased(client, "r1"))
+        await until(lambda: leased(other, "r1"))
         raise Fenced("another worker has it, and has ended it long ago")
 
     seen = Seen(lose)
     async with working(bus, seen):
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         await seen.next()
-        await until(lambda: leased(client, "r1", False))
+        await until(lambda: leased(other, "r1", False))

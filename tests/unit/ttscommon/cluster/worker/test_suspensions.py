@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from ttscommon.cluster.worker.leasekeeper import Suspensions
 from ttscommon.cluster.worker.tuning import SuspensionTuning
 
 NEVER_S = 3600.0
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "test")
-    yield connected
-    await connected.close()
 
 
 async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
-    Connect,
     Seen,
     claim,
     holds,
@@ -23,6 +22,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     working,
 )
 from tests.waits import TIMEOUT_S
+from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Job, WorkerTuning
 from ttscommon.cluster.worker.tuning import SuspensionTuning
 from ttscommon.wire import subjects
@@ -31,82 +31,77 @@ from ttscommon.wire.messages import Listening, SpeechRequest
 from ttscommon.wire.subjects import REPLICAS, VOCODER
 
 
-async def test_a_worker_takes_no_more_jobs_than_it_has_slots(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_worker_takes_no_more_jobs_than_it_has_slots(bus: Bus, other: Bus) -> None:
     seen = Seen()
     async with working(bus, seen, slots=2) as worker:
         for i in range(5):
-            await client.submit(VOCODER, request(f"r{i}"))
+            await other.submit(VOCODER, request(f"r{i}"))
         for _ in range(2):
             await seen.next()
         assert worker.free == 0
-        assert await queued_jobs(client) == 5
-        assert await client.queue.waiting(VOCODER, "m") == 3
+        assert await queued_jobs(other) == 5
+        assert await other.queue.waiting(VOCODER, "m") == 3
         seen.finish.set()
         for _ in range(3):
             await seen.next()
 
 
-async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(bus: Bus, other: Bus) -> None:
     seen = Seen()
     async with working(bus, seen) as worker:
-        await client.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r1"))
         first = await seen.next()
         given = first.message
-        link = client.link
+        link = other.link
         await link.jetstream.delete_consumer(
             link.name(VOCODER.stream), link.name(VOCODER.durable("m"))
         )
-        await client.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
+        await other.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
         await until(lambda: holds(first.message is not given))
         assert seen.jobs.empty()
         assert worker.free == 1
         seen.finish.set()
-        await until(lambda: none_queued(client))
+        await until(lambda: none_queued(other))
 
 
-async def test_a_drained_worker_hands_on_what_it_could_not_finish(connect: Connect) -> None:
-    first, second = await connect(), await connect()
+async def test_a_drained_worker_hands_on_what_it_could_not_finish(bus: Bus, other: Bus) -> None:
     stuck, heir = Seen(), Seen()
-    async with working(first, stuck, drain_s=0.05):
-        await first.submit(VOCODER, request("r"))
+    async with working(bus, stuck, drain_s=0.05):
+        await bus.submit(VOCODER, request("r"))
         before = await stuck.next()
-    assert await first.kv.get(REPLICAS, f"vocoder.{first.worker_id}") is None
-    left = await lease_of(second, "r")
+    assert await bus.kv.get(REPLICAS, f"vocoder.{bus.worker_id}") is None
+    left = await lease_of(other, "r")
     assert left is not None
     assert (left.held, left.deaths) == (False, 0)
     heir.finish.set()
-    async with working(second, heir):
+    async with working(other, heir):
         assert (await heir.next()).epoch > before.epoch
-        await until(lambda: leased(second, "r", False))
+        await until(lambda: leased(other, "r", False))
 
 
 async def test_a_cancel_reaches_the_job_and_a_tombstone_whoever_claims_it_later(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
     seen = Seen(lambda job: wait(job.cancelled))
     async with working(bus, seen):
-        await client.submit(VOCODER, request("early"))
+        await other.submit(VOCODER, request("early"))
         job = await seen.next()
-        await client.cancel("early", "gone")
+        await other.cancel("early", "gone")
         await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)
-        await client.cancel("late", "gone")
-        await client.submit(VOCODER, request("late"))
+        await other.cancel("late", "gone")
+        await other.submit(VOCODER, request("late"))
         await asyncio.wait_for((await seen.next()).cancelled.wait(), TIMEOUT_S)
 
 
 async def test_a_cancel_that_is_said_while_a_worker_takes_the_job_reaches_it(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its word comes before the worker subscribes, and its tombstone after the worker looked."""
-    bus, client = await connect(), await connect()
     said, looked = asyncio.Event(), asyncio.Event()
-    put, is_cancelled = client.kv.put, bus.is_cancelled
+    put, is_cancelled = other.kv.put, bus.is_cancelled
 
     async def put_late(bucket: str, key: str, value: bytes) -> int:
-        await client.link.client.flush()
+        await other.link.client.flush()
         said.set()
         await looked.wait()
         return await put(bucket, key, value)
@@ -116,31 +111,19 @@ async def test_a_cancel_that_is_said_while_a_worker_takes_the_job_reaches_it(
         looked.set()
         return found
 
-    monkeypatch.setattr(client.kv, "put", put_late)
+    monkeypatch.setattr(other.kv, "put", put_late)
     monkeypatch.setattr(bus, "is_cancelled", look)
     seen = Seen(lambda job: wait(job.cancelled))
     async with working(bus, seen):
-        cancelling = asyncio.create_task(client.cancel("r", "gone"))
+        cancelling = asyncio.create_task(other.cancel("r", "gone"))
         await said.wait()
-        await client.submit(VOCODER, request("r"))
+        await other.submit(VOCODER, request("r"))
         job = await seen.next()
         await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)
         await cancelling
 
 
-async def test_junk_in_the_queue_is_thrown_away_and_the_worker_lives(connect: Connect) -> None:
-    bus = await connect()
-    seen = Seen()
-    seen.finish.set()
-    async with working(bus, seen, slots=1):
-        subject = bus.link.subject(VOCODER.job("m", "r"))
-        await bus.link.jetstream.publish(subject, b"\xc1 junk")
-        await bus.submit(VOCODER, request("s"))
-        assert (await seen.next()).request_id == "s"
-
-
-async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect) -> None:
-    bus = await connect()
+async def test_a_successor_assumes_that_playback_began_long_ago(bus: Bus) -> None:
     seen = Seen()
     asked_s = time.time() - 3.0
     await bus.submit(VOCODER, SpeechRequest("r", "m", "v", "hello", created_unix_s=asked_s))
@@ -155,9 +138,8 @@ async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect
 
 
 async def test_the_next_job_comes_in_while_a_spoken_one_waits_for_the_broker(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
     committed = asyncio.Event()
 
     async def speak(job: Job) -> None:
@@ -167,25 +149,24 @@ async def test_the_next_job_comes_in_while_a_spoken_one_waits_for_the_broker(
     seen = Seen(speak)
     async with working(bus, seen, slots=1) as worker:
         for name in ("first", "second"):
-            await client.submit(VOCODER, request(name))
+            await other.submit(VOCODER, request(name))
             assert (await seen.next()).request_id == name
         assert set(worker.active) == {"first", "second"}
         assert worker.free == 0
         committed.set()
-        await until(lambda: none_queued(client))
+        await until(lambda: none_queued(other))
 
 
-async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Connect) -> None:
-    bus, client = await connect(), await connect()
+async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(bus: Bus, other: Bus) -> None:
     seen = Seen()
     unheard = msgspec.structs.replace(request("unheard"), listener_timeout_s=0.3)
     heard = msgspec.structs.replace(request("heard"), listener_timeout_s=0.3)
     async with working(bus, seen, slots=3, tuning=WorkerTuning(listeners_s=0.02)):
         for one in (unheard, heard, request("resumable")):
-            await client.submit(VOCODER, one)
+            await other.submit(VOCODER, one)
         jobs = {job.request_id: job for job in [await seen.next() for _ in range(3)]}
         while not jobs["unheard"].cancelled.is_set():
-            await client.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
+            await other.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
             await asyncio.sleep(0.02)
         assert not jobs["heard"].cancelled.is_set()
         assert not jobs["resumable"].cancelled.is_set()
@@ -193,18 +174,17 @@ async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Con
 
 
 async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile(
-    connect: Connect,
+    bus: Bus, other: Bus
 ) -> None:
-    bus, client = await connect(), await connect()
     seen = Seen()
     tuning = WorkerTuning(listeners_s=0.02, suspension=SuspensionTuning(late_s=0.2))
     async with working(bus, seen, tuning=tuning):
-        await client.submit(VOCODER, msgspec.structs.replace(request("r"), listener_timeout_s=1.0))
+        await other.submit(VOCODER, msgspec.structs.replace(request("r"), listener_timeout_s=1.0))
         job = await seen.next()
         time.sleep(1.3)  # the process stands still, and its gateway's words wait
         for _ in range(3):  # looks after the pause
             await asyncio.sleep(0.05)
             assert not job.cancelled.is_set()
-        await client.send(subjects.listening("r"), Listening("r", "gateway"))
+        await other.send(subjects.listening("r"), Listening("r", "gateway"))
         await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)  # nothing was said any more
         seen.finish.set()
