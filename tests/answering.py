@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -31,27 +32,59 @@ def write_answering(folder: Path) -> list[Checkpoint]:
     return [Checkpoint.parse(f"{name}={folder / name}") for name in VOICES]
 
 
-def answering(folder: Path) -> StackConfig:
-    """A stack of them beside the default voice, patient with a machine that is slow."""
-    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_WYOMING_PORT": "0"}
+def patient(
+    store: Path, models: Sequence[Checkpoint], gateway: Mapping[str, str], **environ: Any
+) -> StackConfig:
+    """A stack of models beside the default voice that waits for a machine that is slow."""
+    waits = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
+    waits |= {"ANTIPHON_ADMISSION": "off", **gateway}
     small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
     return StackConfig(
         port=0,
-        store=folder / "store",
-        models=tuple(write_answering(folder)),
-        environ={"gateway": patient, "vocoder": small},
+        store=store,
+        models=tuple(models),
+        environ={"gateway": waits, "vocoder": small, **environ},
         start_timeout_s=300.0,
     )
+
+
+def answering(folder: Path) -> StackConfig:
+    """A stack of both families."""
+    return patient(folder / "store", write_answering(folder), {"ANTIPHON_WYOMING_PORT": "0"})
+
+
+@asynccontextmanager
+async def serving(
+    name: str, folder: Path, store: Path, **environ: Any
+) -> AsyncIterator[LocalStack]:
+    """A patient stack of one checkpoint, when it serves it."""
+    kept = {"ANTIPHON_KEEP_LOGS_S": "600"}
+    config = patient(store, [Checkpoint.parse(f"{name}={folder}")], kept, **environ)
+    lines: list[str] = []
+    async with LocalStack(config, lambda child, line: lines.append(f"{child}: {line}")) as running:
+        async with httpx.AsyncClient(base_url=running.url) as client:
+            await listed(client, name)
+        yield running
+    print("\n".join(lines))
+
+
+async def listed(client: httpx.AsyncClient, *names: str) -> None:
+    """Wait until these models are served beside the default voice."""
+    async with asyncio.timeout(60):
+        while await models(client) != {"vesper", *names}:
+            await asyncio.sleep(0.05)  # gateways look once a second
+
+
+async def voiced(client: httpx.AsyncClient) -> None:
+    """Make Step-Audio 2's voice of a recording."""
+    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+    told = {"name": VOICES["step"], "consent": "Yes."}
+    made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
 
 
 async def ready(stack: LocalStack) -> None:
     """All models are served, and Step-Audio 2 has its voice, which is made of a recording."""
     async with httpx.AsyncClient(base_url=stack.url, timeout=LIMIT_S) as client:
-        async with asyncio.timeout(60):
-            while await models(client) != {"vesper", *VOICES}:
-                await asyncio.sleep(0.05)  # gateways look once a second
-        sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
-        told = {"name": VOICES["step"], "consent": "Yes."}
-        made = await client.post("/v1/audio/voices", files=sample, data=told)
-    assert made.status_code == 200, made.text
+        await listed(client, *VOICES)
+        await voiced(client)

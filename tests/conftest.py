@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -158,9 +159,15 @@ def fake_stack(quick_folder: Path) -> Iterator[LocalStack]:
 async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalStack]:
     """Broker, gateway, talker, vocoder on free ports: `stack.url`, `stack.bus`, `stack.children`.
 
-    Parametrise indirectly with StackConfig's fields: `{"engine": "fake", "talkers": 2}`.
+    Parametrise indirectly with StackConfig's fields: `{"engine": "fake", "talkers": 2}`, and with
+    `curves`, by which the fake engines of stages take their time.
     """
     fields = {"port": 0, "store": tmp_path / "store", **getattr(request, "param", {})}
+    for stage, curve in fields.pop("curves", {}).items():
+        path = tmp_path / f"{stage}-curve.json"
+        path.write_text(json.dumps(curve))
+        engine = {stage: {"ANTIPHON_FAKE_CURVE": str(path)}}
+        fields["environ"] = {**fields.get("environ", {}), **engine}
     lines: list[str] = []
     async with LocalStack(
         StackConfig(**fields), lambda name, line: lines.append(f"{name}: {line}")

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.stacks import JOBS, job_card, metric
 from tests.waits import TIMEOUT_S
 
-PATH = "/v1/audio/jobs"
 TEXT = "\n\n".join(f"This is paragraph {n} of a book that is read aloud." for n in range(6))
 JOB = {"input": TEXT, "response_format": "wav", "seed": 3}
 # Every gateway has a port of its own.
@@ -30,26 +30,6 @@ STACK = pytest.mark.parametrize(
 )
 
 
-async def held(stack: Any, name: str) -> float:
-    url = f"http://127.0.0.1:{stack.children[name].ports['admin']}/metrics"
-    async with httpx.AsyncClient() as client:
-        lines = (await client.get(url)).text.splitlines()
-    return sum(float(one.split()[1]) for one in lines if one.startswith("tts_books_held "))
-
-
-async def until(http: httpx.AsyncClient, job_id: str, reached: Any) -> dict[str, Any]:
-    while True:
-        card = (await http.get(f"{PATH}/{job_id}")).json()
-        assert card["status"] != "failed", card
-        if reached(card):
-            return dict(card)
-        await asyncio.sleep(0.05)
-
-
-def is_done(card: dict[str, Any]) -> bool:
-    return bool(card["status"] == "done")
-
-
 @STACK
 @pytest.mark.slow
 async def test_a_book_outlives_its_gateway_and_sounds_the_same(stack: Any) -> None:
@@ -57,19 +37,19 @@ async def test_a_book_outlives_its_gateway_and_sounds_the_same(stack: Any) -> No
     urls = {n: f"http://127.0.0.1:{stack.children[n].ports['http']}" for n in gateways}
     async with asyncio.timeout(2 * TIMEOUT_S), httpx.AsyncClient(timeout=TIMEOUT_S) as http:
         http.base_url = httpx.URL(urls[gateways[0]])
-        job = (await http.post(PATH, json=JOB)).json()
-        await until(http, job["id"], lambda card: card["progress"]["spoken"] > 0)
+        job = (await http.post(JOBS, json=JOB)).json()
+        await job_card(http, job["id"], lambda card: card["progress"]["spoken"] > 0)
         speech = {"model": "tts-1", "input": "A listener comes.", "response_format": "pcm"}
         live = await http.post("/v1/audio/speech", json=speech)
         assert (live.status_code, len(live.content) > 1000) == (200, True)
 
-        (owner,) = [name for name in gateways if await held(stack, name)]
+        (owner,) = [name for name in gateways if await metric(stack, name, "tts_books_held ")]
         (other,) = set(gateways) - {owner}
         stack.children[owner].kill()
         http.base_url = httpx.URL(urls[other])
-        card = await until(http, job["id"], is_done)
+        card = await job_card(http, job["id"])
         sound = (await http.get(card["audio_url"])).content
-        again = (await http.post(PATH, json=JOB)).json()
-        card = await until(http, again["id"], is_done)
+        again = (await http.post(JOBS, json=JOB)).json()
+        card = await job_card(http, again["id"])
         assert (await http.get(card["audio_url"])).content == sound
     assert len(sound) > 16_000 * 6

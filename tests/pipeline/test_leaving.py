@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 from websockets.asyncio.client import connect
+
+from tests.stacks import metric, until_metric
 
 LONG_TEXT = "And then the story went on for a while, as stories do. " * 40
 CLIENTS = 6
@@ -17,21 +19,6 @@ CLIENTS = 6
 
 # As /metrics writes it, labels by name.
 USED_BLOCKS = 'tts_kv_blocks{model="vesper",state="used"}'
-
-
-async def metric(stack: Any, child: str, name: str) -> float:
-    """The sum of a metric's samples, as the child's /metrics shows them."""
-    url = f"http://127.0.0.1:{stack.children[child].ports['admin']}/metrics"
-    async with httpx.AsyncClient() as client:
-        lines = (await client.get(url)).text.splitlines()
-    values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)]
-    return sum(values)
-
-
-async def eventually_zero(stack: Any, child: str, name: str) -> None:
-    async with asyncio.timeout(20):
-        while await metric(stack, child, name):
-            await asyncio.sleep(0.02)
 
 
 async def start(url: str) -> Any:
@@ -66,8 +53,8 @@ async def speaking(stack: Any) -> AsyncIterator[list[Any]]:
 
 async def all_free(stack: Any) -> None:
     for child in ("talker-1", "vocoder-1"):
-        await eventually_zero(stack, child, "tts_active_streams")
-    await eventually_zero(stack, "talker-1", USED_BLOCKS)
+        await until_metric(stack, child, "tts_active_streams", operator.not_)
+    await until_metric(stack, "talker-1", USED_BLOCKS, operator.not_)
     for child in ("talker-1", "vocoder-1"):
         assert await metric(stack, child, "tts_cancel_latency_seconds_count") == CLIENTS
 

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
 from tests.realtime import Client, opened, sound, transcript
+from tests.stacks import SLOW
 from tests.waits import TIMEOUT_S
 
 TEXT = "One after another the lamps are lit along the wall. " * 2
-# About twice as fast as speech, so that much is left to say when the first sound is there.
-CURVE = {"base_s": 0.02, "stream_s": 0.0002, "prefill_s": 0.003}
-
-
-@pytest.fixture
-async def slow_stack(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    curve = tmp_path / "curve.json"
-    curve.write_text(json.dumps(CURVE))
-    environ = {"talker": {"ANTIPHON_FAKE_CURVE": str(curve)}}
-    config = StackConfig(port=0, store=tmp_path / "store", engine="fake", environ=environ)
-    async with LocalStack(config) as running:
-        yield running
 
 
 async def ask(client: Client, text: str) -> None:
@@ -42,8 +28,9 @@ async def some(client: Client, samples: int) -> None:
         await client.event()
 
 
-async def test_turns_and_an_interruption(slow_stack: LocalStack) -> None:
-    async with opened(slow_stack.url) as client:
+@SLOW
+async def test_turns_and_an_interruption(stack: LocalStack) -> None:
+    async with opened(stack.url) as client:
         await ask(client, "The lamps.")
         first = await client.until("response.done")
         await ask(client, TEXT)
@@ -68,25 +55,24 @@ async def test_turns_and_an_interruption(slow_stack: LocalStack) -> None:
 
 
 @pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("victim", ["talker-1", "vocoder-1", "gateway"])
-async def test_a_session_goes_on_when_a_process_is_killed(
-    slow_stack: LocalStack, victim: str
-) -> None:
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(opened(slow_stack.url, "&resumable=true"))
+async def test_a_session_goes_on_when_a_process_is_killed(stack: LocalStack, victim: str) -> None:
+    async with AsyncExitStack() as clients:
+        client = await clients.enter_async_context(opened(stack.url, "&resumable=true"))
         name = client.events[0]["session"]["id"]
         await ask(client, TEXT)
         whole = await client.until("response.done")
         client.events.clear()
         await ask(client, TEXT)
         await some(client, 24_000)
-        slow_stack.children[victim].kill()
+        stack.children[victim].kill()
         before: list[dict[str, Any]] = []
         try:
             await client.until("response.done")
         except ConnectionClosed:
             before = client.events
-            client = await back(stack, slow_stack.url, name, len(sound(before)))
+            client = await back(clients, stack.url, name, len(sound(before)))
             await client.until("response.done")
         await client.send("response.create")
         nothing = (await client.last("response.done"))["response"]

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import wave
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
+from tests.stacks import SLOW
 from tests.waits import until
 
 TEXT = "One after another the lamps are lit along the wall. " * 2
-# About twice as fast as speech, so that much is left to say when the first sound is there.
-CURVE = {"base_s": 0.02, "stream_s": 0.0002, "prefill_s": 0.003}
-
-
-@pytest.fixture
-async def slow_stack(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    curve = tmp_path / "curve.json"
-    curve.write_text(json.dumps(CURVE))
-    environ = {"talker": {"ANTIPHON_FAKE_CURVE": str(curve)}}
-    config = StackConfig(port=0, store=tmp_path / "store", engine="fake", environ=environ)
-    async with LocalStack(config) as running:
-        yield running
 
 
 async def start_saying(stack: LocalStack, out: Path) -> asyncio.subprocess.Process:
@@ -50,14 +37,15 @@ async def sounding(out: Path) -> None:
 
 
 @pytest.mark.slow
+@SLOW
 async def test_the_file_is_whole_although_the_gateway_was_killed(
-    slow_stack: LocalStack, tmp_path: Path
+    stack: LocalStack, tmp_path: Path
 ) -> None:
     undisturbed = tmp_path / "undisturbed.wav"
-    expected = await samples(await start_saying(slow_stack, undisturbed), undisturbed)
+    expected = await samples(await start_saying(stack, undisturbed), undisturbed)
     disturbed = tmp_path / "disturbed.wav"
-    process = await start_saying(slow_stack, disturbed)
+    process = await start_saying(stack, disturbed)
     await sounding(disturbed)
-    slow_stack.children["gateway"].kill()
+    stack.children["gateway"].kill()
     assert disturbed.stat().st_size < len(expected)
     assert await samples(process, disturbed) == expected

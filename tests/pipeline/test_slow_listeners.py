@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+import operator
 from typing import Any
 
 import httpx
 import pytest
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
+from tests.stacks import metric, until_metric
 from ttscommon.bus import Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.wire.messages import End
@@ -21,25 +20,7 @@ from ttscommon.wire.subjects import AUDIO, CODES, Log
 TEXT = "And then the story went on for a while, as stories do. " * 60
 # What lies between a gateway and a client that reads nothing.
 CONNECTION_BYTES = 1 << 20
-
-
-@pytest.fixture
-async def quick(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    """A stack whose engines take next to no time."""
-    curve = tmp_path / "curve.json"
-    curve.write_text(json.dumps({"base_s": 1e-4, "stream_s": 0.0, "prefill_s": 0.0}))
-    engine = {"ANTIPHON_FAKE_CURVE": str(curve)}
-    environ = {"talker": engine, "vocoder": engine}
-    config = StackConfig(port=0, engine="fake", environ=environ, store=tmp_path / "store")
-    async with LocalStack(config) as running:
-        yield running
-
-
-async def active(stack: LocalStack, child: str) -> float:
-    url = f"http://127.0.0.1:{stack.children[child].ports['admin']}/metrics"
-    async with httpx.AsyncClient() as client:
-        lines = (await client.get(url)).text.splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("tts_active_streams"))
+AT_ONCE = {"base_s": 1e-4, "stream_s": 0.0, "prefill_s": 0.0}
 
 
 async def log_of(bus: Bus, log: Log, request_id: str) -> Any:
@@ -48,12 +29,17 @@ async def log_of(bus: Bus, log: Log, request_id: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "stack",
+    [{"engine": "fake", "curves": {"talker": AT_ONCE, "vocoder": AT_ONCE}}],
+    indirect=True,
+)
 async def test_a_listener_that_reads_nothing_holds_a_bounded_amount_and_no_slot(
-    quick: LocalStack,
+    stack: LocalStack,
 ) -> None:
-    bus = await Bus.connect(quick.bus, "gateway")
+    bus = await Bus.connect(stack.bus, "gateway")
     body = {"input": TEXT, "response_format": "pcm", "sample_rate": 16_000}
-    url = f"{quick.url}/v1/audio/speech"
+    url = f"{stack.url}/v1/audio/speech"
     async with (
         httpx.AsyncClient(timeout=30) as client,
         client.stream("POST", url, json=body) as response,
@@ -62,8 +48,7 @@ async def test_a_listener_that_reads_nothing_holds_a_bounded_amount_and_no_slot(
         async with asyncio.timeout(30):
             while not isinstance(codes := await log_of(bus, CODES, request_id), End):
                 await asyncio.sleep(0.05)
-            while await active(quick, "vocoder-1"):
-                await asyncio.sleep(0.05)
+        await until_metric(stack, "vocoder-1", "tts_active_streams", operator.not_)
         whole = 2 * codes.start * 640
         audio = await log_of(bus, AUDIO, request_id)
         assert not isinstance(audio, End)
@@ -72,5 +57,5 @@ async def test_a_listener_that_reads_nothing_holds_a_bounded_amount_and_no_slot(
         async for part in response.aiter_bytes():
             got += len(part)
     assert got == whole
-    assert await active(quick, "vocoder-1") == 0
+    assert await metric(stack, "vocoder-1", "tts_active_streams") == 0
     await bus.close()

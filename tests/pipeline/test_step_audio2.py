@@ -14,10 +14,9 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.checkpoints import Checkpoint
+from antiphon.stack import LocalStack
 from gateway.protocols.native import STREAM_PATH
-from tests.pipeline.test_checkpoints import models
+from tests.answering import LIMIT_S, VOICES, serving, voiced
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttsfamilies.step_audio2.synthetic import add_codec, write_checkpoint
 
@@ -25,7 +24,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 WORKERS: Final = ("talker-step-1", "vocoder-step-1")
 IDS: Final = 120
-LIMIT_S: Final = 240
 # Of int16: batches and windows of other lengths round otherwise.
 TOLERANCE: Final = 4
 
@@ -36,33 +34,15 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loca
     folder = tmp_path_factory.mktemp("step")
     write_checkpoint(folder, seed=3, ending=0.0)
     add_codec(folder, seed=3)
-    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
-    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
-    config = StackConfig(
-        port=0,
-        store=tmp_path_factory.mktemp("store"),
-        models=(Checkpoint.parse(f"step={folder}"),),
-        environ={"gateway": patient, "vocoder": small},
-        start_timeout_s=300.0,
-    )
-    lines: list[str] = []
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
-        async with asyncio.timeout(60), httpx.AsyncClient(base_url=running.url) as client:
-            while await models(client) != {"vesper", "step"}:
-                await asyncio.sleep(0.05)  # gateways look once a second
+    async with serving("step", folder, tmp_path_factory.mktemp("store")) as running:
         yield running
-    print("\n".join(lines))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def voice(served: LocalStack) -> str:
-    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
     async with httpx.AsyncClient(base_url=served.url, timeout=LIMIT_S) as client:
-        told = {"name": "anna", "consent": "Yes."}
-        made = await client.post("/v1/audio/voices", files=sample, data=told)
-    assert made.status_code == 200, made.text
-    return "anna"
+        await voiced(client)
+    return VOICES["step"]
 
 
 async def answered(

@@ -11,15 +11,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 
-from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.checkpoints import Checkpoint
-from tests.pipeline.test_checkpoints import models
+from antiphon.stack import LocalStack
+from tests.answering import LIMIT_S, serving
 from ttscommon.wire.rows import FloatRows
 from ttsfamilies.qwen3_omni.synthetic import WIDTH, write_checkpoint
 
@@ -30,7 +28,6 @@ WORKERS: Final = ("talker-omni-1", "vocoder-omni-1")
 CONTEXT: Final = 3
 ROWS: Final = 24
 FRAMES: Final = 40
-LIMIT_S: Final = 240
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -38,23 +35,9 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loca
     """One talker and one vocoder, beside the default voice."""
     folder = tmp_path_factory.mktemp("omni")
     write_checkpoint(folder, seed=3, codebooks=4, ending=0.0)
-    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
-    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
-    config = StackConfig(
-        port=0,
-        store=tmp_path_factory.mktemp("store"),
-        models=(Checkpoint.parse(f"omni={folder}"),),
-        environ={"gateway": patient, "vocoder": small, "talker": {"ANTIPHON_TEXT_TIMEOUT_S": "30"}},
-        start_timeout_s=300.0,
-    )
-    lines: list[str] = []
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
-        async with asyncio.timeout(60), httpx.AsyncClient(base_url=running.url) as client:
-            while await models(client) != {"vesper", "omni"}:
-                await asyncio.sleep(0.05)  # gateways look once a second
+    store, waits = tmp_path_factory.mktemp("store"), {"ANTIPHON_TEXT_TIMEOUT_S": "30"}
+    async with serving("omni", folder, store, talker=waits) as running:
         yield running
-    print("\n".join(lines))
 
 
 def pieces() -> list[FloatRows]:

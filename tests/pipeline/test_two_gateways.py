@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.stacks import job_card
 from tests.waits import TIMEOUT_S
 
 PATH: Final = "/v1/audio/jobs"
@@ -27,15 +28,6 @@ async def made(http: httpx.AsyncClient, url: str) -> str:
     return str(answer.json()["id"])
 
 
-async def sound(http: httpx.AsyncClient, url: str) -> bytes:
-    """Of a job, when it is done."""
-    async with asyncio.timeout(2 * TIMEOUT_S):
-        while (card := (await http.get(url)).json())["status"] != "done":
-            assert card["status"] != "failed", card
-            await asyncio.sleep(0.1)
-    return (await http.get(f"{url}/audio")).content
-
-
 async def test_of_two_gateways_exactly_one_speaks_each_job(tmp_path: Path) -> None:
     lines: list[str] = []
     config = StackConfig(port=0, gateways=2, engine="fake", store=tmp_path / "store")
@@ -46,11 +38,13 @@ async def test_of_two_gateways_exactly_one_speaks_each_job(tmp_path: Path) -> No
         port = stack.children["gateway-2"].ports["http"]
         urls = [stack.url, f"http://127.0.0.1:{port}"]
         ids = await asyncio.gather(*(made(http, urls[number % 2]) for number in range(JOBS)))
-        sounds = [await sound(http, f"{urls[0]}{PATH}/{one}") for one in ids]
+        http.base_url = httpx.URL(urls[0])
+        cards = [await job_card(http, one) for one in ids]
+        sounds = [(await http.get(card["audio_url"])).content for card in cards]
         used: Any = {}
         async with asyncio.timeout(TIMEOUT_S):
             while used.get("characters", 0) < CHARACTERS:
-                used = (await http.get(f"{urls[0]}/v1/usage")).json()["total"]
+                used = (await http.get("/v1/usage")).json()["total"]
                 await asyncio.sleep(0.1)
     assert len(set(sounds)) == 1
     assert sounds[0]

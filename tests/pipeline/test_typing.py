@@ -6,10 +6,11 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+
+from tests.stacks import until_metric
 
 SLOTS = 4
 TYPISTS = 6
@@ -62,22 +63,9 @@ async def said_at_once(url: str, seed: int) -> bytes:
     return heard
 
 
-async def parked(stack: Any, stage: str) -> float:
-    port = stack.children[f"{stage}-1"].ports["admin"]
-    async with httpx.AsyncClient() as client:
-        text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
-    return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in text.splitlines()
-        if line.startswith("tts_parked_streams")
-    )
-
-
-async def all_parked(stack: Any) -> None:
-    async with asyncio.timeout(15):
-        for stage in ("talker", "vocoder"):
-            while await parked(stack, stage) < TYPISTS:
-                await asyncio.sleep(0.02)
+async def parked(stack: Any, at_least: int) -> None:
+    for child in ("talker-1", "vocoder-1"):
+        await until_metric(stack, child, "tts_parked_streams", lambda found: found >= at_least)
 
 
 @pytest.mark.slow
@@ -94,7 +82,9 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
             except Refused:
                 await one.close()
                 await asyncio.sleep(0.1)
-    await all_parked(stack)  # none of the others is refused in the moment in which that is news
+    await parked(
+        stack, TYPISTS
+    )  # none of the others is refused in the moment in which that is news
     others = [asyncio.create_task(said_at_once(stack.url, 100 + n)) for n in range(SLOTS)]
     assert all(await asyncio.gather(*others))
     for one in typists:
@@ -116,10 +106,7 @@ async def test_a_parked_stream_sounds_as_one_that_never_waited(
     whole = await said_at_once(stack.url, 7)
     socket = await begin(stack.url, 7)
     heard = await hear(socket, 1)
-    async with asyncio.timeout(15):
-        for stage in ("talker", "vocoder"):
-            while await parked(stack, stage) < 1:
-                await asyncio.sleep(0.02)
+    await parked(stack, 1)
     for victim in victims:
         stack.children[f"{victim}-1"].kill()
     await send(socket, type="input.text", text=TEXT)

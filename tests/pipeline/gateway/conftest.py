@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -300,9 +301,13 @@ def pcm_of(messages: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.int16]
 
 
 @pytest.fixture
-def settings(request: pytest.FixtureRequest) -> GatewaySettings:
-    """Parametrise indirectly to change what a test needs otherwise."""
-    return GatewaySettings(**{"port": 0, **getattr(request, "param", {})})
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> GatewaySettings:
+    """Parametrise indirectly to change what a test needs otherwise; `keys`: of a keys file."""
+    wanted = {"port": 0, **getattr(request, "param", {})}
+    if keys := wanted.pop("keys", None):
+        wanted["keys_file"] = tmp_path / "keys.toml"
+        wanted["keys_file"].write_text(keys)
+    return GatewaySettings(**wanted)
 
 
 @pytest.fixture

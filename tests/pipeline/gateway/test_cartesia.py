@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 import json
-import wave
 from typing import Any
 
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.waits import TIMEOUT_S
 from ttscommon.wire.replicas import Model
 
@@ -151,7 +150,7 @@ async def test_a_voice_can_be_read_made_and_deleted(
     assert (await stand.http.get("/voices/slt")).json()["gender"] == "feminine"
     missing = await stand.http.get("/voices/hal")
     assert (missing.status_code, missing.json()["error_code"]) == (404, "not_found")
-    clip = {"clip": tone()}
+    clip = {"clip": wav()}
     refused = await stand.http.post("/voices/clone", data={"name": "Anna Smith"}, files=clip)
     assert refused.json()["error_code"] == "unsupported"
 
@@ -185,14 +184,3 @@ async def test_volume_is_followed_and_the_language_is_told(stand: Any, talk: Any
     assert np.frombuffer(response.content, "<i2") == pytest.approx(made / 2, abs=1)
     assert response.headers["x-ignored"] == "instructions"
     assert request.language == "en"
-
-
-def tone() -> bytes:
-    """Two seconds of sound."""
-    made = io.BytesIO()
-    with wave.open(made, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(16_000)
-        file.writeframes((8000 * np.sin(np.arange(32_000) / 10)).astype("<i2").tobytes())
-    return made.getvalue()

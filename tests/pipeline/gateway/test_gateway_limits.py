@@ -167,18 +167,6 @@ async def test_a_setting_takes_json_that_says_it_is_text(stand: Any) -> None:
     assert answer.status_code == 200
 
 
-@pytest.fixture
-def settings(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
-    """`keys` is the text of a keys file."""
-    from gateway.settings import GatewaySettings
-
-    wanted = dict(getattr(request, "param", {}))
-    if keys := wanted.pop("keys", None):
-        (tmp_path / "keys.toml").write_text(keys)
-        wanted["keys_file"] = tmp_path / "keys.toml"
-    return GatewaySettings(**{"port": 0, **wanted})
-
-
 KEYS: Final = (
     '[keys.small]\nsha256 = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"\n'
     "sockets = 2\n"

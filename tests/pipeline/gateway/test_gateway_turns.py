@@ -5,24 +5,13 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import numpy as np
-
+from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import SpeechRequest
 
 TEXT = "The tide is coming in."
-
-
-def tone(seconds: float) -> bytes:
-    """A WAV of 8 kHz, as a client may have recorded it."""
-    wave = (8000 * np.sin(np.arange(int(8000 * seconds)) / 5)).astype("<i2").tobytes()
-    head = b"RIFF" + (36 + len(wave)).to_bytes(4, "little") + b"WAVEfmt " + bytes([16, 0, 0, 0])
-    form = bytes([1, 0, 1, 0]) + (8000).to_bytes(4, "little") + (16000).to_bytes(4, "little")
-    return head + form + bytes([2, 0, 16, 0]) + b"data" + len(wave).to_bytes(4, "little") + wave
-
-
 # More than a message may have that is parsed at once: recordings are laid aside.
-SOUND = tone(8.0)
+SOUND = wav(8.0, 8000)
 ASKED: dict[str, Any] = {
     "turns": [
         {"speaker": 1, "text": "Is it high already?", "audio": base64.b64encode(SOUND).decode()},

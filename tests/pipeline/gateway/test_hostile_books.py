@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -17,11 +17,11 @@ from gateway.books import reader
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
+from tests.stacks import JOBS, job_card
 from tests.unit.ttscommon.books.test_apart import SLOW, readers
 from tests.waits import TIMEOUT_S, until
 from ttscommon.process.tasks import stop
 
-PATH: Final = "/v1/audio/jobs"
 A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
 
 
@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> GatewaySettings:
 async def send(stand: Any, data: bytes, key: dict[str, str]) -> int:
     """A form with a file."""
     form: dict[str, Any] = {"files": {"file": ("a.md", data)}, "data": {"input_format": "markdown"}}
-    made = await stand.http.post(PATH, headers=key, timeout=TIMEOUT_S, **form)
+    made = await stand.http.post(JOBS, headers=key, timeout=TIMEOUT_S, **form)
     return int(made.status_code)
 
 
@@ -84,16 +84,13 @@ async def test_titles_put_no_line_into_headers_or_files(stand: Any, called: str)
     job_runner = asyncio.create_task(stand.gateway.job_runner.run())
     kind = {"content-type": "application/json"}
     try:
-        made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
+        made = await stand.http.post(JOBS, headers={**A, **kind}, content=text)
         if made.status_code == 400:  # a half surrogate is no text
             text = text.replace(b"\\ud800", b"")
-            made = await stand.http.post(PATH, headers={**A, **kind}, content=text)
+            made = await stand.http.post(JOBS, headers={**A, **kind}, content=text)
         assert made.status_code == 202, made.text
         where = made.headers["location"]
-        async with asyncio.timeout(TIMEOUT_S):
-            while (card := (await stand.http.get(where, headers=A)).json())["status"] != "done":
-                assert card["status"] != "failed", card
-                await asyncio.sleep(0.05)
+        card = await job_card(stand.http, made.json()["id"], headers=A)
         answer = await stand.http.get(f"{where}/audio", headers=A)
     finally:
         await stop(job_runner, again_s=10.0)

@@ -14,10 +14,10 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import RestartPolicy
 from gateway.books.portions import seed_of
+from tests.stacks import JOBS, job_card
 from tests.waits import TIMEOUT_S
 from ttscommon.process.tasks import stop
 
-PATH = "/v1/audio/jobs"
 RATE = 16_000
 TEXTS = [f"This is paragraph {n}." for n in range(6)]
 HELD = TEXTS[3]
@@ -39,16 +39,6 @@ async def broker(tmp_path: Path) -> AsyncIterator[LocalStack]:
         yield running
 
 
-async def until(http: httpx.AsyncClient, job_id: str, reached: Any) -> dict[str, Any]:
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            card = (await http.get(f"{PATH}/{job_id}")).json()
-            assert card["status"] != "failed", card
-            if reached(card):
-                return dict(card)
-            await asyncio.sleep(0.05)
-
-
 async def test_a_job_outlives_the_gateway_that_speaks_it(
     stand: Any, broker: LocalStack, talk: Any
 ) -> None:
@@ -63,15 +53,15 @@ async def test_a_job_outlives_the_gateway_that_speaks_it(
     stand.stage.script = holds_one_back
     # The stage of the test came later than the gateway, which then looks for it.
     async with httpx.AsyncClient(base_url=broker.url, timeout=TIMEOUT_S) as doomed:
-        job = (await doomed.post(PATH, json=JOB)).json()
+        job = (await doomed.post(JOBS, json=JOB)).json()
         others = sum(map(len, TEXTS)) - len(HELD)
-        await until(doomed, job["id"], lambda card: card["progress"]["spoken"] == others)
+        await job_card(doomed, job["id"], lambda card: card["progress"]["spoken"] == others)
         await held.wait()
         broker.children["gateway"].kill()
     released.set()
     job_runner = asyncio.create_task(stand.gateway.job_runner.run())
     try:
-        card = await until(stand.http, job["id"], lambda card: card["status"] == "done")
+        card = await job_card(stand.http, job["id"])
     finally:
         await stop(job_runner, again_s=10.0)
     sound = (await stand.http.get(card["audio_url"])).content

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gateway.books.portions import seed_of
+from tests.stacks import JOBS, job_card
 from tests.waits import TIMEOUT_S
 from ttscommon.process.tasks import stop
 
-PATH = "/v1/audio/jobs"
 RATE = 16_000
 PAUSE_S = 0.25
 TEXT = "# The sea\n\nIt was calm.\n\nAda: Who is there?\n\nNo one answered."
@@ -37,15 +37,6 @@ async def working(stand: Any) -> AsyncIterator[Any]:
     await stop(task, again_s=10.0)
 
 
-async def ended(stand: Any, job_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            card = (await stand.http.get(f"{PATH}/{job_id}")).json()
-            if card["status"] in ("done", "failed"):
-                return dict(card)
-            await asyncio.sleep(0.05)
-
-
 def expected(talk: Any) -> bytes:
     silence = np.zeros(round(PAUSE_S * RATE), np.int16)
     parts = []
@@ -57,13 +48,12 @@ def expected(talk: Any) -> bytes:
 async def test_a_job_is_spoken_portion_by_portion_and_fetched_by_range(
     working: Any, talk: Any
 ) -> None:
-    made = await working.http.post(PATH, json=JOB)
+    made = await working.http.post(JOBS, json=JOB)
     assert made.status_code == 202, made.text
     job = made.json()
     assert (job["status"], job["seed"], job["progress"]["spoken"]) == ("queued", 5, 0)
-    assert made.headers["location"] == f"{PATH}/{job['id']}"
-    card = await ended(working, job["id"])
-    assert card["status"] == "done", card
+    assert made.headers["location"] == f"{JOBS}/{job['id']}"
+    card = await job_card(working.http, job["id"])
     assert card["progress"]["share"] == 1.0
 
     whole = await working.http.get(card["audio_url"])
@@ -95,25 +85,25 @@ async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(working
         await asyncio.Event().wait()
 
     working.stage.script = never_ends
-    job = (await working.http.post(PATH, json=JOB)).json()
+    job = (await working.http.post(JOBS, json=JOB)).json()
     async with asyncio.timeout(TIMEOUT_S):
         await begun.wait()
-        running = await working.http.get(f"{PATH}/{job['id']}/audio")
+        running = await working.http.get(f"{JOBS}/{job['id']}/audio")
         assert (running.status_code, running.json()["error"]["code"]) == (409, "not_ready")
         while len(working.stage.jobs) < len(SAID):
             await asyncio.sleep(0.02)
-        assert (await working.http.delete(f"{PATH}/{job['id']}")).json() == {"success": True}
+        assert (await working.http.delete(f"{JOBS}/{job['id']}")).json() == {"success": True}
         for one in working.stage.jobs:
             await working.stage.cancelled_event(one.request_id).wait()
     assert len(working.stage.jobs) == len(SAID), "what was stopped is not started again"
-    gone = await working.http.get(f"{PATH}/{job['id']}")
+    gone = await working.http.get(f"{JOBS}/{job['id']}")
     assert (gone.status_code, gone.json()["error"]["code"]) == (404, "not_found")
-    assert (await working.http.get(PATH)).json()["data"] == []
+    assert (await working.http.get(JOBS)).json()["data"] == []
 
 
 @pytest.mark.parametrize("settings", [{"max_jobs": 1, "max_job_chars": 100}], indirect=True)
 async def test_what_cannot_be_a_job_is_refused_at_once(stand: Any) -> None:
-    assert (await stand.http.post(PATH, json=JOB)).status_code == 202
+    assert (await stand.http.post(JOBS, json=JOB)).status_code == 202
     for change, status, code in (
         ({}, 403, "quota_exceeded"),
         ({"input": "word " * 40}, 400, "text_too_long"),
@@ -122,14 +112,14 @@ async def test_what_cannot_be_a_job_is_refused_at_once(stand: Any) -> None:
         ({"response_format": "ogg"}, 400, "unsupported"),
         ({"turns": [{"text": "hello"}]}, 400, "unsupported"),
     ):
-        refused = await stand.http.post(PATH, json={**JOB, **change})
+        refused = await stand.http.post(JOBS, json={**JOB, **change})
         assert (refused.status_code, refused.json()["error"]["code"]) == (status, code), change
 
 
 async def test_a_long_text_comes_as_json_or_as_a_file(stand: Any) -> None:
     text = 'He said "so". \\ \n\n' * 4000
     for sent in ({"json": {"input": text}}, {"files": {"file": ("a.txt", text.encode())}}):
-        made = await stand.http.post(PATH, **sent)
+        made = await stand.http.post(JOBS, **sent)
         assert made.status_code == 202, made.text
         assert made.json()["progress"]["characters"] == 4000 * len('He said "so". \\')
 
@@ -147,7 +137,7 @@ async def test_a_job_gives_a_slot_to_a_listener_and_sounds_the_same(
         await talk.recite(performance)
 
     working.stage.script = portions_wait
-    job = (await working.http.post(PATH, json=JOB)).json()
+    job = (await working.http.post(JOBS, json=JOB)).json()
     async with asyncio.timeout(TIMEOUT_S):
         while len(working.stage.jobs) < 2:
             await asyncio.sleep(0.02)
@@ -157,7 +147,7 @@ async def test_a_job_gives_a_slot_to_a_listener_and_sounds_the_same(
         await working.stage.cancelled_event(second).wait()
     assert not working.stage.cancelled_event(first).is_set()
     released.set()
-    card = await ended(working, job["id"])
+    card = await job_card(working.http, job["id"])
     assert (await working.http.get(card["audio_url"])).content.endswith(expected(talk))
     assert working.metric("tts_book_portions_total", outcome="gave_way") == 1
     assert working.metric("tts_book_portions_total", outcome="made") == len(SAID)

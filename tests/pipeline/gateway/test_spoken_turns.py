@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import base64
-import io
-import wave
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from gateway.errors import Unsupported
+from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import SaidText
 
 ANSWER = (SaidText(0, "It is", 0.0), SaidText(5, " coming in.", 0.1))
-
-
-def tone(seconds: float) -> bytes:
-    """A WAV of 16 kHz."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as made:
-        made.setparams((1, 2, 16_000, 0, "NONE", ""))
-        wave_ = 8000 * np.sin(np.arange(int(16_000 * seconds)) / 5)
-        made.writeframes(wave_.astype("<i2").tobytes())
-    return file.getvalue()
 
 
 def coded(recording: bytes) -> str:
@@ -41,7 +29,7 @@ async def answer(performance: Any) -> None:
 
 async def test_a_spoken_turn_opens_a_request_and_is_its_last_turn(stand: Any, talk: Any) -> None:
     stand.stage.script = answer
-    said = tone(0.2)  # shorter than a voice may be
+    said = wav(0.2)  # shorter than a voice may be
     async with stand.session(turns=[{"text": "Hello."}, {"speaker": 1, "text": "Hi."}]) as socket:
         await talk.send(socket, "input.speech", audio=coded(said))
         await talk.send(socket, "input.done")
@@ -62,7 +50,7 @@ async def test_a_spoken_turn_opens_a_request_and_is_its_last_turn(stand: Any, ta
 async def test_text_may_follow_and_a_context_is_spoken_to_alike(stand: Any, talk: Any) -> None:
     stand.stage.script = answer
     async with stand.session() as socket:
-        await talk.send(socket, "input.speech", audio=coded(tone(0.2)), context_id="a")
+        await talk.send(socket, "input.speech", audio=coded(wav(0.2)), context_id="a")
         await talk.send(socket, "input.text", text="Briefly, please.", context_id="a")
         await talk.send(socket, "input.done", context_id="a")
         heard = await talk.until(socket, "audio.done")
@@ -71,7 +59,7 @@ async def test_text_may_follow_and_a_context_is_spoken_to_alike(stand: Any, talk
 
 
 async def test_a_post_may_say_it_and_have_no_text(stand: Any) -> None:
-    body = {"input": "", "response_format": "pcm", "speech": coded(tone(8.0))}
+    body = {"input": "", "response_format": "pcm", "speech": coded(wav(8.0))}
     response = await stand.http.post("/v1/audio/speech", json=body)
     assert response.status_code == 400, "the stage recites a text, and there is none"
     stand.stage.script = answer
@@ -88,10 +76,10 @@ async def test_what_cannot_be_heard_is_refused_with_what_to_change(stand: Any, t
         assert (refused["error"]["code"], refused["error"]["param"]) == ("bad_request", "speech")
         await talk.send(socket, "input.text", text="of the refused request")
         await talk.send(socket, "input.done")
-        await talk.send(socket, "input.speech", audio=coded(tone(0.2)))
+        await talk.send(socket, "input.speech", audio=coded(wav(0.2)))
         await talk.send(socket, "input.done")
         await talk.until(socket, "audio.done")
-        await talk.send(socket, "session.config", speech=coded(tone(0.2)))
+        await talk.send(socket, "session.config", speech=coded(wav(0.2)))
         (misplaced,) = await talk.until(socket, "error")
         assert "input.speech" in misplaced["error"]["message"]
     assert [job.request.text for job in stand.stage.jobs] == [""]
@@ -103,4 +91,4 @@ async def test_a_model_that_hears_nothing_says_what_to_send(stand: Any, talk: An
     spec = await stand.gateway.context.spec()
     object.__setattr__(spec, "model", deaf)
     with pytest.raises(Unsupported, match="send what is to be spoken as text"):
-        await stand.gateway.context.spoken_to(spec, coded(tone(0.2)))
+        await stand.gateway.context.spoken_to(spec, coded(wav(0.2)))

@@ -13,6 +13,7 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from gateway.app import create_gateway
 from gateway.settings import GatewaySettings
+from tests.stacks import job_card
 from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
@@ -50,9 +51,7 @@ async def test_a_job_is_one_request_and_what_is_stored_of_it(stand: Any) -> None
     working = asyncio.create_task(stand.gateway.job_runner.run())
     job = {"input": "It was calm.\n\nNo one answered.", "response_format": "pcm"}
     made = (await stand.http.post("/v1/audio/jobs", json=job)).json()
-    async with asyncio.timeout(TIMEOUT_S):
-        while (await stand.http.get(f"/v1/audio/jobs/{made['id']}")).json()["status"] != "done":
-            await asyncio.sleep(0.05)
+    await job_card(stand.http, made["id"])
     found = await used(stand.http)
     assert (found["requests"], found["characters"]) == (1, len("It was calm.No one answered."))
     assert found["audio_seconds"] >= found["characters"] * PER_CHARACTER_S

@@ -14,7 +14,6 @@ from gateway.errors import Unavailable
 from gateway.keys import KeyRing, KeysError
 from gateway.protocols.wyoming import WyomingServer, event
 from gateway.service import wyoming
-from gateway.settings import GatewaySettings
 
 TEXT = "The tide is in."
 
@@ -203,17 +202,7 @@ async def test_who_leaves_is_not_spoken_to_any_more(client: Client, stand: Any) 
 KEYS = f'[keys.home]\nsha256 = "{"a" * 64}"\nstreams = 5\n'
 
 
-@pytest.fixture
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> GatewaySettings:
-    """`keys`: with a keys file."""
-    wanted = dict(getattr(request, "param", {}))
-    if wanted.pop("keys", False):
-        (tmp_path / "keys.toml").write_text(KEYS)
-        wanted["keys_file"] = tmp_path / "keys.toml"
-    return GatewaySettings(**{"port": 0, **wanted})
-
-
-@pytest.mark.parametrize("settings", [{"keys": True, "wyoming_tenant": "home"}], indirect=True)
+@pytest.mark.parametrize("settings", [{"keys": KEYS, "wyoming_tenant": "home"}], indirect=True)
 async def test_with_keys_its_clients_speak_as_the_tenant_they_are_given(
     stand: Any, client: Client
 ) -> None:
@@ -223,7 +212,7 @@ async def test_with_keys_its_clients_speak_as_the_tenant_they_are_given(
     assert any(kind == "audio-chunk" for kind, _, _ in events)
 
 
-@pytest.mark.parametrize("settings", [{"keys": True, "wyoming_port": 0}], indirect=True)
+@pytest.mark.parametrize("settings", [{"keys": KEYS, "wyoming_port": 0}], indirect=True)
 async def test_with_keys_and_no_tenant_of_its_own_it_is_closed(stand: Any) -> None:
     async with wyoming(stand.gateway, stand.gateway.context.settings) as ports:
         assert ports == {}

@@ -171,11 +171,6 @@ class KeyRing:
         """From now on, these are the tenants."""
         self.tenants, self.required = other.tenants, other.required
 
-    def identify(self, authorization: str | None) -> str:
-        """The tenant's name for an Authorization header; raises InvalidApiKey."""
-        scheme, _, key = (authorization or "").partition(" ")
-        return self.tenant(key if scheme.lower() == "bearer" else None)
-
     def tenant(self, key: str | None) -> str:
         """The name of the tenant whose key this is; raises InvalidApiKey."""
         if not self.required:

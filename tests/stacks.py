@@ -1,0 +1,62 @@
+"""What tests ask of a running stack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from antiphon.stack import LocalStack
+from tests.waits import TIMEOUT_S
+
+JOBS: Final = "/v1/audio/jobs"
+SLOW: Final = pytest.mark.parametrize(
+    "stack",
+    [
+        {
+            "engine": "fake",
+            "curves": {"talker": {"base_s": 0.02, "stream_s": 0.0002, "prefill_s": 0.003}},
+        }
+    ],
+    indirect=True,
+)
+"""About twice as fast as speech, so that much is left to say when the first sound is there."""
+
+
+async def metric(stack: LocalStack, child: str, name: str) -> float:
+    """The sum of a metric's samples, as the child's /metrics shows them."""
+    url = f"http://127.0.0.1:{stack.children[child].ports['admin']}/metrics"
+    async with httpx.AsyncClient() as client:
+        lines = (await client.get(url)).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+async def until_metric(
+    stack: LocalStack, child: str, name: str, holds: Callable[[float], bool]
+) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not holds(await metric(stack, child, name)):
+            await asyncio.sleep(0.02)
+
+
+def is_done(card: Mapping[str, Any]) -> bool:
+    return bool(card["status"] == "done")
+
+
+async def job_card(
+    http: httpx.AsyncClient,
+    job_id: str,
+    reached: Callable[[dict[str, Any]], bool] = is_done,
+    **options: Any,
+) -> dict[str, Any]:
+    """A job's card when it has come so far."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            card: dict[str, Any] = (await http.get(f"{JOBS}/{job_id}", **options)).json()
+            if reached(card):
+                return card
+            assert card["status"] != "failed", card
+            await asyncio.sleep(0.05)
