@@ -124,21 +124,6 @@ async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
     assert engine.idle
 
 
-async def test_a_parked_stream_can_be_cancelled(
-    connect: Connect, engine: Engine, parking: ParkingPlace
-) -> None:
-    bus = await connect()
-    current = job()
-    current.slot = parking
-    async with bus.audio_reader("r1", fresh=True) as reader:
-        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
-        await write_codes(bus, codes(LONG), step=25)
-        await until(lambda: parking.parked)
-        current.control(Cancel("r1"))
-        await asyncio.wait_for(work, 15)
-        assert (await hear(reader))[2].outcome == "cancelled"
-
-
 def typing_job(parking: ParkingPlace) -> Job:
     request = replace(job().request, text_final=False)
     current = Job(request, 1, message=None)  # type: ignore[arg-type]
@@ -168,13 +153,18 @@ async def test_a_stream_whose_text_is_late_is_parked_and_sounds_the_same(
     assert engine.idle
 
 
-async def test_a_stream_whose_text_is_late_can_be_cancelled_while_it_is_parked(
-    connect: Connect, engine: Engine, parking: ParkingPlace
+@pytest.mark.parametrize("typing", [False, True])
+async def test_a_parked_stream_can_be_cancelled(
+    connect: Connect, engine: Engine, parking: ParkingPlace, typing: bool
 ) -> None:
+    """One whose codes are late, and one whose text is."""
     bus = await connect()
-    current = typing_job(parking)
+    current = typing_job(parking) if typing else job()
+    current.slot = parking
     async with bus.audio_reader("r1", fresh=True) as reader:
         work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+        if not typing:
+            await write_codes(bus, codes(LONG), step=25)
         await until(lambda: parking.parked)
         current.control(Cancel("r1"))
         await asyncio.wait_for(work, 15)

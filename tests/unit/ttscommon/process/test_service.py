@@ -101,37 +101,28 @@ async def test_sigterm_lets_main_finish_its_work() -> None:
     assert finished == ["work"]
 
 
-async def test_main_that_does_not_finish_is_cancelled_after_the_drain_time() -> None:
-    service = make(drain_s=0.01)
+@pytest.mark.parametrize(
+    ("drain_s", "worked", "signals", "status"),
+    [
+        pytest.param(0.01, True, 1, 1, id="cancelled after the drain time"),
+        pytest.param(3600, False, 1, 0, id="no work yet: at once"),
+        pytest.param(3600, True, 2, 1, id="a second signal cuts the drain short"),
+    ],
+)
+async def test_main_that_does_not_finish(
+    drain_s: float, worked: bool, signals: int, status: int
+) -> None:
+    service = make(drain_s=drain_s)
 
     async def main(service: Service) -> None:
-        service.announce()
+        if worked:
+            service.announce()
         service.stop()
+        if signals > 1:
+            asyncio.get_running_loop().call_soon(service.stop)
         await asyncio.Event().wait()
 
-    assert await service.run(main) == 1
-
-
-async def test_a_service_that_took_no_work_yet_stops_at_once() -> None:
-    service = make(drain_s=3600)
-
-    async def main(service: Service) -> None:
-        service.stop()
-        await asyncio.Event().wait()
-
-    assert await service.run(main) == 0
-
-
-async def test_a_second_signal_cuts_the_drain_short() -> None:
-    service = make(drain_s=3600)
-
-    async def main(service: Service) -> None:
-        service.announce()
-        service.stop()
-        asyncio.get_running_loop().call_soon(service.stop)
-        await asyncio.Event().wait()
-
-    assert await service.run(main) == 1
+    assert await service.run(main) == status
 
 
 async def test_an_error_of_main_is_the_exit_status() -> None:

@@ -30,7 +30,7 @@ from gateway.protocols.shared.context import (
 from gateway.protocols.shared.credentials import caller_of, tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
-from gateway.requests import Speech
+from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError
 
 _MOST_S: Final = 3600
@@ -72,29 +72,28 @@ def event(content: Mapping[str, Any]) -> bytes:
 @router.post("/tts/bytes", response_class=Response)
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
-    tenant = await caller_of(context, request)
-    asked = Speak.parsed(await read_speech(request, context, tenant))
-    text = context.whole(asked.transcript)
-    spec = await spec_of(context, tenant, asked, max_wait_s(request))
-    spoken = context.speak(spec, text, request.state.request_id)
-    audio = asked.output_format.audio
-    return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec, text))
+    return await _speak(request, context, as_events=False)
 
 
 @router.post("/tts/sse", response_class=Response)
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
+    return await _speak(request, context, as_events=True)
+
+
+async def _speak(request: Request, context: GatewayContext, *, as_events: bool) -> Response:
     tenant = await caller_of(context, request)
     asked = Speak.parsed(await read_speech(request, context, tenant))
     text = context.whole(asked.transcript)
     spec = await spec_of(context, tenant, asked, max_wait_s(request))
-    request_id = request.state.request_id
-    spoken = context.speak(spec, text, request_id)
-    audio = AudioFormat(asked.output_format.audio.codec)
-    events = Events(asked.context_id or request_id, timed=asked.add_timestamps)
-    return SpeechResponse(
-        context.settings, spoken, audio, events, headers=chosen_headers(spec, text)
-    )
+    name = request.state.request_id
+    audio, events = asked.output_format.audio, None
+    if as_events:
+        audio = AudioFormat(audio.codec)
+        events = Events(asked.context_id or name, timed=asked.add_timestamps)
+    spoken = context.speak(spec, text, name)
+    headers = chosen_headers(spec, text)
+    return SpeechResponse(context.settings, spoken, audio, events, headers=headers)
 
 
 class TokenBody(LenientMessage):
