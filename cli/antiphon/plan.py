@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from antiphon.failures import NEEDS_BENCH, fail
+
 if TYPE_CHECKING:
     from antiphon_bench.plan.loads import Demand
     from antiphon_bench.plan.search import Question
@@ -99,14 +101,11 @@ def plan(
     try:
         from antiphon_bench.plan import PlanError
     except ImportError as error:
-        message = r"[bold red]antiphon plan:[/] needs `pip install 'antiphon\[bench]'`"
-        Console(stderr=True).print(message, highlight=False)
-        raise typer.Exit(1) from error
+        fail("plan", error, NEEDS_BENCH)
     try:
         met = _run(given)
     except PlanError as error:
-        typer.echo(f"antiphon plan: {error}", err=True)
-        raise typer.Exit(_EXIT_INPUT) from error
+        fail("plan", error, status=_EXIT_INPUT)
     raise typer.Exit(0 if met else _EXIT_MISSED)
 
 
@@ -156,27 +155,25 @@ def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.answers import Target
     from antiphon_bench.plan.costs import read_curves
     from antiphon_bench.plan.search import Question
-    from antiphon_bench.plan.shapes import (
-        Cache,
-        GatewaySetup,
-        Setup,
-        Shape,
-        TalkerSetup,
-        VocoderSetup,
-    )
+    from antiphon_bench.plan.shapes import TALKER, VOCODER, GatewaySetup, Setup, Shape
 
     if bool(given["nodes"]) != bool(given["cores"]):
         raise typer.BadParameter("--nodes and --cores belong together")
     if given["brokers"] not in (1, 3):
         raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
-    cache = Cache(given["kv_blocks"], given["prompt"]) if given["kv_blocks"] else Cache()
-    curves = read_curves(given["curves"])
+    talking = {
+        "slots": given["slots"],
+        "batch_streams": given["batch"],
+        "kv_blocks": given["kv_blocks"],
+    }
+    vocoding = {"slots": given["vocoder_slots"]}
     setup = Setup(
-        curves,
+        read_curves(given["curves"]),
         Shape(brokers=given["brokers"], nodes=given["nodes"], cores=given["cores"]),
         GatewaySetup(ttfp_target_s=given["ttfp_p95"], utilisation=given["utilisation"]),
-        TalkerSetup.of(given["slots"], given["batch"], cache),
-        VocoderSetup.of(given["vocoder_slots"], curves.costs.speech.frame_rate_hz),
+        TALKER.model_copy(update={name: one for name, one in talking.items() if one}),
+        VOCODER.model_copy(update={name: one for name, one in vocoding.items() if one}),
+        given["prompt"],
     )
     target = Target(given["ttfp_p95"], given["viable"], given["refused"])
     return Question(setup, _demand(given, setup), target, given["seed"])
@@ -191,15 +188,14 @@ def _demand(given: dict[str, Any], setup: Any) -> Demand:
     length_s = given["seconds"]
     warmup_s = min(20.0, length_s / 6)
     if given["trace"] is not None:
-        return Demand(traced=given["trace"], length_s=length_s, warmup_s=0.0)
+        return Demand(given["trace"], length_s=length_s, warmup_s=0.0)
     rate = given["rate"]
     if rate is None:
         lengths = lengths_of(given["texts"])
         speech = setup.curves.costs.speech
         heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
         rate = given["callers"] / (heard_s + given["pause"])
-    source = Source(rate, given["texts"], given["cv"])
-    return Demand((source,), length_s=length_s, warmup_s=warmup_s)
+    return Demand(Source(rate, given["texts"], given["cv"]), length_s, warmup_s)
 
 
 def _fleet(text: str, question: Question) -> Any:

@@ -15,9 +15,9 @@ from antiphon_bench.arrivals import closed_loop, open_loop
 from antiphon_bench.config import Closed, Poisson, RunConfig
 from antiphon_bench.gpu.records import Point, Records
 from antiphon_bench.plan.answers import Answer, answer
-from antiphon_bench.plan.calls import ClosedLoop, Load, OpenLoop, Wanted
 from antiphon_bench.plan.costs import Curves, Edge, read_curves
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.theme import THEMES, Theme, figure
 from tests.chaos.planned_loads import MEASURED_S, WARMUP_S, run_config
@@ -60,7 +60,7 @@ def _stack(key: Point, curves: Curves, listeners: Edge, beside: float) -> Answer
     return answer(heard, fleet, WARMUP_S, until_s)
 
 
-def _load(config: RunConfig, until_s: float) -> Load:
+def _load(config: RunConfig, until_s: float) -> OpenLoop:
     """The bench's own texts, in its own order."""
     if isinstance(config.arrivals, Poisson):
         return OpenLoop([Wanted(job.at_s, len(job.text)) for job in open_loop(config)])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
 
-from antiphon_bench.plan.calls import OUTCOMES, Heard, OpenLoop
+from antiphon_bench.plan.calls import Heard
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.loads import Demand
+from antiphon_bench.plan.loads import Demand, OpenLoop
 from antiphon_bench.plan.shapes import Setup
+from antiphon_bench.stats import quantiles, share
 
 # After the last request, so that the longest text can end.
 _DRAIN_S = 300.0
@@ -62,33 +63,28 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def answer(heard: Heard, fleet: Fleet, since_s: float, until_s: float) -> Answer:
+def answer(heard: Sequence[Heard], fleet: Fleet, since_s: float, until_s: float) -> Answer:
     """Figures of the requests that came within [since_s, until_s)."""
-    at_s = np.array(heard.at_s)
-    counted = (at_s >= since_s) & (at_s < until_s)
-    outcomes = np.array(heard.outcomes)[counted]
-    ok, refused, failed = (int((outcomes == i).sum()) for i in range(len(OUTCOMES)))
-    served = np.array(heard.ttfp_s)[counted]
-    served = served[served >= 0.0]
-    p50, p95, p99 = np.quantile(served, (0.5, 0.95, 0.99)).tolist() if len(served) else [None] * 3
-    whole = np.array(heard.chunks) == np.array(heard.viable_chunks)
-    viable = int((whole[counted] & (outcomes == 0)).sum())
-    gaps, longest = np.array(heard.underruns)[counted], np.array(heard.longest_s)[counted]
-    total = max(1, len(outcomes))
+    counted = [one for one in heard if since_s <= one.at_s < until_s]
+    outcomes = Counter(one.outcome for one in counted)
+    accepted = outcomes["ok"] + outcomes["error"]
+    ttfp = quantiles(one.ttfp_s for one in counted if one.ttfp_s is not None)
+    viable = sum(one.viable and one.outcome == "ok" for one in counted)
+    length_s = until_s - since_s
     return Answer(
-        requests=len(outcomes),
-        ok=ok,
-        refused=refused,
-        failed=failed,
-        rate=len(outcomes) / (until_s - since_s),
-        ttfp_p50_s=p50,
-        ttfp_p95_s=p95,
-        ttfp_p99_s=p99,
-        viable_share=viable / (ok + failed) if ok + failed else None,
-        refused_share=refused / total,
-        underruns=int(gaps.sum()),
-        longest_underrun_s=float(longest.max(initial=0.0)),
-        sound_s_per_s=float(np.array(heard.sound_s)[counted].sum()) / (until_s - since_s),
+        requests=len(counted),
+        ok=outcomes["ok"],
+        refused=outcomes["refused"],
+        failed=outcomes["error"],
+        rate=len(counted) / length_s,
+        ttfp_p50_s=ttfp.p50 if ttfp else None,
+        ttfp_p95_s=ttfp.p95 if ttfp else None,
+        ttfp_p99_s=ttfp.p99 if ttfp else None,
+        viable_share=share(viable, accepted),
+        refused_share=share(outcomes["refused"], len(counted)) or 0.0,
+        underruns=sum(one.underruns for one in counted),
+        longest_underrun_s=max((one.longest_s for one in counted), default=0.0),
+        sound_s_per_s=sum(one.sound_s for one in counted) / length_s,
         busy=_busy(fleet, until_s),
         waited=fleet.talkers.most_waiting,
     )

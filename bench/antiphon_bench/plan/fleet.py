@@ -1,42 +1,99 @@
-"""A whole deployment in virtual time: its processes, and requests from their arrival to their end.
+"""A whole deployment in virtual time: its clients, and requests from their arrival to their end.
 
 What is between is in `stages`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
-from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
+from antiphon_bench.plan.calls import Call, Heard, Host
 from antiphon_bench.plan.costs import Edge
-from antiphon_bench.plan.gateways import Gateway, World
-from antiphon_bench.plan.kernel import Seat
+from antiphon_bench.plan.gateways import Gateway
+from antiphon_bench.plan.kernel import Station
+from antiphon_bench.plan.loads import OpenLoop, Wanted
 from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.shapes import Setup
-from antiphon_bench.plan.stages import ClientSide, Ground, TalkerSide, VocoderSide
-from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
+from antiphon_bench.plan.stages import Ground, TalkerSide, VocoderSide
+from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import View
+from ttscommon.sound.headroom import FIRST_CHUNKS
 from ttscommon.sound.playback import PlaybackAccount
 
 
-class Fleet:
+class ClientSide:
+    """All clients. They take some of the first machine where a shape says what."""
+
+    def __init__(self, ground: Ground, end: Callable[[Call], object]) -> None:
+        """`end`: a client has all of its request."""
+        self._ground, self._end = ground, end
+        self._costs = ground.setup.shape.listeners or Edge(0.0, 0.0)
+        self._station = Station(ground.kernel, ground.nodes[0], servers=64)
+
+    def ask(self) -> None:
+        """A client asks, and may be refused."""
+        self._work(self._costs.refusal_s)
+
+    def admitted(self) -> None:
+        """Its request goes on: what that costs beyond asking."""
+        self._work(self._costs.request_s - self._costs.refusal_s)
+
+    def _work(self, seconds: float) -> None:
+        if seconds:
+            self._station.serve(seconds, lambda: None)
+
+    def reach(self, call: Call, samples: int) -> None:
+        """Sound at the gateway; 0: there is no more."""
+        gateway = call.gateway
+        call.said = call.said or not samples
+        if gateway is None or call.over:
+            return
+        edge = self._ground.costs.gateway
+        work_s = edge.sound_s * self._ground.seconds(samples / SAMPLES)
+        work_s += edge.request_s / 2 if call.said else 0.0
+        gateway.edge.serve(work_s, lambda: self._pass_on(call, gateway, samples))
+
+    def _pass_on(self, call: Call, gateway: Host, samples: int) -> None:
+        if call.over:
+            return
+        if samples:
+            if call.silent:
+                gateway.spoke(call)
+            self._ground.bus.hop(partial(self._play, call, samples))
+        if call.said:
+            self._ground.bus.hop(lambda: self._end(call))
+
+    def _play(self, call: Call, samples: int) -> None:
+        account = call.account
+        first = not account.started
+        account.feed(samples, self._ground.kernel.now)
+        self._work(self._costs.sound_s * self._ground.seconds(samples / SAMPLES))
+        if account.chunks == FIRST_CHUNKS and call.gateway and account.min_slack_s is not None:
+            call.gateway.headroom.add(call.request.headroom_s, account.min_slack_s)
+        if first:
+            self._ground.bus.publish(0.0, 0.0, lambda: self._tell_playback(call))
+
+    def _tell_playback(self, call: Call) -> None:
+        first_s = call.account.first_at_s
+        for worker in (call.talker, call.vocoder):
+            if worker is not None and worker.alive and not call.over and first_s is not None:
+                worker.playback(call.key, first_s)
+
+
+class Fleet(Ground):
     """Processes and what is between them. `run` until every request has ended."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, ground = setup, Ground(setup)
-        self._ground, self._costs = ground, ground.costs
-        self.kernel, self.nodes = ground.kernel, ground.nodes
-        self.bus, self.calls = ground.bus, ground.calls
-        self.heard = Heard()
-        self._clients = ClientSide(ground, lambda call: self._end(call, "ok"))
-        self._vocoding = VocoderSide(ground, self._clients.reach)
-        self._talking = TalkerSide(ground, self._vocoding)
-        self.talkers, self.vocoders = self._talking.pool, self._vocoding.pool
+        super().__init__(setup)
+        self.heard: list[Heard] = []
+        self._clients = ClientSide(self, lambda call: self._end(call, "ok"))
+        self.vocoders = VocoderSide(self, self._clients.reach)
+        self.talkers = TalkerSide(self, self.vocoders)
         self.gateways: list[Gateway] = []
         self._numbers, self._named = count(), count()
-        self._load: Load | None = None
+        self._load = OpenLoop(())
         self._turn = 0
         for kind in ("gateway", "talker", "vocoder"):
             for place in range(setup.shape.counted()[kind]):
@@ -44,22 +101,21 @@ class Fleet:
 
     def add(self, kind: str, place: int) -> None:
         """Start a process that serves at once; `place` says on which node."""
-        setup, node = self.setup, self.nodes[place % len(self.nodes)]
-        edge: Edge = getattr(self._costs, kind)
-        node.idle += edge.idle
-        kernel, seat = self.kernel, Seat(f"{kind}-{place}-{next(self._named)}", node)
+        node, name = self.nodes[place % len(self.nodes)], f"{kind}-{place}-{next(self._named)}"
+        node.idle += getattr(self.costs, kind).idle
         if kind == "gateway":
-            world = World(self.view, self._living, self._begin, self._refuse)
-            self.gateways.append(Gateway(kernel, seat, setup.gateway, world))
+            self.gateways.append(Gateway(self.kernel, name, node, self.setup.gateway, self))
         elif kind == "talker":
-            self.talkers.add(TalkerWorker(setup, kernel, seat, self._talking.on_event))
+            self.talkers.add(name, node)
         else:
-            self.vocoders.add(VocoderWorker(setup, kernel, seat, self._vocoding.on_event))
+            self.vocoders.add(name, node)
 
-    def run(self, load: Load, until_s: float) -> Heard:
-        """What became of all requests of the load; those unended by `until_s` are errors."""
+    def run(self, load: OpenLoop, until_s: float) -> list[Heard]:
+        """What became of all requests of the load, in order of their ends; those unended by
+        `until_s` are errors.
+        """
         self._load = load
-        self._pull(iter(sorted(load.first(), key=lambda coming: coming[0].at_s)))
+        self._pull(iter(sorted(load.first(), key=lambda wanted: wanted.at_s)))
         self.kernel.run(until_s)
         for call in list(self.calls.values()):
             self._end(call, "error")
@@ -67,66 +123,59 @@ class Fleet:
 
     # the beginning of a request
 
-    def _pull(self, coming: Iterator[tuple[Wanted, int]]) -> None:
+    def _pull(self, coming: Iterator[Wanted]) -> None:
         """Expect the next of those known beforehand: an hour of them at once would fill memory."""
         if (one := next(coming, None)) is None:
             return
-        self._expect(*one)
-        self.kernel.at(one[0].at_s, lambda: self._pull(coming))
+        self._expect(one)
+        self.kernel.at(one.at_s, lambda: self._pull(coming))
 
-    def _expect(self, wanted: Wanted, user: int) -> None:
-        self.kernel.at(wanted.at_s, partial(self._arrive, wanted, user))
+    def _expect(self, wanted: Wanted) -> None:
+        self.kernel.at(wanted.at_s, partial(self._arrive, wanted))
 
-    def _arrive(self, wanted: Wanted, user: int) -> None:
-        """A client asks; it is where it was sent, so its clock begins now."""
-        speech = self._costs.speech
+    def _arrive(self, wanted: Wanted) -> None:
+        """A client asks one of the gateways, in turn."""
+        speech = self.costs.speech
         account = PlaybackAccount(round(speech.frame_rate_hz * SAMPLES))
-        number, now = next(self._numbers), self.kernel.now
-        frames = speech.frames(wanted.characters)
-        call = Call(number, now, frames, account, user, wanted.characters, wanted.key_name)
+        call = Call(next(self._numbers), wanted, speech.frames(wanted.characters), account)
         self.calls[call.key] = call
-        self._connect(call)
-
-    def _connect(self, call: Call) -> None:
         self._turn += 1
         gateway = self.gateways[self._turn % len(self.gateways)]
         self._clients.ask()
-        work_s, judged = self._costs.gateway.asked_s, partial(self._admit, call, gateway)
-        self._ground.bus.hop(lambda: gateway.edge.serve(work_s, judged))
+        work_s, judged = self.costs.gateway.asked_s, partial(self._admit, call, gateway)
+        self.bus.hop(lambda: gateway.edge.serve(work_s, judged))
 
     def _admit(self, call: Call, gateway: Gateway) -> None:
         if not call.over:
             gateway.ask(call)
 
-    def _refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None:
+    def refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None:
         """It has no place, or is given up for those that sound."""
-        edge = self._costs.gateway
+        edge = self.costs.gateway
         gateway.edge.serve(edge.refusal_s - edge.asked_s, lambda: None)
-        for pool, worker in ((self.talkers, call.talker), (self.vocoders, call.vocoder)):
-            if not pool.withdraw(call) and worker is not None and worker.cancel(call.key):
-                pool.release(worker)
+        self.talkers.give_up(call)
+        self.vocoders.give_up(call)
         self._end(call, "refused", retry_s)
 
-    def _begin(self, call: Call, gateway: Gateway) -> None:
+    def begin(self, call: Call, gateway: Gateway) -> None:
+        """It has a place."""
         self._clients.admitted()
-        timeout_s = self.setup.gateway.first_audio_timeout_s
-        self.kernel.after(timeout_s, partial(self._give_up, call))
-        queued = partial(self._ground.queue, self.talkers, call)
-        published = partial(self.bus.publish, 0.5, 0.0, queued)
-        edge = self._costs.gateway
+        self.kernel.after(self.setup.gateway.first_audio_timeout_s, partial(self._give_up, call))
+        published = partial(self.bus.publish, 0.5, 0.0, partial(self.talkers.submit, call))
+        edge = self.costs.gateway
         if (read_s := edge.request_s / 2 - edge.asked_s) > 0.0:
             gateway.edge.serve(read_s, published)
         else:
             published()
 
-    def _living(self) -> Iterator[Call]:
-        """The requests that have a place at a gateway that lives."""
+    def living(self) -> Iterator[Call]:
+        """The requests that have a place at a gateway."""
         return (call for g in self.gateways for call in g.calls)
 
     def view(self) -> View:
         """What gateways know of the workers, and of each other."""
         busy = sum(gateway.streams for gateway in self.gateways)
-        rate = self._costs.speech.frame_rate_hz
+        rate = self.costs.speech.frame_rate_hz
         return View(self.talkers.reports(), self.vocoders.reports(), busy, rate)
 
     # its end
@@ -143,22 +192,8 @@ class Fleet:
         del self.calls[call.key]
         if call.gateway is not None:
             call.gateway.end(call)
-        self.heard.add(call, outcome)
+        self.heard.append(Heard.of(call, outcome))
         account, now = call.account, self.kernel.now
         heard_s = max(now, account.ends_at_s) if account.started else now
-        if self._load is not None:
-            wanted = self._load.next(call.user, call.characters, heard_s, outcome, retry_s)
-            if wanted is not None:
-                self._expect(wanted, call.user)
-
-    # a loss
-
-    def hand_on(self, worker: Worker) -> None:
-        """A talker is gone: others go on behind what is in the logs, and those whose listeners have
-        least to play go first.
-        """
-        now = self.kernel.now
-        orphans = [c for c in self.calls.values() if c.talker is worker and not c.whole]
-        orphans.sort(key=lambda call: call.account.slack_s(now))
-        for call in reversed(orphans):  # each is put in front of the queue
-            self.talkers.submit(call, first=True)
+        if (wanted := self._load.next(call.wanted, heard_s, outcome, retry_s)) is not None:
+            self._expect(wanted)

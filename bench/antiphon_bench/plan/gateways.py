@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from antiphon_bench.plan.calls import Call
-from antiphon_bench.plan.kernel import Kernel, Seat, Station
+from antiphon_bench.plan.kernel import Kernel, Node, Station
 from antiphon_bench.plan.models import NAME
 from antiphon_bench.plan.shapes import GatewaySetup
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
@@ -20,28 +19,23 @@ from ttscommon.wire.errors import Overloaded
 
 _LIMITS: Final = AdmissionLimits()
 
-Begin = Callable[[Call, "Gateway"], object]
-Refuse = Callable[[Call, "Gateway", float], object]
 
+class Deployment(Protocol):
+    """What gateways know, and what they have done; see fleet.Fleet."""
 
-@dataclass(frozen=True)
-class World:
-    """What gateways know, and what they have done. `view`: of workers and of all streams. `calls`:
-    of all gateways. begin: a request has a place. refuse: it has none, and is told when to come.
-    """
-
-    view: Callable[[], View]
-    calls: Callable[[], Iterable[Call]]
-    begin: Begin
-    refuse: Refuse
+    def view(self) -> View: ...
+    def living(self) -> Iterable[Call]: ...
+    def begin(self, call: Call, gateway: Gateway) -> None: ...
+    def refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None: ...
 
 
 class Gateway:
     """One gateway process."""
 
-    def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup, world: World) -> None:
-        self.name, self.node = seat.name, seat.node
-        self.edge = Station(kernel, seat.node, name=seat.name)
+    def __init__(
+        self, kernel: Kernel, name: str, node: Node, setup: GatewaySetup, world: Deployment
+    ) -> None:
+        self.edge = Station(kernel, node, name=name)
         self._kernel = kernel
         self._setup = setup
         self._world = world
@@ -61,11 +55,6 @@ class Gateway:
     def calls(self) -> Iterable[Call]:
         """Those that have a place here."""
         return self._running.values()
-
-    @property
-    def limit(self) -> float:
-        """Streams that the loop lets in just now."""
-        return self._judge.loop(NAME).limit
 
     def ask(self, call: Call) -> None:
         """A request is at the door: it gets a place, or waits a moment for one."""
@@ -112,7 +101,7 @@ class Gateway:
         return None
 
     def _seen(self, view: View) -> Streams:
-        silent = sum(call.silent for call in self._world.calls())
+        silent = sum(call.silent for call in self._world.living())
         return streams_of(view, silent, self._slack_s, self._setup.utilisation)
 
     def _look(self) -> None:
@@ -121,7 +110,7 @@ class Gateway:
         if not self._looking:
             return
         now, view = self._kernel.now, self._world.view()
-        slacks = (_slack_s(call, now) for call in self._world.calls())
+        slacks = (_slack_s(call, now) for call in self._world.living())
         self._slack_s = min((one for one in slacks if one is not None), default=None)
         loop, streams = self._judge.loop(NAME), self._seen(view)
         if streams.most and self._setup.admission:
@@ -144,7 +133,7 @@ class Gateway:
         self._running[call.number] = call
         self._judge.take(call.key_name, silent=call.silent)
         if call.silent:
-            call.among = sum(other.silent for other in self._world.calls())
+            call.among = sum(other.silent for other in self._world.living())
         if not self._looking:
             self._looking = True
             self._kernel.after(_LIMITS.look_s, self._look)

@@ -7,7 +7,6 @@ import heapq
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Final
@@ -123,63 +122,43 @@ class Node:
         return self._lately.cores(now) + self.idle
 
 
-@dataclass(frozen=True)
-class Seat:
-    """Where a process is."""
-
-    name: str
-    node: Node
-
-
-class Waits:
-    """What a process waits for a processor: spread as widely as its mean is long."""
-
-    def __init__(self, kernel: Kernel, node: Node, name: str = "") -> None:
-        self._kernel, self._node = kernel, node
-        self._dice = Random(f"waits {name}")
-        self._own = Lately()
-
-    def worked(self, seconds: float) -> None:
-        """It takes so much processor time now."""
-        now = self._kernel.now
-        self._node.worked(seconds, now)
-        if self._node.cores != math.inf:
-            self._own.add(seconds, now)
-
-    def stretch(self) -> float:
-        """How many times as long a piece of its work takes that begins now."""
-        now, node = self._kernel.now, self._node
-        if node.cores == math.inf:
-            return 1.0
-        mean = node.stretch(now, self._own.cores(now)) - 1.0
-        return 1.0 + mean * self._dice.expovariate(1.0) if mean else 1.0
-
-
 class Station:
     """A process that does one thing after another, in the order in which they came.
 
-    `servers`: so many things at once. `worked_s`: processor time so far.
+    Without a `node` it never waits for a processor; elsewhere what it waits is spread as widely as
+    its mean is long. `servers`: so many things at once. `worked_s`: processor time so far.
     """
 
     def __init__(
         self, kernel: Kernel, node: Node | None = None, servers: int = 1, name: str = ""
     ) -> None:
         self._kernel = kernel
-        self._waits = Waits(kernel, node, name) if node is not None else None
+        self._node = node or Node(math.inf)
+        self._dice = Random(f"waits {name}")
+        self._lately = Lately()
         self._free_s = [0.0] * servers
         self.worked_s = 0.0
 
     def stretch(self) -> float:
-        """How many times as long work of the process takes that begins now."""
-        return self._waits.stretch() if self._waits is not None else 1.0
+        """How many times as long a piece of its work takes that begins now."""
+        now, node = self._kernel.now, self._node
+        if node.cores == math.inf:
+            return 1.0
+        mean = node.stretch(now, self._lately.cores(now)) - 1.0
+        return 1.0 + mean * self._dice.expovariate(1.0) if mean else 1.0
+
+    def work(self, seconds: float) -> None:
+        """It takes so much processor time now."""
+        now = self._kernel.now
+        self.worked_s += seconds
+        self._node.worked(seconds, now)
+        if self._node.cores != math.inf:
+            self._lately.add(seconds, now)
 
     def serve(self, work_s: float, then: Action) -> None:
         """Work for so long when it is this one's turn, and do `then`."""
-        now = self._kernel.now
-        self.worked_s += work_s
         took_s = work_s * self.stretch()
-        if self._waits is not None:
-            self._waits.worked(work_s)
-        began_s = max(now, heapq.heappop(self._free_s))
+        self.work(work_s)
+        began_s = max(self._kernel.now, heapq.heappop(self._free_s))
         heapq.heappush(self._free_s, began_s + took_s)
         self._kernel.at(began_s + took_s, then)

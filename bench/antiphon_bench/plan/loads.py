@@ -1,11 +1,11 @@
-"""Requests and their times: a trace of what was, or Poisson sources."""
+"""Requests to come: a trace of what was, a Poisson source, or users who ask again and again."""
 
 from __future__ import annotations
 
 import csv
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -14,11 +14,70 @@ import msgspec
 
 from antiphon_bench.config import TextSet
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Wanted
-from antiphon_bench.results import read_lines
+from antiphon_bench.results import Outcome, read_lines
 from antiphon_bench.texts import sentences
 
 _MOST_CHARACTERS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request to come: when, of how many characters, whose. `user`: of a closed loop."""
+
+    at_s: float
+    characters: int
+    key_name: str = ""
+    user: int = -1
+
+
+class OpenLoop:
+    """Requests come at their times, whatever became of those before."""
+
+    def __init__(self, wanted: Iterable[Wanted]) -> None:
+        self._wanted = wanted
+
+    def first(self) -> Iterable[Wanted]:
+        """What is known beforehand, in order."""
+        return self._wanted
+
+    def next(
+        self, wanted: Wanted, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> Wanted | None:
+        """What a user asks next, after one that was heard to its end at `heard_s`, failed then, or
+        was refused, in which case its gateway said to come again after `retry_s`.
+        """
+        del wanted, heard_s, outcome, retry_s
+        return None
+
+
+class ClosedLoop(OpenLoop):
+    """Users who each ask anew when they have heard the last text to its end."""
+
+    def __init__(
+        self,
+        users: int,
+        characters: Iterator[int],
+        until_s: float,
+        spread_s: float,
+        retry_s: float | None = None,
+    ) -> None:
+        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again; None:
+        as its gateway says.
+        """
+        first = (user * spread_s / users for user in range(users))
+        super().__init__(
+            Wanted(at_s, next(characters), user=user) for user, at_s in enumerate(first)
+        )
+        self._characters, self._until_s, self._retry_s = characters, until_s, retry_s
+
+    def next(
+        self, wanted: Wanted, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> Wanted | None:
+        wait_s = retry_s if self._retry_s is None else self._retry_s
+        at_s = heard_s + (0.0 if outcome == "ok" else wait_s)
+        if at_s >= self._until_s:
+            return None
+        return Wanted(at_s, next(self._characters), user=wanted.user)
 
 
 @dataclass(frozen=True)
@@ -50,24 +109,10 @@ def lengths_of(texts: str) -> list[int]:
     return lengths
 
 
-def poisson(
-    sources: Sequence[Source], until_s: float, seed: int, *, scale: float = 1.0
-) -> list[Wanted]:
-    """What all sources ask for within `until_s`, in order. `scale`: so many times the rates.
-
-    Raises PlanError.
-    """
-    wanted = [
-        one
-        for number, source in enumerate(sources)
-        for one in _of_source(source, until_s, f"{seed} {number}", scale * source.rate)
-    ]
-    return sorted(wanted, key=lambda one: one.at_s)
-
-
-def _of_source(source: Source, until_s: float, seed: str, rate: float) -> Iterator[Wanted]:
-    lengths, rng = lengths_of(source.texts), random.Random(f"plan {seed}")
-    shape = 1.0 / source.cv**2
+def poisson(source: Source, until_s: float, seed: int, *, scale: float = 1.0) -> Iterator[Wanted]:
+    """What it asks for within `until_s`. `scale`: so many times the rate. Raises PlanError."""
+    lengths, rng = lengths_of(source.texts), random.Random(f"plan {seed} 0")
+    rate, shape = scale * source.rate, 1.0 / source.cv**2
     due = rng.gammavariate(shape, 1.0 / shape)
     while due <= rate * until_s:
         yield Wanted(due / rate, rng.choice(lengths))
@@ -115,16 +160,15 @@ def _wanted(where: str, row: dict[str, Any]) -> Wanted:
 class Demand:
     """A load that can be asked for more than once: at another scale, or with another seed.
 
-    warmup_s: of `length_s`, not counted.
+    source: a rate of requests, or the file of a trace. warmup_s: of `length_s`, not counted.
     """
 
-    sources: tuple[Source, ...] = ()
-    traced: Path | None = None
+    source: Source | Path
     length_s: float = 120.0
     warmup_s: float = 20.0
 
     def wanted(self, seed: int, scale: float = 1.0) -> list[Wanted]:
         """Raises PlanError."""
-        if self.traced is not None:
-            return [one for one in trace(self.traced, scale) if one.at_s < self.length_s]
-        return poisson(self.sources, self.length_s, seed, scale=scale)
+        if isinstance(self.source, Path):
+            return [one for one in trace(self.source, scale) if one.at_s < self.length_s]
+        return list(poisson(self.source, self.length_s, seed, scale=scale))

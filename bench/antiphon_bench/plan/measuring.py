@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,7 +23,6 @@ import psutil
 from msgspec.structs import replace
 
 from antiphon_bench.config import Closed, RunConfig, TextSet
-from antiphon_bench.plan.calls import ClosedLoop
 from antiphon_bench.plan.costs import (
     Costs,
     Curves,
@@ -34,6 +33,7 @@ from antiphon_bench.plan.costs import (
     read_vocoder,
 )
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.loads import ClosedLoop
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.processes import stack_at
 from antiphon_bench.results import RequestResult, read_lines
@@ -64,33 +64,6 @@ class Work:
     sound_s: float
     spent_s: Mapping[str, float]
     refused: int = 0
-
-
-class Engines(NamedTuple):
-    """Processor seconds of each stage's engine for a second of sound, at a load.
-
-    lengths: characters of its texts. others: cores that other programs took meanwhile.
-    """
-
-    users: int
-    for_s: float
-    lengths: Sequence[int]
-    cost_s: Mapping[str, float]
-    others: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        users: int,
-        for_s: float,
-        lengths: Sequence[int],
-        spent: Mapping[str, float],
-        sound_s: float,
-        others: float = 0.0,
-    ) -> Engines:
-        """`spent`: by thread, see spent_s; an engine is the busiest of its process's others."""
-        cost_s = {stage: max(_threads(spent, stage), default=0.0) / sound_s for stage in ENGINES}
-        return cls(users, for_s, lengths, cost_s, others)
 
 
 @dataclass(frozen=True)
@@ -130,13 +103,20 @@ class Ran:
         return sum(one.audio_s for one in self.results)
 
     @property
+    def cost_s(self) -> dict[str, float]:
+        """Of each stage's engine for a second of sound: it is the busiest thread of its process."""
+        return {
+            stage: max(_threads(self.spent, stage), default=0.0) / self.sound_s for stage in ENGINES
+        }
+
+    @property
     def heard(self) -> list[RequestResult]:
         """Those that were served."""
         return [one for one in self.results if one.outcome == "ok"]
 
-    def engines(self) -> Engines:
-        lengths = [len(one.text) for one in self.heard]
-        return Engines.of(self.users, self.for_s, lengths, self.spent, self.sound_s, self.others)
+    def lengths(self) -> list[int]:
+        """Characters of their texts."""
+        return [len(one.text) for one in self.heard]
 
     def work(self, idle: Mapping[str, float]) -> Work:
         """What all requests cost, those outside of its window too, beyond being there, engines
@@ -185,7 +165,7 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
         read_s=round(max(0.0, median(waits) - found["talker"].request_s / 2), 6),
     )
     curves = Curves(talks, sounds, costs)
-    costs = replace(costs, slower=slower(curves, alone.engines(), crowded.engines(), cores))
+    costs = replace(costs, slower=slower(curves, alone, crowded, cores))
     ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
     shape = Shape(nodes=1, cores=cores, beside=alone.others)
     hop_s = _hop_s(replace(curves, costs=costs), ttfp_s, characters // len(heard), shape)
@@ -267,7 +247,7 @@ def refusal_s(crowd: Work, name: str, edge: Edge) -> float | None:
     return round(max(0.0, crowd.spent_s[name] - served_s) / crowd.refused, 6)
 
 
-def slower(curves: Curves, alone: Engines, crowded: Engines, cores: int) -> dict[str, Slower]:
+def slower(curves: Curves, alone: Ran, crowded: Ran, cores: int) -> dict[str, Slower]:
     """What has to be multiplied so that simulated engines take what real ones took. Nothing is
     found beside other programs: batches then follow from what those left, and steps share caches
     with them.
@@ -288,13 +268,16 @@ def slower(curves: Curves, alone: Engines, crowded: Engines, cores: int) -> dict
     return found
 
 
-def _simulated(curves: Curves, load: Engines, cores: int) -> dict[str, float]:
+def _simulated(curves: Curves, load: Ran, cores: int) -> dict[str, float]:
     """The same for simulated engines."""
     fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores, beside=load.others)))
-    users = ClosedLoop(load.users, cycle(load.lengths), load.for_s, 2.0)
-    sound_s = sum(fleet.run(users, load.for_s + 60.0).sound_s)
-    stages = {"talker": fleet.talkers.workers, "vocoder": fleet.vocoders.workers}
-    return {stage: sum(one.busy_s for one in found) / sound_s for stage, found in stages.items()}
+    users = ClosedLoop(load.users, cycle(load.lengths()), load.for_s, 2.0)
+    sound_s = sum(one.sound_s for one in fleet.run(users, load.for_s + 60.0))
+    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
+    return {
+        "talker": sum(one.busy_s for one in talkers) / sound_s,
+        "vocoder": sum(one.busy_s for one in vocoders) / sound_s,
+    }
 
 
 def _hop_s(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> float:
@@ -302,7 +285,7 @@ def _hop_s(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> floa
     heard = Fleet(Setup(curves, shape)).run(
         ClosedLoop(1, iter([characters] * 20), 60.0, 1.0, 1.0), 120.0
     )
-    rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)
+    rest_s = ttfp_s - fmean(one.ttfp_s for one in heard if one.ttfp_s is not None)
     return round(max(0.0, rest_s / _HOPS), 6)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from random import Random
 from typing import Any, Final
 
 import numpy as np
 
 from antiphon_bench.plan.costs import Curves
-from antiphon_bench.plan.shapes import Cache
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows
@@ -139,8 +139,7 @@ class PlannedRunner:
         self.width = max(curve.drafts, default=1)
         self._curve = curve
         self._sleep, self._think = sleep, think
-        self._seconds: dict[tuple[int, int], float] = {}
-        self._turns: dict[int, float] = {}
+        self._decoding, self._turn_s = cache(curve.step_seconds), cache(curve.turn_seconds)
         self._accepted = {w: chance(drafted.gained, w) for w, drafted in curve.drafts.items()}
         self._dice = Random("drafts")
 
@@ -150,9 +149,7 @@ class PlannedRunner:
     def launch(self, batch: Sequence[Row]) -> Results:
         widths = [row.plan.count if row.plan.decode else 0 for row in batch]  # 0: a prompt
         self._compute(widths)
-        if len(batch) not in self._turns:
-            self._turns[len(batch)] = self._curve.turn_seconds(len(batch))
-        self._think(self._turns[len(batch)])
+        self._think(self._turn_s(len(batch)))
         gained = [self._gained(row, width) for row, width in zip(batch, widths, strict=True)]
         kept = [
             count if row.plan.decode else row.plan.count
@@ -186,11 +183,6 @@ class PlannedRunner:
             self._sleep(took_s)
         return raw
 
-    def _decoding(self, width: int, streams: int) -> float:
-        if (width, streams) not in self._seconds:
-            self._seconds[width, streams] = self._curve.step_seconds(width, streams)
-        return self._seconds[width, streams]
-
     def _gained(self, row: Row, width: int) -> int:
         """Frames: the certain one, and drafted ones up to the first that is not accepted."""
         if width <= 1:
@@ -220,7 +212,8 @@ def chance(gained: float, width: int) -> float:
 class PlannedModel(Family):
     """A talker's model that takes the time of a curve."""
 
-    def __init__(self, curves: Curves, cache: Cache, sleep: Sleep, think: Sleep) -> None:
+    def __init__(self, curves: Curves, prompt: int, sleep: Sleep, think: Sleep) -> None:
+        """`prompt`: positions of one in its KV cache; 0 without a cache."""
         curve, speech = curves.talker, curves.costs.speech
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
         self.spec = ModelSpec(
@@ -231,7 +224,7 @@ class PlannedModel(Family):
             (),
             frame=_FIELD,
             raw=_FIELD if rendering else {},
-            caches={"kv": CacheSpec(1, 1, 1, 1)} if cache.blocks else {},
+            caches={"kv": CacheSpec(1, 1, 1, 1)} if prompt else {},
             max_positions=_ENDLESS,
             width=max(curve.drafts, default=1),
             chunks=speech.chunks,
@@ -240,13 +233,13 @@ class PlannedModel(Family):
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
         }
-        self._curve, self._sleep, self._think, self._cache = curve, sleep, think, cache
+        self._curve, self._sleep, self._think, self._prompt = curve, sleep, think, prompt
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PlannedRequest:
         return PlannedRequest(request)
 
     def open(self, prepared: Prepared) -> PlannedStream:
-        return PlannedStream(self._cache.prompt if self._cache.blocks else 0)
+        return PlannedStream(self._prompt)
 
     def runner(self, rows: int, blocks: int, depth: int) -> PlannedRunner:
         del rows, blocks, depth

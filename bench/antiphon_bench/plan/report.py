@@ -9,15 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon_bench.plan.answers import Answer, Target
-from antiphon_bench.plan.search import (
-    GivesWay,
-    Point,
-    Question,
-    Report,
-    gives_way,
-    smallest,
-    under_load,
-)
+from antiphon_bench.plan.search import GivesWay, Question, Report, gives_way, smallest
 from antiphon_bench.plan.shapes import Setup, Shape
 
 
@@ -29,7 +21,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     met: bool
     answer: Answer
-    points: list[Point]
     gives_way: GivesWay | None
     values: dict[str, Any]
 
@@ -51,32 +42,30 @@ def make(
     else:
         shape, found = given, question.asked(given)
         report(shape, found, question.meets(found))
-    points = [Point(1.0, found)] if once else under_load(question, shape, found)
     return Plan(
         source=question.setup.curves.costs.source,
         fleet=shape.counted(),
         target=question.target,
         met=question.meets(found),
         answer=found,
-        points=points,
-        gives_way=None if once else gives_way(question, shape, points),
+        gives_way=None if once else gives_way(question, shape),
         values=chart_values(question.setup, shape, model),
     )
 
 
 def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
     """What differs from the chart's defaults. `model`: its name and its folder of weights."""
-    talker, vocoder, gateway = setup.talker, setup.vocoder, setup.gateway
+    talker, gateway, limits = setup.talker, setup.gateway, setup.vocoder_limits
     talking = {
         "slots": talker.slots,
-        "batch_streams": talker.limits.streams,
-        "batch_positions": talker.limits.positions,
+        "batch_streams": talker.batch_streams,
+        "batch_positions": talker.batch_positions,
     }
     vocoding = {
-        "slots": vocoder.slots,
-        "batch_streams": vocoder.limits.streams,
-        "batch_frames": vocoder.limits.frames,
-        "step_frames": vocoder.limits.stream_frames,
+        "slots": setup.vocoder.slots,
+        "batch_streams": limits.streams,
+        "batch_frames": limits.frames,
+        "step_frames": limits.stream_frames,
     }
     admitting = {
         "ttfp_target_s": gateway.ttfp_target_s,

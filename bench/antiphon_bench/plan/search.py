@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final
@@ -16,18 +16,10 @@ from antiphon_bench.plan.loads import Demand
 from antiphon_bench.plan.shapes import Setup, Shape
 
 _KINDS: Final = ("talkers", "vocoders", "gateways")
-_LESS: Final = (0.5, 0.8)
-_MORE: Final = (1.1, 1.25, 1.5, 2.0, 3.0)
+_MORE: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 _PLENTY: Final = 2.0
 
 Report = Callable[[Shape, Answer, bool], object]
-
-
-class Point(msgspec.Struct, frozen=True):
-    """What a fleet gives at so many times the load."""
-
-    scale: float
-    answer: Answer
 
 
 class GivesWay(msgspec.Struct, frozen=True):
@@ -105,7 +97,7 @@ def plenty(question: Question) -> Shape:
     rate = max(tenths) * 10 / demand.length_s
     sound_s = rate * fmean([costs.speech.frames(one.characters) for one in wanted] or [1])
     sound_s /= costs.speech.frame_rate_hz
-    half = max(1, min(setup.talker.limits.streams, setup.talker.slots) // 2)
+    half = max(1, min(setup.talker.batch_streams, setup.talker.slots) // 2)
     frame_s = {
         "talkers": curve.seconds(half, 0) / half + curve.render_frame_s,
         "vocoders": setup.curves.vocoder.step_s(1, 16) / 16,
@@ -150,29 +142,18 @@ def _distance(question: Question, answer: Answer) -> float:
     return max(0.0, late) + max(0.0, gaps) + max(0.0, answer.refused_share - target.refused)
 
 
-def under_load(question: Question, shape: Shape, answer: Answer) -> list[Point]:
-    """What a fleet gives at less and at more than the load, up to the first missed target.
-
-    `answer`: what it gives at the load itself.
-    """
-    points = [Point(scale, question.asked(shape, scale)) for scale in _LESS]
-    points.append(Point(1.0, answer))
+def gives_way(question: Question, shape: Shape) -> GivesWay:
+    """What is short at the first load that misses a target, by trying larger fleets."""
     for scale in _MORE:
-        if not question.meets(points[-1].answer):
+        answer = question.asked(shape, scale)
+        if not question.meets(answer):
             break
-        points.append(Point(scale, question.asked(shape, scale)))
-    return points
-
-
-def gives_way(question: Question, shape: Shape, points: Sequence[Point]) -> GivesWay:
-    """What is short at the first of `points` that misses a target, by trying larger fleets."""
-    broke = next((point for point in points if not question.meets(point.answer)), None)
-    if broke is None:
+    else:
         return GivesWay(None, [], [])
-    before = _distance(question, broke.answer)
+    before = _distance(question, answer)
     relief = []
     for kind in _KINDS:
         more = _with(shape, kind, 2 * getattr(shape, kind))
-        if _distance(question, question.asked(more, broke.scale)) < 0.5 * before:
+        if _distance(question, question.asked(more, scale)) < 0.5 * before:
             relief.append(kind)
-    return GivesWay(broke.scale, broke.answer.misses(question.target), relief)
+    return GivesWay(scale, answer.misses(question.target), relief)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from antiphon_bench.plan.costs import Curves, Edge
@@ -27,42 +27,6 @@ class GatewaySetup:
     first_audio_timeout_s: float = 15.0
     admission: bool = True
     weights: tuple[tuple[str, float], ...] = (("", 1.0),)
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A talker's KV cache: its blocks, and the positions of a prompt. None of both without one."""
-
-    blocks: int = 0
-    prompt: int = 0
-
-
-@dataclass(frozen=True)
-class TalkerSetup:
-    """A talker's settings, by the names that it has them under."""
-
-    slots: int = TALKER.slots
-    limits: StepLimits = field(default_factory=StepLimits)
-    cache: Cache = field(default_factory=Cache)
-
-    @classmethod
-    def of(cls, slots: int | None, batch: int | None, cache: Cache) -> TalkerSetup:
-        """With `slots` streams, of which a step takes `batch`; None for a talker's own setting."""
-        limits = StepLimits(batch or TALKER.batch_streams, TALKER.batch_positions)
-        return cls(slots or TALKER.slots, limits, cache)
-
-
-@dataclass(frozen=True)
-class VocoderSetup:
-    """A vocoder's settings, by the names that it has them under."""
-
-    slots: int = VOCODER.slots
-    limits: BatchLimits = field(default_factory=BatchLimits)
-
-    @classmethod
-    def of(cls, slots: int | None, frame_rate_hz: float) -> VocoderSetup:
-        """With `slots` streams, None for its own setting; steps as it makes them at that rate."""
-        return cls(slots or VOCODER.slots, VOCODER.limits(frame_rate_hz))
 
 
 @dataclass(frozen=True)
@@ -93,10 +57,23 @@ class Shape:
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything but the load."""
+    """Everything but the load. talker, vocoder: those services' own settings; a talker has a KV
+    cache if they say of how many blocks. prompt: positions of a prompt in it.
+    """
 
     curves: Curves
     shape: Shape = Shape()
-    gateway: GatewaySetup = field(default_factory=GatewaySetup)
-    talker: TalkerSetup = field(default_factory=TalkerSetup)
-    vocoder: VocoderSetup = field(default_factory=VocoderSetup)
+    gateway: GatewaySetup = GatewaySetup()
+    talker: TalkerSettings = TALKER
+    vocoder: VocoderSettings = VOCODER
+    prompt: int = 128
+
+    @property
+    def talker_limits(self) -> StepLimits:
+        """Of a talker's step."""
+        return StepLimits(self.talker.batch_streams, self.talker.batch_positions)
+
+    @property
+    def vocoder_limits(self) -> BatchLimits:
+        """Of a vocoder's step."""
+        return self.vocoder.limits(self.curves.costs.speech.frame_rate_hz)

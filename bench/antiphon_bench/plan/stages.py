@@ -1,27 +1,28 @@
-"""A request's way between processes: the bus, through a talker and a vocoder, to its listener."""
+"""A request's way between processes: the bus, through a talker and a vocoder."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Call, Host, Pool
+from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.costs import Costs, Edge
-from antiphon_bench.plan.kernel import Action, Kernel, Node, Station, Waits
+from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
 from antiphon_bench.plan.shapes import Setup
-from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
+from antiphon_bench.plan.workers import E, Worker, talker_engine, vocoder_engine
+from talker.engine import engine as talking
 from talker.engine.stream import ChunkReady
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.sound.headroom import FIRST_CHUNKS
+from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
+from vocoder.engine import engine as vocoding
 from vocoder.engine.stream import DecodedAudio
-
-W = TypeVar("W", bound=Worker)
 
 
 class Bus:
@@ -32,7 +33,7 @@ class Bus:
         self._kernel = kernel
         self._costs = costs
         self._station = Station(kernel, node, servers=brokers, name="bus")
-        self._waits = Waits(kernel, node, "hops")
+        self._hops = Station(kernel, node, name="hops")
 
     @property
     def worked_s(self) -> float:
@@ -41,7 +42,7 @@ class Bus:
 
     def hop(self, then: Action) -> None:
         """A message goes from one process to another, whose threads wait for a processor."""
-        self._kernel.after(self._costs.hop_s * self._waits.stretch(), then)
+        self._kernel.after(self._costs.hop_s * self._hops.stretch(), then)
 
     def publish(self, share: float, sound_s: float, then: Action) -> None:
         """A message: for a `share` of what a request costs, or of so much sound, which passes
@@ -66,50 +67,105 @@ class Ground:
         self.nodes[0].idle += shape.brokers * self.costs.broker.idle + clients + shape.beside
         self.calls: dict[str, Call] = {}
 
-    def queue(self, pool: Pool, call: Call) -> None:
-        """The queue takes a job."""
-        if not call.over:
-            pool.submit(call)
-
     def seconds(self, frames: float) -> float:
         return frames / self.costs.speech.frame_rate_hz
 
 
-class StageSide(ABC, Generic[W]):
-    """A job's way through a worker of one stage. `pool` has the workers."""
+class StageSide(ABC, Generic[E]):
+    """One stage: its workers, its queue, and a job's way through a worker.
 
-    stage: StageName
+    A job goes to the worker with the smallest share of its slots taken.
+    """
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._edge: Edge = getattr(ground.costs, self.stage)
-        self.pool = Pool(self._begin)
+    name: StageName
+
+    def __init__(self, ground: Ground, make: Callable[[Worker[Any]], E]) -> None:
+        """`make`: an engine on a worker."""
+        self._ground, self._make = ground, make
+        self._edge: Edge = getattr(ground.costs, self.name)
+        self.workers: list[Worker[E]] = []
+        self.waiting: deque[Call] = deque()
+        self.most_waiting = 0
 
     @abstractmethod
-    def _begin(self, worker: W, call: Call) -> None:
+    def _begin(self, worker: Worker[E], call: Call) -> None:
         """The job has a slot of the worker."""
 
     @abstractmethod
-    def _start(self, worker: W, call: Call) -> None:
+    def _start(self, worker: Worker[E], call: Call) -> None:
         """Open its stream behind what is in the logs."""
 
     @abstractmethod
-    def _made(self, call: Call, worker: W, count: int) -> None:
+    def _made(self, call: Call, worker: Worker[E], count: int) -> None:
         """So many frames or samples of a request leave the worker; 0: there are no more."""
+
+    @abstractmethod
+    def _count(self, event: object) -> tuple[int, float]:
+        """What an event has more of a request, and that in frames; 0 of other events."""
 
     def feed(self, call: Call) -> None:
         """Give its worker what is new."""
 
-    def _count(self, call: Call, event: Any) -> tuple[int, float]:
-        """What an event has more of a request, and that in frames; 0 of other events."""
-        del call, event
-        return 0, 0.0
+    def __iter__(self) -> Iterator[Worker[E]]:
+        """The workers that live."""
+        return (worker for worker in self.workers if worker.alive)
 
-    def _open(self, worker: W, call: Call) -> None:
+    def add(self, name: str, node: Node) -> None:
+        """A worker starts, and serves at once."""
+        ground = self._ground
+        on = (ground.setup, self.name, self._make, ground.kernel, name, node)
+        self.workers.append(Worker(*on, self._on_event))
+        self._assign()
+
+    def submit(self, call: Call, *, first: bool = False) -> None:
+        """Queue a job, in front of the others if it was begun before."""
+        if call.over:
+            return
+        if first:
+            self.waiting.appendleft(call)
+        else:
+            self.waiting.append(call)
+        self._assign()
+
+    def give_up(self, call: Call) -> None:
+        """Nobody wants the job any more, wherever it is."""
+        worker: Worker[E] | None = getattr(call, self.name)
+        if not self.withdraw(call) and worker is not None and worker.cancel(call.key):
+            self._release(worker)
+
+    def withdraw(self, call: Call) -> bool:
+        """Take a job out of the queue; False if a worker has it."""
+        if call not in self.waiting:
+            return False
+        self.waiting.remove(call)
+        return True
+
+    def reports(self) -> tuple[Replica, ...]:
+        """What gateways know of the workers."""
+        queued = len(self.waiting)
+        return tuple(worker.report(queued) for worker in self)
+
+    def _release(self, worker: Worker[E]) -> None:
+        """A job of the worker's has ended."""
+        worker.used -= 1
+        self._assign()
+
+    def _assign(self) -> None:
+        """Give out what waits, as long as there is a slot."""
+        while self.waiting:
+            free = [worker for worker in self if worker.free > 0]
+            if not free:
+                self.most_waiting = max(self.most_waiting, len(self.waiting))
+                return
+            worker = min(free, key=lambda one: one.load)
+            worker.used += 1
+            self._begin(worker, self.waiting.popleft())
+
+    def _open(self, worker: Worker[E], call: Call) -> None:
         if not worker.alive:
             return
-        if call.over or getattr(call, self.stage) is not worker:
-            self.pool.release(worker)
+        if call.over or getattr(call, self.name) is not worker:
+            self._release(worker)
             return
         self._start(worker, call)
         if not call.silent:
@@ -117,34 +173,34 @@ class StageSide(ABC, Generic[W]):
             worker.playback(call.key, self._ground.kernel.now if first_s is None else first_s)
         self.feed(call)
 
-    def on_event(self, worker: W, key: str, event: object) -> None:
+    def _on_event(self, worker: Worker[E], key: str, event: object) -> None:
         """An event of an engine. Raises PlanError."""
         call = self._ground.calls.get(key)
         if isinstance(event, Finished):
-            self.pool.release(worker)
-        if call is None or getattr(call, self.stage) is not worker:
+            self._release(worker)
+        if call is None or getattr(call, self.name) is not worker:
             return
         if isinstance(event, Failed):
-            raise PlanError(f"a {self.stage} failed: {event.error}") from event.error
+            raise PlanError(f"a {self.name} failed: {event.error}") from event.error
         if isinstance(event, Finished):
             worker.edge.serve(self._edge.request_s / 2, partial(self._made, call, worker, 0))
             return
-        count, frames = self._count(call, event)
+        count, frames = self._count(event)
         if count:
             work_s = self._edge.sound_s * self._ground.seconds(frames)
             worker.edge.serve(work_s, partial(self._made, call, worker, count))
 
 
-class TalkerSide(StageSide[TalkerWorker]):
+class TalkerSide(StageSide[talking.Engine]):
     """Until a request's frames are in the codec log."""
 
-    stage: StageName = "talker"
+    name: StageName = "talker"
 
     def __init__(self, ground: Ground, vocoding: VocoderSide) -> None:
-        super().__init__(ground)
+        super().__init__(ground, talker_engine)
         self._vocoding = vocoding
 
-    def _begin(self, worker: TalkerWorker, call: Call) -> None:
+    def _begin(self, worker: Worker[talking.Engine], call: Call) -> None:
         call.talker = worker
         ground, reading = self._ground, self._ground.costs.reading
         read_s = ground.costs.read_s * worker.edge.stretch()
@@ -154,21 +210,19 @@ class TalkerSide(StageSide[TalkerWorker]):
         worker.edge.serve(self._edge.request_s / 2, lambda: ground.kernel.after(read_s, opened))
         if not call.asked:
             call.asked = True
-            asked = partial(ground.queue, self._vocoding.pool, call)
-            ground.bus.publish(0.0, 0.0, asked)
+            ground.bus.publish(0.0, 0.0, partial(self._vocoding.submit, call))
 
-    def _start(self, worker: TalkerWorker, call: Call) -> None:
+    def _start(self, worker: Worker[talking.Engine], call: Call) -> None:
         restored = frames_of(call.committed) if call.committed else None
         prepared = PlannedRequest(call.request)
         begin = partial(worker.engine.open, prepared, restored, (call.frames,), final=True)
         worker.opened(call.key, begin)
 
-    def _count(self, call: Call, event: Any) -> tuple[int, float]:
-        del call
+    def _count(self, event: object) -> tuple[int, float]:
         frames = len(event.arrays["codes"]) if isinstance(event, ChunkReady) else 0
         return frames, frames
 
-    def _made(self, call: Call, worker: TalkerWorker, count: int) -> None:
+    def _made(self, call: Call, worker: Worker[talking.Engine], count: int) -> None:
         """The next frames of a request, or its end, are in the log."""
         if not worker.alive or call.over or call.talker is not worker:
             return
@@ -180,21 +234,21 @@ class TalkerSide(StageSide[TalkerWorker]):
         self._ground.bus.publish(0.0, self._ground.seconds(count), logged)
 
 
-class VocoderSide(StageSide[VocoderWorker]):
+class VocoderSide(StageSide[vocoding.Engine]):
     """Until a request's sound leaves the bus."""
 
-    stage: StageName = "vocoder"
+    name: StageName = "vocoder"
 
     def __init__(self, ground: Ground, heard: Callable[[Call, int], object]) -> None:
         """`heard`: so many samples of a request are at its gateway; 0: there are no more."""
-        super().__init__(ground)
+        super().__init__(ground, vocoder_engine)
         self._heard = heard
 
-    def _begin(self, worker: VocoderWorker, call: Call) -> None:
+    def _begin(self, worker: Worker[vocoding.Engine], call: Call) -> None:
         call.vocoder, call.fed, call.finishing = worker, -1, False
         worker.edge.serve(self._edge.request_s / 2, partial(self._open, worker, call))
 
-    def _start(self, worker: VocoderWorker, call: Call) -> None:
+    def _start(self, worker: Worker[vocoding.Engine], call: Call) -> None:
         """With what the log has by now."""
         worker.opened(call.key, partial(worker.engine.open, call.request))
         call.fed = 0
@@ -212,70 +266,11 @@ class VocoderSide(StageSide[VocoderWorker]):
             call.finishing = True
             worker.tell(lambda: engine.finish(call.key))
 
-    def _count(self, call: Call, event: Any) -> tuple[int, float]:
+    def _count(self, event: object) -> tuple[int, float]:
         samples = len(event.pcm) if isinstance(event, DecodedAudio) else 0
         return samples, samples / SAMPLES
 
-    def _made(self, call: Call, worker: VocoderWorker, count: int) -> None:
+    def _made(self, call: Call, worker: Worker[vocoding.Engine], count: int) -> None:
         """Sound, or its end, on its way to the gateway."""
         seconds, share = self._ground.seconds(count / SAMPLES), 0.0 if count else 0.5
         self._ground.bus.publish(share, seconds, lambda: self._heard(call, count))
-
-
-class ClientSide:
-    """All clients. They take some of the first machine where a shape says what."""
-
-    def __init__(self, ground: Ground, end: Callable[[Call], object]) -> None:
-        """`end`: a client has all of its request."""
-        self._ground, self._end = ground, end
-        self._costs = ground.setup.shape.listeners or Edge(0.0, 0.0)
-        self._station = Station(ground.kernel, ground.nodes[0], servers=64)
-
-    def ask(self) -> None:
-        """A client asks, and may be refused."""
-        self._work(self._costs.refusal_s)
-
-    def admitted(self) -> None:
-        """Its request goes on: what that costs beyond asking."""
-        self._work(self._costs.request_s - self._costs.refusal_s)
-
-    def _work(self, seconds: float) -> None:
-        if seconds:
-            self._station.serve(seconds, lambda: None)
-
-    def reach(self, call: Call, samples: int) -> None:
-        """Sound at the gateway; 0: there is no more."""
-        gateway = call.gateway
-        call.said = call.said or not samples
-        if gateway is None or call.over:
-            return
-        edge = self._ground.costs.gateway
-        work_s = edge.sound_s * self._ground.seconds(samples / SAMPLES)
-        work_s += edge.request_s / 2 if call.said else 0.0
-        gateway.edge.serve(work_s, lambda: self._pass_on(call, gateway, samples))
-
-    def _pass_on(self, call: Call, gateway: Host, samples: int) -> None:
-        if call.over:
-            return
-        if samples:
-            if call.silent:
-                gateway.spoke(call)
-            self._ground.bus.hop(partial(self._play, call, samples))
-        if call.said:
-            self._ground.bus.hop(lambda: self._end(call))
-
-    def _play(self, call: Call, samples: int) -> None:
-        account = call.account
-        first = not account.started
-        account.feed(samples, self._ground.kernel.now)
-        self._work(self._costs.sound_s * self._ground.seconds(samples / SAMPLES))
-        if account.chunks == FIRST_CHUNKS and call.gateway and account.min_slack_s is not None:
-            call.gateway.headroom.add(call.request.headroom_s, account.min_slack_s)
-        if first:
-            self._ground.bus.publish(0.0, 0.0, lambda: self._tell_playback(call))
-
-    def _tell_playback(self, call: Call) -> None:
-        first_s = call.account.first_at_s
-        for worker in (call.talker, call.vocoder):
-            if worker is not None and worker.alive and not call.over and first_s is not None:
-                worker.playback(call.key, first_s)

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from antiphon_bench.plan.calls import Wanted
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Speech
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape, TalkerSetup
+from antiphon_bench.plan.loads import Wanted
+from antiphon_bench.plan.shapes import TALKER, GatewaySetup, Setup, Shape
+from antiphon_bench.plan.workers import Worker
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve
 
@@ -44,9 +45,15 @@ START_S: Final = 4.6
 
 
 def setup(
-    shape: Shape = ONE, *, admission: bool = True, curves: Curves = CURVES, **talker: Any
+    shape: Shape = ONE,
+    *,
+    admission: bool = True,
+    curves: Curves = CURVES,
+    prompt: int = 128,
+    **talker: Any,
 ) -> Setup:
-    return Setup(curves, shape, GatewaySetup(admission=admission), TalkerSetup(**talker))
+    talking = TALKER.model_copy(update=talker)
+    return Setup(curves, shape, GatewaySetup(admission=admission), talking, prompt=prompt)
 
 
 def every(seconds: float, requests: int, characters: int = 100) -> list[Wanted]:
@@ -68,9 +75,9 @@ def lose_a_talker(fleet: Fleet, place: int = 0) -> None:
     """Now. Its jobs go on elsewhere, and the start of another takes a core of its machine."""
     worker, kernel = fleet.talkers.workers[place], fleet.kernel
     node = worker.node
-    worker.die()
+    worker.alive = False
     node.idle -= fleet.setup.curves.costs.talker.idle
-    kernel.after(TAKEOVER_S, partial(fleet.hand_on, worker))
+    kernel.after(TAKEOVER_S, partial(hand_on, fleet, worker))
     took_s = START_S * node.stretch(kernel.now)
     node.computing += 1
 
@@ -79,3 +86,14 @@ def lose_a_talker(fleet: Fleet, place: int = 0) -> None:
         fleet.add("talker", place)
 
     kernel.after(took_s, started)
+
+
+def hand_on(fleet: Fleet, lost: Worker[Any]) -> None:
+    """Others go on with a lost talker's jobs behind what is in the logs, those first whose
+    listeners have least to play.
+    """
+    now = fleet.kernel.now
+    orphans = [c for c in fleet.calls.values() if c.talker is lost and not c.whole]
+    orphans.sort(key=lambda call: call.account.slack_s(now))
+    for call in reversed(orphans):  # each is put in front of the queue
+        fleet.talkers.submit(call, first=True)

@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from antiphon_bench.plan.kernel import Kernel, Node, Station, Waits
+from antiphon_bench.plan.kernel import Kernel, Node, Station
 
 
 def mean_wait_s(load: float, servers: int = 1, requests: int = 40_000) -> float:
@@ -53,8 +53,8 @@ def test_actions_run_in_the_order_of_their_moments_and_then_as_they_were_schedul
 
 def test_a_process_waits_for_others_and_not_for_itself() -> None:
     kernel, node = Kernel(), Node(1.0)
-    busy, other = Waits(kernel, node, "busy"), Waits(kernel, node, "other")
-    busy.worked(0.4)
+    busy, other = (Station(kernel, node, name=name) for name in ("busy", "other"))
+    busy.work(0.4)
     assert busy.stretch() == 1.0
     assert fmean(other.stretch() for _ in range(2_000)) > 1.5
 
@@ -62,7 +62,7 @@ def test_a_process_waits_for_others_and_not_for_itself() -> None:
 def test_waits_are_spread_as_widely_as_their_mean_is_long() -> None:
     kernel, node = Kernel(), Node(1.0)
     node.computing = 1
-    waits = [stretch - 1.0 for stretch in map(Waits.stretch, [Waits(kernel, node)] * 4_000)]
+    waits = [stretch - 1.0 for stretch in map(Station.stretch, [Station(kernel, node)] * 4_000)]
     assert fmean(waits) == pytest.approx(1.0, rel=0.1)
     assert pstdev(waits) == pytest.approx(1.0, rel=0.1)
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Wanted
-from antiphon_bench.plan.loads import Demand, Source, lengths_of, poisson, trace
+from antiphon_bench.plan.loads import Demand, Source, Wanted, lengths_of, poisson, trace
 from antiphon_bench.texts import SHORT
 
 
-def test_sources_ask_as_often_as_they_say_and_in_order() -> None:
-    found = poisson([Source(4.0, "short"), Source(1.0, "long")], 1000.0, 0)
+def test_a_source_asks_as_often_as_it_says_and_in_order() -> None:
+    found = list(poisson(Source(5.0, "short"), 1000.0, 0))
     assert len(found) == pytest.approx(5000, rel=0.05)
     assert found == sorted(found, key=lambda one: one.at_s)
     assert found[-1].at_s < 1000.0
@@ -21,7 +20,7 @@ def test_sources_ask_as_often_as_they_say_and_in_order() -> None:
 
 def test_bursts_come_as_often_and_less_evenly() -> None:
     def variation(cv: float) -> float:
-        found = poisson([Source(5.0, "short", cv)], 1000.0, 1)
+        found = poisson(Source(5.0, "short", cv), 1000.0, 1)
         counts = [0] * 1000
         for one in found:
             counts[int(one.at_s)] += 1
@@ -34,7 +33,7 @@ def test_bursts_come_as_often_and_less_evenly() -> None:
 
 
 def test_a_load_at_another_scale_asks_so_many_times_as_often() -> None:
-    demand = Demand((Source(4.0),), length_s=500.0)
+    demand = Demand(Source(4.0), length_s=500.0)
     assert len(demand.wanted(0, 2.0)) == pytest.approx(2 * len(demand.wanted(0)), rel=0.1)
 
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from antiphon_bench.plan.measuring import READING, Engines, slower, without_engines
+from antiphon_bench.plan.measuring import READING, Ran, slower, without_engines
+from antiphon_bench.results import RequestResult
 from tests.unit.antiphon_bench.plan.scene import CURVES
 
 # A text of 100 characters is 100 frames, 4 s: a prompt and 100 steps of one stream.
 TALKER_S = (100 * CURVES.talker.seconds(1, 0) + CURVES.talker.prefill_s) / 4.0
 
 
+def ran(spent: Mapping[str, float], sound_s: float, others: float = 0.0) -> Ran:
+    """One user heard texts of 100 characters for five seconds."""
+    text = RequestResult(
+        index=0, scheduled_s=0.0, lag_s=0.0, measured=True, text="a" * 100, voice="",
+        outcome="ok", e2e_s=0.0, audio_s=sound_s,
+    )  # fmt: skip
+    return Ran(1, 5.0, [text], spent, 5.0, others)
+
+
 def test_engines_that_took_twice_as_much_have_the_factor_two() -> None:
     spent = {"talker/7": 2.0 * TALKER_S * 8.0, "talker/8": 0.001, "vocoder/9": 0.4}
-    load = Engines.of(1, 5.0, [100], spent, 8.0)
+    load = ran(spent, 8.0)
     found = slower(CURVES, load, load, 2)["talker"]
     assert found.alone == pytest.approx(2.0, rel=0.03)
     assert found.crowded == pytest.approx(2.0, rel=0.2)
@@ -21,13 +33,12 @@ def test_engines_that_took_twice_as_much_have_the_factor_two() -> None:
 
 def test_beside_other_programs_nothing_is_said_of_engines() -> None:
     spent = {"talker/7": 2.0 * TALKER_S * 8.0, "vocoder/9": 0.4}
-    alone = Engines.of(1, 5.0, [100], spent, 8.0)
-    assert slower(CURVES, alone, Engines.of(1, 5.0, [100], spent, 8.0, 1.2), 2) == {}
+    assert slower(CURVES, ran(spent, 8.0), ran(spent, 8.0, 1.2), 2) == {}
 
 
 def test_of_an_engines_process_the_busiest_thread_is_the_engine() -> None:
     spent = {"talker/7": 2.0, "talker/8": 0.5, "vocoder/9": 3.0, "vocoder/10": 0.1}
-    assert Engines.of(1, 6.0, [100], spent, 10.0).cost_s == {"talker": 0.2, "vocoder": 0.3}
+    assert ran(spent, 10.0).cost_s == {"talker": 0.2, "vocoder": 0.3}
 
 
 def test_a_talkers_other_threads_read() -> None:
