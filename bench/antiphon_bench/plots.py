@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def latency_against_load(sweeps: Sequence[Sweep], theme: Theme, unit: str) -> Fi
         )
         upper.set_yscale("log")
         upper.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        upper.yaxis.set_major_formatter(FuncFormatter(_milliseconds))
+        upper.yaxis.set_major_formatter(FuncFormatter(milliseconds))
         upper.yaxis.set_minor_formatter(NullFormatter())
         what = "TTFP" if len(sweeps) == 1 else "TTFP p90"
         upper.set_title(f"Time to the first sample ({what}) against load")
@@ -182,30 +182,6 @@ def distributions(results: Sequence[RequestResult], theme: Theme) -> Figure:
     return fig
 
 
-def first_sounds(systems: Mapping[str, Mapping[int, float]], theme: Theme) -> Figure:
-    """Seconds to the first sound by words of the text, a line a system."""
-    with figure(theme, 6.6, 3.9) as fig:
-        axes = fig.subplots()
-        for (label, first_s), colour in zip(
-            systems.items(), _cycle(theme, len(systems)), strict=True
-        ):
-            axes.plot(
-                list(first_s),
-                [1e3 * seconds for seconds in first_s.values()],
-                marker="o",
-                color=colour,
-                label=label,
-            )
-        axes.set_title("Time to the first sound, alone")
-        axes.set_xlabel("words of the text")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(_milliseconds))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return fig
-
-
 def timeline(results: Sequence[RequestResult], theme: Theme) -> Figure:
     """Every request at its start: when its first sample came, or how it failed."""
     kinds = {
@@ -247,5 +223,6 @@ def _cycle(theme: Theme, count: int) -> list[str]:
     return [theme.series[i % len(theme.series)] for i in range(count)]
 
 
-def _milliseconds(value: float, _: int | None = None) -> str:
+def milliseconds(value: float, _: int | None = None) -> str:
+    """As an axis says it."""
     return f"{value / 1e3:g} s" if value >= 1e3 else f"{value:g} ms"

@@ -31,18 +31,18 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.peers import (
+from antiphon_bench.theme import LIGHT
+from tests.parity.peers import (
     WORDS,
     Peer,
     Playback,
     Served,
     first_sound,
+    first_sounds,
     most_listeners,
     packaged,
     text_of,
 )
-from antiphon_bench.plots import first_sounds
-from antiphon_bench.theme import LIGHT
 from ttscommon.engine.conversion import convert
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.kokoro.request import spoken, ways_of
@@ -230,7 +230,7 @@ async def measured(system: System, within_s: float, given: argparse.Namespace) -
 async def _lasts(peer: Peer, text: str) -> float:
     heard = Playback(peer.rate)
     await peer.say(text, 0, heard)
-    return heard.sound_s
+    return heard.duration_s
 
 
 def _say(line: str) -> None:

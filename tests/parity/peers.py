@@ -9,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple, Protocol
 
 import aiohttp
 import psutil
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from antiphon_bench.plots import milliseconds
+from antiphon_bench.theme import Theme, figure
+from ttscommon.sound.playback import PlaybackAccount
 
 WORDS: Final = 8, 25, 60
 _WAV_HEADER: Final = 44
@@ -36,38 +42,31 @@ _TEXT: Final = (
 )
 
 
-@dataclass
-class Playback:
-    """What a listener hears who plays from the first sound on. rate: samples a second."""
+class Playback(PlaybackAccount):
+    """What a listener hears who asks now, and plays from the first sound on."""
 
-    rate: int
-    begun: float = field(default_factory=time.perf_counter)
-    first_s: float | None = None
-    gap_s: float = 0.0
-    samples: int = 0
+    def __init__(self, rate: int) -> None:
+        """`rate`: samples a second."""
+        super().__init__(rate)
+        self._begun = time.perf_counter()
 
     def hear(self, samples: int) -> None:
         """So many samples are here."""
-        now_s = time.perf_counter() - self.begun
-        if self.first_s is None:
-            self.first_s = now_s
-        self.gap_s = max(self.gap_s, now_s - self.first_s - self.sound_s)
-        self.samples += samples
-
-    @property
-    def sound_s(self) -> float:
-        return self.samples / self.rate
+        self.feed(samples, self._now_s)
 
     @property
     def left_s(self) -> float:
         """Of playback, now."""
-        waited_s = (self.first_s or 0.0) + self.gap_s
-        return waited_s + self.sound_s - (time.perf_counter() - self.begun)
+        return self.slack_s(self._now_s)
 
     def kept(self, within_s: float) -> bool:
         """Whether it began in time, or still may, and never stood still."""
-        waited_s = time.perf_counter() - self.begun if self.first_s is None else self.first_s
-        return waited_s <= within_s and self.gap_s < _GAP_S
+        waited_s = self._now_s if self.first_at_s is None else self.first_at_s
+        return waited_s <= within_s and self.underrun_s < _GAP_S
+
+    @property
+    def _now_s(self) -> float:
+        return time.perf_counter() - self._begun
 
 
 class Peer(Protocol):
@@ -106,8 +105,8 @@ class Served:
             async for data in answer.content.iter_any():
                 sound = max(0, len(data) - waiting)
                 waiting = max(0, waiting - len(data))
-                if sound:
-                    heard.hear(sound // 2)
+                if samples := sound // 2:
+                    heard.hear(samples)
 
 
 class Packaged:
@@ -167,14 +166,14 @@ async def first_sound(peer: Peer, text: str, seed: int) -> float:
     """Seconds to the first sound of a text; what follows is made as well, or left to be."""
     heard = Playback(peer.rate)
     speaking = asyncio.ensure_future(peer.say(text, seed, heard))
-    while heard.first_s is None and not speaking.done():
+    while heard.first_at_s is None and not speaking.done():
         await asyncio.wait([speaking], timeout=0.001)
     if isinstance(peer, Served):
         speaking.cancel()
     await asyncio.wait([speaking])
-    if heard.first_s is None:
+    if heard.first_at_s is None:
         raise RuntimeError("nothing was heard") from speaking.exception()
-    return heard.first_s
+    return heard.first_at_s
 
 
 class Trial(NamedTuple):
@@ -212,7 +211,7 @@ async def listeners(peer: Peer, count: int, text: str, sound_s: float, within_s:
         while True:
             found.append(heard := Playback(peer.rate))
             await peer.say(text, number, heard)
-            await asyncio.sleep(max(0.0, heard.left_s))
+            await asyncio.sleep(heard.left_s)
 
     began, before_s = time.perf_counter(), cpu_s(peer.pids)
     everyone = [asyncio.ensure_future(listen(number)) for number in range(count)]
@@ -224,8 +223,8 @@ async def listeners(peer: Peer, count: int, text: str, sound_s: float, within_s:
     for listener in everyone:
         listener.cancel()
     await asyncio.gather(*everyone, return_exceptions=True)
-    firsts = sorted(heard.first_s for heard in found if heard.first_s is not None)
-    gaps = [heard.gap_s for heard in found if heard.gap_s >= _GAP_S]
+    firsts = sorted(heard.first_at_s for heard in found if heard.first_at_s is not None)
+    gaps = [heard.underrun_s for heard in found if heard.underrun_s >= _GAP_S]
     return Trial(count, kept, firsts, gaps, cores)
 
 
@@ -261,3 +260,25 @@ async def most_listeners(
         yield trial
         step = max(1, round(count / 4))
         count += step if trial.kept else -step
+
+
+def first_sounds(systems: Mapping[str, Mapping[int, float]], theme: Theme) -> Figure:
+    """Seconds to the first sound by words of the text, a line a system."""
+    with figure(theme, 6.6, 3.9) as fig:
+        axes = fig.subplots()
+        for (label, first_s), colour in zip(systems.items(), cycle(theme.series), strict=False):
+            axes.plot(
+                list(first_s),
+                [1e3 * seconds for seconds in first_s.values()],
+                marker="o",
+                color=colour,
+                label=label,
+            )
+        axes.set_title("Time to the first sound, alone")
+        axes.set_xlabel("words of the text")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(milliseconds))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return fig
