@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from antiphon_bench import gallery, tables
-from antiphon_bench.checkpoint import checkpoint
 from antiphon_bench.config import SweepConfig
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.overload import overload as run_overload
@@ -22,13 +21,13 @@ from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.sweep import in_turns
 from antiphon_bench.sweep import sweep as run_sweep
+from ttsfamilies.base.synthetic import families
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     help="Measure a streaming speech server as its listeners hear it.",
 )
-app.command()(checkpoint)
 app.command()(processor)
 console = Console()
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -165,6 +164,21 @@ def report(
     except FileNotFoundError as error:
         raise typer.BadParameter(f"no results there: {error.filename}") from error
     console.print(str(path))
+
+
+@app.command()
+def checkpoint(
+    family: Annotated[str, typer.Argument(help=f"One of {', '.join(families.names())}.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where it is written.")],
+    size: Annotated[str, typer.Option(help="tiny, or a published one: 0.6b or 1.7b.")] = "",
+    kind: Annotated[str, typer.Option(help="custom_voice, voice_design or base.")] = "",
+    seed: Annotated[int, typer.Option(help="Of the weights.")] = 0,
+) -> None:
+    """Write a checkpoint with published names and shapes and drawn weights: it babbles."""
+    try:
+        typer.echo(families.family(family).written(folder, size, kind, seed))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 @app.command(context_settings=_PASSED_ON, add_help_option=False)

@@ -23,6 +23,14 @@ class Poisson(Frozen):
     kind: Literal["poisson"] = "poisson"
     rate: PositiveFloat
 
+    @property
+    def load(self) -> float:
+        """Requests a second."""
+        return self.rate
+
+    def __str__(self) -> str:
+        return f"Poisson, {self.rate:g} requests/s"
+
 
 class Gamma(Frozen):
     """Open loop, bursts: gamma gaps with the same mean; `cv` = 1 is Poisson, more is burstier."""
@@ -30,6 +38,14 @@ class Gamma(Frozen):
     kind: Literal["gamma"] = "gamma"
     rate: PositiveFloat
     cv: PositiveFloat = 3.0
+
+    @property
+    def load(self) -> float:
+        """Requests a second."""
+        return self.rate
+
+    def __str__(self) -> str:
+        return f"gamma bursts (cv {self.cv:g}), {self.rate:g} requests/s"
 
 
 class Closed(Frozen):
@@ -44,6 +60,15 @@ class Closed(Frozen):
     concurrency: PositiveInt
     listen: bool = True
     rude: bool = False
+
+    @property
+    def load(self) -> float:
+        """Users."""
+        return float(self.concurrency)
+
+    def __str__(self) -> str:
+        what = "listening" if self.listen else "back-to-back"
+        return f"closed loop, {self.concurrency} {what} users"
 
 
 Arrivals = Annotated[Poisson | Gamma | Closed, Field(discriminator="kind")]

@@ -20,6 +20,7 @@ from antiphon_bench.results import (
     read_summary,
     read_sweep,
 )
+from antiphon_bench.tables import percent
 from antiphon_bench.theme import THEMES, Theme
 
 
@@ -66,7 +67,7 @@ def build(folders: list[Path], out: Path) -> Path:
         loader=PackageLoader("antiphon_bench", "."), autoescape=select_autoescape()
     )
     environment.filters["ms"] = _ms
-    environment.filters["percent"] = _percent
+    environment.filters["percent"] = percent
     runs = [run for results in loaded for run, _ in results.runs]
     page = environment.get_template("gallery.html").render(
         title=" · ".join(dict.fromkeys(results.label for results in loaded)),
@@ -164,10 +165,3 @@ def _ms(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value * 1e3:,.0f} ms" if abs(value) < 10 else f"{value:,.1f} s"
-
-
-def _percent(value: float | None) -> str:
-    if value is None:
-        return "–"
-    # 99.96 % is not 100 %: a figure at the edge keeps its digits.
-    return "100 %" if value == 1 else f"{min(value * 100, 99.99):.2f} %"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import uvloop
 
-from antiphon_bench.config import Arrivals, Closed, Gamma, RunConfig
+from antiphon_bench.config import RunConfig
 from antiphon_bench.driver import Part, Share, drive
 from antiphon_bench.health import health
 from antiphon_bench.results import RequestResult, Summary, write_json, write_lines
@@ -51,34 +51,7 @@ def summary_of(
 ) -> Summary:
     """The figures of a run whose parts are done."""
     lags_s = [r.lag_s for r in results if r.measured]
-    return summarise(
-        results,
-        window=(config.warmup_s, config.warmup_s + config.duration_s),
-        generator=health([part.watch for part in parts], lags_s),
-        label=config.label,
-        url=config.target.url,
-        protocol=config.target.protocol,
-        arrivals=describe(config.arrivals),
-        rate=offered_rate(config.arrivals),
-        texts=config.texts,
-        seed=config.seed,
-        started=started,
-    )
-
-
-def describe(arrivals: Arrivals) -> str:
-    """The arrivals in words."""
-    if isinstance(arrivals, Closed):
-        what = "listening" if arrivals.listen else "back-to-back"
-        return f"closed loop, {arrivals.concurrency} {what} users"
-    if isinstance(arrivals, Gamma):
-        return f"gamma bursts (cv {arrivals.cv:g}), {arrivals.rate:g} requests/s"
-    return f"Poisson, {arrivals.rate:g} requests/s"
-
-
-def offered_rate(arrivals: Arrivals) -> float:
-    """Requests/s of an open loop, users of a closed one."""
-    return float(arrivals.concurrency) if isinstance(arrivals, Closed) else arrivals.rate
+    return summarise(config, results, health([part.watch for part in parts], lags_s), started)
 
 
 def _several(configs: Sequence[RunConfig]) -> list[list[Part]]:

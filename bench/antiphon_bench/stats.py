@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from antiphon_bench.config import RunConfig
 from antiphon_bench.results import GeneratorHealth, Quantiles, RequestResult, Summary, Sweep
 
 _TIMES = ("connect_s", "ttfb_s", "ttfp_s", "ttfa_s", "rtf", "min_slack_s")
@@ -99,21 +100,10 @@ def server_quantiles(measured: Iterable[RequestResult]) -> dict[str, Quantiles]:
 
 
 def summarise(
-    results: Sequence[RequestResult],
-    *,
-    window: tuple[float, float],
-    generator: GeneratorHealth,
-    label: str,
-    url: str,
-    protocol: str,
-    arrivals: str,
-    rate: float,
-    texts: str,
-    seed: int,
-    started: str,
+    config: RunConfig, results: Sequence[RequestResult], generator: GeneratorHealth, started: str
 ) -> Summary:
-    """All figures of one run; `window` is [start, end) on the run's clock."""
-    start, end = window
+    """All figures of one run that began at `started`."""
+    start, end = config.warmup_s, config.warmup_s + config.duration_s
     measured = [r for r in results if r.measured]
     outcomes = Counter(r.outcome for r in measured)
     accepted = [r for r in measured if r.outcome != "refused"]
@@ -124,13 +114,13 @@ def summarise(
     mean_streams, peak_streams = concurrency(spans, start, end)
     heard = [span for r in results if (span := listening_span(r)) is not None]
     return Summary(
-        label=label,
-        url=url,
-        protocol=protocol,
-        arrivals=arrivals,
-        rate=rate,
-        texts=texts,
-        seed=seed,
+        label=config.label,
+        url=config.target.url,
+        protocol=config.target.protocol,
+        arrivals=str(config.arrivals),
+        rate=config.arrivals.load,
+        texts=config.texts,
+        seed=config.seed,
         started=started,
         duration_s=end - start,
         offered=len(measured),

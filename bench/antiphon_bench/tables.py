@@ -36,8 +36,8 @@ def show_run(console: Console, summary: Summary) -> None:
     console.print(
         f"\n{summary.offered} offered, {summary.ok} ok, {summary.refused} refused, "
         f"{summary.failed} failed   "
-        f"viable: streams {_percent(summary.viable_stream_share)}, "
-        f"chunks {_percent(summary.viable_chunk_share)}"
+        f"viable: streams {percent(summary.viable_stream_share)}, "
+        f"chunks {percent(summary.viable_chunk_share)}"
     )
     console.print(
         f"{summary.audio_s_per_s:.1f} audio-s/s, {summary.mean_streams:.1f} streams on average, "
@@ -64,7 +64,7 @@ def line(summary: Summary, passed: bool) -> str:
     late = "" if summary.generator.trustworthy else "  [bold red]generator late[/bold red]"
     return (
         f"{summary.rate:9.3g}  TTFP p50, p95 {waits}  viable "
-        f"{_percent(summary.served_viable_share):>8}  {summary.audio_s_per_s:7.1f} audio-s/s  "
+        f"{percent(summary.served_viable_share):>8}  {summary.audio_s_per_s:7.1f} audio-s/s  "
         f"{mark}{late}"
     )
 
@@ -86,7 +86,7 @@ def turns_row(summary: Summary) -> str:
         f"{summary.label}{late}",
         *map(str, (summary.ok, summary.refused, summary.failed)),
         f"{_ms(p50)}, {_ms(p95)}",
-        _percent(summary.viable_stream_share),
+        percent(summary.viable_stream_share),
         _ms(slack.min if slack else None),
         f"{summary.audio_s_per_s:.1f} s",
     )
@@ -116,7 +116,7 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
             *(label, f"{summary.rate:.3g}", str(summary.ok), str(summary.refused)),
             str(summary.failed),
             *(_ms(value) for value in _tail(waits)),
-            _percent(summary.viable_stream_share),
+            percent(summary.viable_stream_share),
             *(_ms(value) for value in _tail(noes)),
             f"{summary.audio_s_per_s:.1f}",
         )
@@ -153,7 +153,8 @@ def _cells(q: Quantiles, *, plain: bool, low: bool = False) -> list[str]:
     return [*map(cell, values), str(q.count)]
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share; 99.96 % is not 100 %: a figure at the edge keeps its digits."""
     if value is None:
         return "–"
     return "100 %" if value == 1 else f"{min(value * 100, 99.99):.2f} %"

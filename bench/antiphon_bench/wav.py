@@ -67,14 +67,6 @@ def _layout(fields: bytes) -> Layout:
     return Layout(sample_rate=rate, channels=channels)
 
 
-def stream_header(sample_rate: int) -> bytes:
-    """Header (44 bytes) of a mono 16-bit stream whose length is not known yet."""
-    unknown = 0xFFFFFFFF
-    riff = struct.pack("<4sI4s", b"RIFF", unknown, b"WAVE")
-    layout = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, 1, sample_rate, 2 * sample_rate, 2, 16)
-    return riff + layout + struct.pack("<4sI", b"data", unknown)
-
-
 def write_wav(path: Path, pcm: bytes, sample_rate: int) -> None:
     """Writes mono int16 `pcm`."""
     path.parent.mkdir(parents=True, exist_ok=True)

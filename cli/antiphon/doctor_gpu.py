@@ -149,7 +149,7 @@ def graphs(device: Device) -> Finding:
 def step(device: Device, size: Size = "0.6b", batch: int = 64, runs: int = 20) -> Finding:
     """A talker's decode step, weights drawn, beside what count and bandwidth predict."""
     try:
-        from antiphon_bench.gpu.predicted import measured_step
+        from antiphon_bench.gpu.engines import measured_step
     except ImportError:
         text = "not measured: it needs `pip install 'antiphon[bench]'`"
         return Finding("step", Grade.NOTE, text)

@@ -33,6 +33,20 @@ _DRAIN_S: Final = 60.0
 _WARM_SHARE: Final = 0.25
 
 
+def request_of(family: Qwen3Tts, number: int, most: int) -> SpeechRequest:
+    """The text with the family's first voice, for so many frames at most."""
+    name, voice = family.spec.name, family.spec.voices[0].id
+    sampling = Sampling(max_new_tokens=most)
+    return SpeechRequest(str(number), name, voice, TEXT, seed=number, sampling=sampling)
+
+
+def open_in(engine: Talker, family: Qwen3Tts, request: SpeechRequest) -> None:
+    """Give the engine a request with all of its text."""
+    prepared = family.prepare(request)
+    units = list(prepared.read([Text(TEXT)], final=True))
+    engine.open(prepared, None, units, final=True)
+
+
 class Both:
     """A closed loop of `streams` requests: one that ends is followed by the next.
 
@@ -100,15 +114,10 @@ class Both:
 
     def _open(self) -> None:
         number = next(self._keys)
-        key, voice = f"r{number}", self._family.spec.voices[0].id
-        sampling = Sampling(max_new_tokens=next(self._lengths) + 1)
-        name = self._family.spec.name
-        request = SpeechRequest(key, name, voice, TEXT, seed=number, sampling=sampling)
-        self._opened_s[key] = time.perf_counter()
-        prepared = self._family.prepare(request)
-        units = list(prepared.read([Text(TEXT)], final=True))
+        request = request_of(self._family, number, next(self._lengths) + 1)
+        self._opened_s[request.request_id] = time.perf_counter()
         self._vocoder.open(request)
-        self._talker.open(prepared, None, units, final=True)
+        open_in(self._talker, self._family, request)
 
     def _framed(self, events: Sequence[tuple[str, talking.Event]]) -> None:
         for key, event in events:

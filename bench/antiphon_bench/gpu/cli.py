@@ -65,7 +65,7 @@ def _engines(
         engines.duration_s = loop_s
         points: dict[str, Callable[[], Iterable[Point]]] = {
             "bandwidth": lambda: [{}],
-            "check": lambda: [{"what": what} for what in engines.CHECKS],
+            "check": lambda: [{"what": what} for what in engines.checks],
             "prefill": engines.prompts,
             "codec": engines.codecs.pieces,
             "engine": engines.loops,
@@ -121,8 +121,7 @@ def profile(
 ) -> None:  # fmt: skip
     """Where a step's time goes: a table of kernels and a trace for chrome://tracing."""
     _ready(device)
-    from antiphon_bench.gpu.engines import Engines
-    from antiphon_bench.gpu.profiles import profiled
+    from antiphon_bench.gpu.engines import Engines, profiled
     from antiphon_bench.gpu.subject import Subject, device_named
 
     records = Records(out, f"profile-{rows}")
@@ -155,7 +154,7 @@ def bus(
 ) -> None:  # fmt: skip
     """The whole stack on engines that take no time: what the path itself costs."""
     plan = stack.Plan(out / "bus", None, "cpu", duration, warmup, lengths=(0,), gateways=gateways)
-    _loads("bus", plan, out, [{"rate": rate} for rate in _numbers(rates)], minutes)
+    _loads("bus", plan, [{"rate": rate} for rate in _numbers(rates)], minutes)
 
 
 @app.command(name="open")
@@ -165,10 +164,9 @@ def open_(
     lengths: Lengths = _LENGTHS, gateways: Gateways = 2, kv: KvBytes = None, apart: Apart = False,
 ) -> None:  # fmt: skip
     """The whole stack under open-loop Poisson arrivals; after `weights`."""
-    _ready(device)
     name = "open-apart" if apart else "open"
-    plan = _plan(out / name, out, size, device, duration, warmup, lengths, gateways, kv, apart)
-    _loads(name, plan, out, [{"rate": rate} for rate in _numbers(rates)], minutes)
+    plan = _plan(name, out, size, device, duration, warmup, lengths, gateways, kv, apart)
+    _loads(name, plan, [{"rate": rate} for rate in _numbers(rates)], minutes)
 
 
 @app.command()
@@ -178,21 +176,21 @@ def closed(
     lengths: Lengths = _LENGTHS, gateways: Gateways = 4, kv: KvBytes = None, apart: Apart = False,
 ) -> None:  # fmt: skip
     """The whole stack with so many users who ask again and again; after `weights`."""
-    _ready(device)
     name = "closed-apart" if apart else "closed"
-    plan = _plan(out / name, out, size, device, duration, warmup, lengths, gateways, kv, apart)
-    _loads(name, plan, out, [{"listeners": int(n)} for n in _numbers(listeners)], minutes)
+    plan = _plan(name, out, size, device, duration, warmup, lengths, gateways, kv, apart)
+    _loads(name, plan, [{"listeners": int(n)} for n in _numbers(listeners)], minutes)
 
 
 def _plan(
-    folder: Path, out: Path, size: str, device: str, duration: float, warmup: float, lengths: str,
+    name: str, out: Path, size: str, device: str, duration: float, warmup: float, lengths: str,
     gateways: int, kv: int | None, apart: bool,
 ) -> stack.Plan:  # fmt: skip
+    _ready(device)
     frames = [int(n) for n in _numbers(lengths)]
     served = out / f"checkpoint-{size}"
     # Two processes would each take most of what is free.
     kv = kv if kv is not None or device == "cpu" else _kv_bytes()
-    return stack.Plan(folder, served, device, duration, warmup, frames, gateways, kv, apart)
+    return stack.Plan(out / name, served, device, duration, warmup, frames, gateways, kv, apart)
 
 
 def _kv_bytes() -> int:
@@ -202,8 +200,8 @@ def _kv_bytes() -> int:
     return int(torch.cuda.mem_get_info()[1] // 2)
 
 
-def _loads(name: str, plan: stack.Plan, out: Path, keys: Sequence[Point], most: float) -> None:
-    records = Records(out, name)
+def _loads(name: str, plan: stack.Plan, keys: Sequence[Point], most: float) -> None:
+    records = Records(plan.out.parent, name)
     measure = stack.closed_loop if name.startswith("closed") else stack.open_loop
     with _kept(name, most):
         if not records.missing(keys):

@@ -6,8 +6,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -31,6 +32,13 @@ PRESENT: Final = frozenset({"torch", "triton"})
 LEFT_OUT: Final = frozenset(
     {"matplotlib", "cycler", "huggingface-hub", "sentencex", "numba", "llvmlite"}
 )
+# Whatever machine makes the bundle.
+_LINUX: Final = {
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "sys_platform": "linux",
+    "os_name": "posix",
+}
 
 
 def closure(
@@ -40,7 +48,8 @@ def closure(
 
     As installed here, which the locks pin. absent: neither carried nor followed.
     """
-    environment = _environment(python)
+    versions = {"python_version": python, "python_full_version": f"{python}.0"}
+    environment = {**cast("dict[str, str]", default_environment()), **_LINUX, **versions}
     found: dict[str, str] = {}
     known: set[tuple[str, str]] = set()
     waiting = [Requirement(root) for root in roots]
@@ -72,19 +81,3 @@ def _declared(name: str, extra: str) -> Sequence[str]:
 def _needs(lines: Sequence[str], environment: Mapping[str, str]) -> list[Requirement]:
     needs = [Requirement(line) for line in lines]
     return [one for one in needs if one.marker is None or one.marker.evaluate(dict(environment))]
-
-
-def _environment(python: str) -> dict[str, str]:
-    return {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "platform_system": "Linux",
-        "platform_machine": "x86_64",
-        "sys_platform": "linux",
-        "os_name": "posix",
-        "platform_release": "",
-        "platform_version": "",
-        "implementation_version": f"{python}.0",
-    }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from antiphon_bench.gpu import turns
 from antiphon_bench.gpu.both import Both
@@ -15,7 +17,7 @@ from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
 from talker.engine.sizing import block_bytes
-from ttscommon.engine.device.device import Work
+from ttscommon.engine.device.device import Device, Work
 from ttscommon.engine.kernels.choice import only, use_triton
 from ttscommon.engine.kernels.few_rows import none_are_few
 from ttscommon.engine.kernels.trial import BLOCKS, problems_of
@@ -29,10 +31,17 @@ from ttsfamilies.base.runners.launches import TABLE, Shape
 from ttsfamilies.base.sampling import Noise, Rules, Settings
 from ttsfamilies.base.talker.blocks import blocks_for
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
+from ttsfamilies.qwen3_tts.synthetic.sizes import Size
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
 _RUNS: Final = 20
+# Of a step of 64 streams of Qwen3-TTS, as tests count them without a GPU.
+STEP_LAUNCHES: Final = 579
+# Of one launch within a graph that waits for the one before: its start, its end, and the little
+# that most of them compute.
+LAUNCH_S: Final = 2.3e-6
+_KERNELS: Final = 25  # of a profile
 _LOOP_S: Final = 15.0
 _LENGTHS: Final = (25, 50, 75, 100)  # frames of a request: 2 to 8 s
 
@@ -179,24 +188,21 @@ class Engines:
     @torch.inference_mode()
     def check(self, point: Point) -> Point:
         """Kernels against their twins, or a recorded step against the same step run at once."""
-        name = point["what"].replace(" ", "_").replace("/", "_")
-        return {"worst": getattr(self, f"_check_{name}")()}
+        return {"worst": self.checks[point["what"]]()}
 
-    CHECKS: Final = (
-        *("kernels", "predictor", "recorded"),
-        *("codec", "codec against the CPU", "codec across shapes"),
-    )
+    @property
+    def checks(self) -> dict[str, Callable[[], float]]:
+        """By what they are called."""
+        return {
+            "kernels": self._kernels_off,
+            "predictor": self._codes_off,
+            "recorded": self._recorded_off,
+            "codec": self.codecs.difference,
+            "codec against the CPU": self.codecs.from_the_cpu,
+            "codec across shapes": self.codecs.across_shapes,
+        }
 
-    def _check_codec(self) -> float:
-        return self.codecs.difference()
-
-    def _check_codec_against_the_CPU(self) -> float:  # noqa: N802
-        return self.codecs.from_the_cpu()
-
-    def _check_codec_across_shapes(self) -> float:
-        return self.codecs.across_shapes()
-
-    def _check_kernels(self) -> float:
+    def _kernels_off(self) -> float:
         """How many are off their twins, which the log names; none where twins compute."""
         where = self.subject.device.where
         if not use_triton(torch.empty(0, device=where)):
@@ -205,7 +211,7 @@ class Engines:
         print(*problems, sep="\n")
         return float(len(problems))
 
-    def _check_predictor(self) -> float:
+    def _codes_off(self) -> float:
         """Share of residual codes that kernels choose otherwise than their twins, greedily."""
         net, where = self.family._net, self.subject.device.where
         dim, g = net.config.talker_config.hidden_size, torch.Generator(where).manual_seed(0)
@@ -221,7 +227,7 @@ class Engines:
             plain = net.residuals(hidden, first, greedy)
         return float((codes != plain).float().mean())
 
-    def _check_recorded(self) -> float:
+    def _recorded_off(self) -> float:
         """Share of bytes that a recorded step gives otherwise than the same step at once."""
         batch = min(4, self.rows)
         work = self.steps(batch)
@@ -236,3 +242,34 @@ class Engines:
             tensor.copy_(before[name])
         at_once = prepared.result.packed(decodes.compute(prepared.inputs.tensors, shape))
         return float((recorded != at_once).float().mean())
+
+
+@torch.inference_mode()
+def profiled(engines: Engines, batch: int, runs: int, trace: Path) -> Iterator[Point]:
+    """The costliest kernels of a step of `batch` streams (operators, on a CPU)."""
+    device, work = engines.subject.device, engines.steps(batch)
+    device.submit(work)
+    device.mark().wait()
+    kinds = [ProfilerActivity.CPU]
+    if device.where.type == "cuda":
+        kinds.append(ProfilerActivity.CUDA)
+    with profile(activities=kinds) as seen:
+        for _ in range(runs):
+            device.submit(work)
+        device.mark().wait()
+    seen.export_chrome_trace(str(trace))
+    field = "self_device_time_total" if len(kinds) > 1 else "self_cpu_time_total"
+    events = sorted(seen.key_averages(), key=lambda event: -getattr(event, field))
+    for event in events[:_KERNELS]:
+        took_us = getattr(event, field) / runs
+        yield {"kernel": event.key, "calls": event.count / runs, "us_a_step": round(took_us, 1)}
+
+
+def measured_step(device: Device, size: Size, batch: int, runs: int) -> tuple[float, float]:
+    """Seconds of a recorded step of so many streams, and what its launches and the bytes that it
+    cannot but read predict of them.
+    """
+    engines = Engines(Subject(device, size), batch, runs)
+    found = engines.step({"batch": batch})
+    read_s = found["least_bytes"] / engines.bandwidth({})["bytes_per_s"]
+    return found["seconds"], read_s + STEP_LAUNCHES * LAUNCH_S

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any, Final
 
-from antiphon_bench.gpu.both import TEXT
+from antiphon_bench.gpu.both import open_in, request_of
 from antiphon_bench.gpu.records import Point
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
@@ -15,8 +15,6 @@ from talker.engine.stream import ChunkReady, Event
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.device_runner import DeviceRunner, Ticket
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
@@ -95,11 +93,6 @@ def _opened(
                 engine.acknowledge(key)
 
     engine.listen(acknowledge)
-    voice = family.spec.voices[0].id
     for number in range(streams):
-        sampling = Sampling(max_new_tokens=2 * turns + 100)
-        request = SpeechRequest(str(number), family.spec.name, voice, TEXT, sampling=sampling)
-        prepared = family.prepare(request)
-        units = list(prepared.read([Text(TEXT)], final=True))
-        engine.open(prepared, None, units, final=True)
+        open_in(engine, family, request_of(family, number, 2 * turns + 100))
     return engine

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ from multiprocessing.connection import Connection
 import numpy as np
 import uvloop
 from aiohttp import WSMsgType, web
-
-from antiphon_bench.wav import stream_header
 
 _START_S = 60.0
 
@@ -234,3 +233,11 @@ def loopback_process(pace: Pace, slots: int = 0) -> Iterator[str]:
     finally:
         process.terminate()
         process.join()
+
+
+def stream_header(sample_rate: int) -> bytes:
+    """Header (44 bytes) of a mono 16-bit stream whose length is not known yet."""
+    unknown = 0xFFFFFFFF
+    riff = struct.pack("<4sI4s", b"RIFF", unknown, b"WAVE")
+    layout = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+    return riff + layout + struct.pack("<4sI", b"data", unknown)

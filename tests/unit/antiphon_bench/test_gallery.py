@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from antiphon_bench.config import Poisson, RunConfig
 from antiphon_bench.gallery import build
 from antiphon_bench.results import (
     GeneratorHealth,
@@ -62,19 +63,8 @@ REQUESTS = [
 
 
 def write_run(folder: Path, rate: float, results: list[RequestResult]) -> Summary:
-    summary = summarise(
-        results,
-        window=(1.0, 5.0),
-        generator=HEALTH,
-        label="a <label>",
-        url="http://test",
-        protocol="http",
-        arrivals=f"Poisson, {rate:g} requests/s",
-        rate=rate,
-        texts="short",
-        seed=0,
-        started="2026-01-01",
-    )
+    config = RunConfig(arrivals=Poisson(rate=rate), label="a <label>", warmup_s=1.0, duration_s=4.0)
+    summary = summarise(config, results, HEALTH, "2026-01-01")
     write_lines(folder / "requests.jsonl", results)
     write_json(folder / "summary.json", summary)
     return summary

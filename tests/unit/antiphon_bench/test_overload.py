@@ -15,7 +15,7 @@ from antiphon_bench.driver import Part
 from antiphon_bench.health import Watch
 from antiphon_bench.overload import Comparison, overload
 from antiphon_bench.results import RequestResult, Summary
-from antiphon_bench.run import offered_rate, summary_of
+from antiphon_bench.run import summary_of
 
 Answer = Callable[[RunConfig, int], RequestResult]
 
@@ -53,7 +53,7 @@ def verdicts(comparison: Comparison) -> list[bool]:
 
 def test_an_overload_is_a_multiple_of_the_goodput_that_was_found(tmp_path: Path) -> None:
     def answer(config: RunConfig, index: int) -> RequestResult:
-        return refusal(index) if offered_rate(config.arrivals) > 4 and index % 2 else result(index)
+        return refusal(index) if config.arrivals.load > 4 and index % 2 else result(index)
 
     found = overload(search(tmp_path), measure=served(answer))
     assert 2.0 <= found.runs["goodput"].rate <= 4.0

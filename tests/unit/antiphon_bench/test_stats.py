@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from antiphon_bench.config import Poisson, RunConfig
 from antiphon_bench.results import GeneratorHealth, RequestResult, Summary
 from antiphon_bench.stats import (
     audio_in_window,
@@ -57,19 +58,8 @@ def spoken(at_s: float, ttfp_s: float, *, viable: bool = True, measured: bool = 
 
 
 def summary(results: list[RequestResult], rate: float = 1.0) -> Summary:
-    return summarise(
-        results,
-        window=(0.0, 10.0),
-        generator=HEALTH,
-        label="test",
-        url="http://test",
-        protocol="http",
-        arrivals="Poisson",
-        rate=rate,
-        texts="short",
-        seed=0,
-        started="2026-01-01",
-    )
+    config = RunConfig(arrivals=Poisson(rate=rate), warmup_s=0.0, duration_s=10.0)
+    return summarise(config, results, HEALTH, "2026-01-01")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 
 from antiphon_bench.config import Closed, Poisson, RunConfig, SweepConfig
 from antiphon_bench.results import GeneratorHealth, RequestResult, Summary, read_sweep
-from antiphon_bench.run import offered_rate
 from antiphon_bench.stats import summarise
 from antiphon_bench.sweep import Search, at_rate, in_turns, sweep
 
@@ -49,7 +48,7 @@ def test_a_closed_loop_is_swept_by_its_users() -> None:
 
 def fake_measure(config: RunConfig) -> Summary:
     """A server that is prompt up to 5 requests/s."""
-    rate = offered_rate(config.arrivals)
+    rate = config.arrivals.load
     waited = 0.1 if rate <= 5.0 else 2.0
     heard = RequestResult(
         index=0,
@@ -74,19 +73,7 @@ def fake_measure(config: RunConfig) -> Summary:
         dispatch_lag_p99_s=0.0,
         dispatch_lag_max_s=0.0,
     )
-    return summarise(
-        [heard],
-        window=(0.0, 1.0),
-        generator=health,
-        label="fake",
-        url="http://fake",
-        protocol="http",
-        arrivals="Poisson",
-        rate=rate,
-        texts="short",
-        seed=0,
-        started="2026-01-01",
-    )
+    return summarise(config, [heard], health, "2026-01-01")
 
 
 def test_a_sweep_finds_the_goodput_and_keeps_every_point(tmp_path: Path) -> None:
@@ -115,7 +102,7 @@ def test_servers_are_measured_in_turns_at_every_load() -> None:
         return fake_measure(one)
 
     list(in_turns(config, ("http://a:1", "http://b:2"), 2, measure=measure))
-    turns = [(offered_rate(one.arrivals), one.label, one.seed) for one in asked]
+    turns = [(one.arrivals.load, one.label, one.seed) for one in asked]
     assert turns == [
         (rate, label, seed) for rate in (2.0, 8.0) for seed in (0, 1) for label in ("a:1", "b:2")
     ]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.wav import BadWav, Layout, WavStream, stream_header, write_wav
+from antiphon_bench.wav import BadWav, Layout, WavStream, write_wav
+from tests.unit.antiphon_bench.loopback import stream_header
 
 PCM = bytes(range(200))
 
