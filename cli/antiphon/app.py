@@ -18,13 +18,13 @@ from antiphon import bus, convert, detect, doctor, keys, listen
 from antiphon import plan as plan_command
 from antiphon import read as read_command
 from antiphon import up as up_command
-from antiphon.devices import GPU_START_S, require_device, unused_gpu
-from antiphon.environment import UnknownSetting, settings_in
+from antiphon.environment import own_settings
 from antiphon.examples import examples
-from antiphon.fetching import telling
+from antiphon.failures import NEEDS_BENCH, fail
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.voices import VoiceMissing, default_voice
+from antiphon.starting import require_device, start_timeout_s, telling, unused_gpu
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 
@@ -35,7 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_CPU_START_S = 120.0
 _DEBUG: Final = "ANTIPHON_DEBUG"
 _EXIT_UNFORESEEN: Final = 70
 _ENGINES = ("talker", "vocoder")
@@ -171,10 +170,7 @@ def up(
     on_cpu = device == "cpu" and all((one.device or device) == "cpu" for one in models)
     if on_cpu and engine is Engine.torch and (hint := unused_gpu()):
         Console(stderr=True).print(hint, style="yellow", highlight=False, soft_wrap=True)
-    try:
-        environ = settings_in(os.environ)
-    except UnknownSetting as error:
-        raise typer.BadParameter(str(error), param_hint="environment") from error
+    environ = own_settings()
     for stage, given in _stage_settings([*_curves(curve), *(set_ or [])]).items():
         environ[stage].update(given)
     config = StackConfig(
@@ -183,7 +179,7 @@ def up(
         broker_port=broker_port,
         brokers=3 if brokers == 3 else 1,
         gateways=gateways,
-        start_timeout_s=start_timeout or (_CPU_START_S if on_cpu else GPU_START_S),
+        start_timeout_s=start_timeout or start_timeout_s(on_cpu=on_cpu),
         talkers=talkers,
         vocoders=vocoders,
         pair=pair,
@@ -250,9 +246,7 @@ def bench(context: typer.Context) -> None:
     try:
         from antiphon_bench.cli import app as bench_app
     except ImportError as error:
-        message = r"[bold red]antiphon bench:[/] needs `pip install 'antiphon\[bench]'`"
-        Console(stderr=True).print(message, highlight=False)
-        raise typer.Exit(1) from error
+        fail("bench", error, NEEDS_BENCH)
     bench_app(context.args, prog_name="antiphon bench")
 
 

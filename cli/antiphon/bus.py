@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from antiphon.examples import examples
+from antiphon.failures import fail
 from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.setup import Action, prepare
@@ -80,15 +80,11 @@ def _run(action: Action, models: list[str] | None) -> None:
 
 def _done(action: Callable[[BusSettings], Coroutine[Any, Any, str]]) -> None:
     """Do it and say what was done; exit status 2 for settings, 1 for everything else."""
-    console = Console(stderr=True)
     try:
         typer.echo(asyncio.run(action(ServiceSettings.load().bus)))
     except SettingsError as error:
-        console.print(f"[bold red]antiphon bus:[/] {error}", highlight=False)
-        raise typer.Exit(2) from error
+        fail("bus", error, status=2)
     except AntiphonError as error:
-        console.print(f"[bold red]antiphon bus:[/] {error.message}", highlight=False)
-        raise typer.Exit(1) from error
+        fail("bus", error, error.message)
     except OSError as error:
-        console.print(f"[bold red]antiphon bus:[/] {error}", highlight=False)
-        raise typer.Exit(1) from error
+        fail("bus", error)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from antiphon.failures import fail
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
 from ttscommon.engine.conversion import ConversionLimits, convert
 
@@ -37,7 +37,6 @@ def command(
         folder = find_checkpoint(checkpoint, pickles=True)
         made = convert(folder, file=file, into=output, limits=limits)
     except (CheckpointError, OSError) as error:
-        Console(stderr=True).print(f"antiphon convert: {error}", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from error
+        fail("convert", error, status=2)
     for path in made:
         typer.echo(path)

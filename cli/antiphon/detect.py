@@ -6,13 +6,14 @@ import json
 import mmap
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import numpy as np
 import soundfile
 import typer
 from rich.console import Console
 
+from antiphon.failures import fail
 from gateway.audio.provenance import claims
 from gateway.audio.watermark import CutScore, NoWatermark, Perth, scores_of_cuts
 
@@ -54,7 +55,7 @@ def detect(
     try:
         found = Findings(_claims(file), None if watermark is None else _cuts(file, watermark))
     except (OSError, NoWatermark, soundfile.LibsndfileError) as error:
-        _fail(error)
+        fail("detect", error, status=_UNREADABLE)
     if as_json:
         typer.echo(json.dumps(found.plain()))
     else:
@@ -91,10 +92,3 @@ def _show(console: Console, found: Findings) -> None:
     for cut in found.cuts:
         span = f"{cut.start_s:7.1f} to {cut.end_s:5.1f} s"
         console.print(f"[dim]{span}[/] {cut.score:.2f}", highlight=False)
-
-
-def _fail(error: Exception) -> NoReturn:
-    Console(stderr=True).print(
-        f"[bold red]antiphon detect:[/] {error}", highlight=False, soft_wrap=True
-    )
-    raise typer.Exit(_UNREADABLE) from error

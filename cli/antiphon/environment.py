@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
+
+import typer
 
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
@@ -56,6 +59,14 @@ def settings_in(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
         for stage in _stages_of(variable, name):
             found[stage][variable] = value
     return found
+
+
+def own_settings() -> dict[str, dict[str, str]]:
+    """Those of this process's environment; raises typer.BadParameter."""
+    try:
+        return settings_in(os.environ)
+    except UnknownSetting as error:
+        raise typer.BadParameter(str(error), param_hint="environment") from error
 
 
 def _stages_of(variable: str, name: str) -> list[str]:

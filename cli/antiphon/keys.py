@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 
 from antiphon import lists
 from antiphon.examples import examples
+from antiphon.failures import fail
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HEADER: Final = re.compile(r"^\s*\[", re.MULTILINE)
@@ -125,8 +125,7 @@ def _edited() -> Iterator[None]:
     try:
         yield
     except (KeyFileError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]antiphon keys:[/] {error}", highlight=False)
-        raise typer.Exit(1) from error
+        fail("keys", error)
 
 
 class KeyFileError(Exception):

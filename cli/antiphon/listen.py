@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeAlias
@@ -17,7 +17,8 @@ from websockets.exceptions import WebSocketException
 from antiphon import client, lists, sinks, subtitles
 from antiphon import say as say_command
 from antiphon.client import ServedModel
-from ttsfamilies.known import FAMILIES, FamilyFacts
+from antiphon.failures import fail
+from ttsfamilies.known import FAMILIES
 
 KNOWN: Final = (
     "family",
@@ -97,7 +98,7 @@ def say(
         heard = asyncio.run(say_command.run(url, source, options, chosen, console, key))
         _write_subtitles(heard, srt, vtt, console)
     except FAILURES as error:
-        fail("say", error)
+        failed("say", error)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -120,7 +121,8 @@ def _write_subtitles(
     if not heard.words:
         console.print("[yellow]this model does not time its words: there are no subtitles[/]")
         return
-    subtitles.write(heard.words, srt, vtt)
+    subtitles.write([heard.words], srt, subtitles.srt_blocks)
+    subtitles.write([heard.words], vtt, subtitles.vtt_blocks)
 
 
 def voices(
@@ -134,7 +136,7 @@ def voices(
     try:
         found = asyncio.run(client.voices(url, key, language=language, gender=gender))
     except FAILURES as error:
-        fail("voices", error)
+        failed("voices", error)
     if as_json:
         lists.dump([asdict(voice) for voice in found])
         return
@@ -160,27 +162,34 @@ def models(
     try:
         found = asyncio.run(client.models(url, key))
     except FAILURES as error:
-        fail("models", error)
+        failed("models", error)
     if as_json:
         lists.dump([asdict(model) for model in found])
         return
     lists.show(SERVED, served(found))
 
 
-def fail(command: str, error: Exception) -> NoReturn:
-    """One line that a person can act on."""
+def failed(command: str, error: Exception) -> NoReturn:
+    """See `fail`; of a key that is missing it says how to give one."""
     hint = ""
     if isinstance(error, client.GatewayError) and error.code == "invalid_api_key":
         hint = "; give --key, or set ANTIPHON_API_KEY"
-    Console(stderr=True).print(
-        f"[bold red]antiphon {command}:[/] {error}{hint}", highlight=False, soft_wrap=True
-    )
-    raise typer.Exit(1) from error
+    fail(command, error, f"{error}{hint}")
 
 
 def known_families() -> list[tuple[str, ...]]:
     """A row of KNOWN for each family that is built in."""
-    return [_facts(family) for family in FAMILIES]
+    return [
+        (
+            known["title"],
+            known["codec"],
+            str(known["sample_rate"]),
+            f"{known['frame_rate_hz']:.4g}",
+            ", ".join(known["accepts"]),
+            *known["licences"].values(),
+        )
+        for known in known_plain()
+    ]
 
 
 def known_plain() -> list[dict[str, Any]]:
@@ -202,19 +211,6 @@ def known_plain() -> list[dict[str, Any]]:
     ]
 
 
-def _facts(family: FamilyFacts) -> tuple[str, ...]:
-    codec = family.codec
-    return (
-        family.title,
-        codec.title,
-        str(codec.sample_rate),
-        f"{codec.frame_rate_hz:.4g}",
-        ", ".join(family.accepts),
-        _both(family.code, codec.code),
-        _both(family.weights, codec.weights),
-    )
-
-
 def _both(talker: str, codec: str) -> str:
     return talker if talker == codec else f"{talker}; codec {codec}"
 
@@ -222,9 +218,3 @@ def _both(talker: str, codec: str) -> str:
 def served(models: Iterable[ServedModel]) -> list[tuple[str, ...]]:
     """A row of SERVED for each model."""
     return [(m.id, m.family, str(m.sample_rate), ", ".join(m.accepts)) for m in models]
-
-
-def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As documents have it."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

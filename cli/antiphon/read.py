@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -10,9 +9,7 @@ import typer
 from rich.console import Console
 
 from antiphon import client, listen
-from antiphon.devices import GPU_START_S, require_device
-from antiphon.environment import UnknownSetting, settings_in
-from antiphon.fetching import telling
+from antiphon.environment import own_settings
 from antiphon.reading import run as reading
 from antiphon.reading.folder import FolderInUse
 from antiphon.reading.order import Labels, Order
@@ -20,6 +17,7 @@ from antiphon.reading.tracks import MixedRates
 from antiphon.stack import StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.checkpoints import Checkpoint
+from antiphon.starting import require_device, start_timeout_s, telling
 from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, require
 from gateway.audio.encoders.aac import REQUIREMENT
 from gateway.errors import Unsupported
@@ -29,7 +27,6 @@ from ttscommon.process.settings import PREFIX
 
 OwnEngine: TypeAlias = Literal["torch", "fake"]
 
-_CPU_START_S: Final = 120.0
 _ENDINGS: Final[dict[str, BookFormat]] = {
     **{f".{name}": name for name in BOOK_FORMATS},
     ".ogg": "opus",
@@ -136,7 +133,7 @@ def read(
         )
         reading.run(order, console)
     except _FAILURES as error:
-        listen.fail("read", error)
+        listen.failed("read", error)
     except KeyboardInterrupt:
         console.print("[yellow]stopped; the same command goes on from here[/]")
         raise typer.Exit(130) from None
@@ -156,19 +153,14 @@ def _format(output: Path) -> BookFormat:
     return found
 
 
-def _own_checkpoint(serve: str) -> Checkpoint:
-    with telling(serve.partition("=")[0], Console(stderr=True)) as told:
-        return Checkpoint.parse(serve, told)
-
-
 def _own_server(serve: str | None, device: str, engine: OwnEngine) -> StackConfig:
     """Raises CheckpointError, BadParameter."""
     require_device(device)
-    checkpoint = _own_checkpoint(serve) if serve else None
-    try:
-        environ = settings_in(os.environ)
-    except UnknownSetting as error:
-        raise typer.BadParameter(str(error), param_hint="environment") from error
+    models: tuple[Checkpoint, ...] = ()
+    if serve:
+        with telling(serve.partition("=")[0], Console(stderr=True)) as told:
+            models = (Checkpoint.parse(serve, told),)
+    environ = own_settings()
     for stage, values in _OFFLINE.items():
         ours = {PREFIX + name: value for name, value in values.items()}
         environ[stage] = {**ours, **environ[stage]}
@@ -176,7 +168,7 @@ def _own_server(serve: str | None, device: str, engine: OwnEngine) -> StackConfi
         port=0,
         engine=engine,
         device=device,
-        models=(checkpoint,) if checkpoint else (),
+        models=models,
         environ=environ,
-        start_timeout_s=_CPU_START_S if device == "cpu" else GPU_START_S,
+        start_timeout_s=start_timeout_s(on_cpu=device == "cpu"),
     )

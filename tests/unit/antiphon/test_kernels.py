@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from antiphon.stack.kernels import compile_missing
+from antiphon.starting import compile_missing
 from ttscommon.engine.kernels import ahead, kept
 
 

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from antiphon.app import app
-from antiphon.devices import unused_gpu
+from antiphon.starting import unused_gpu
 from ttscommon.engine.device import present
 from ttscommon.engine.device.present import NoDevice, check_device
 
