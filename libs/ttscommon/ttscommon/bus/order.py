@@ -34,15 +34,20 @@ async def follow(
     """
     stage = FOLLOWS[role]
     try:
-        async with asyncio.timeout(timeout_s):
-            await _until_new(settings, role, stage, look_s)
+        async with asyncio.timeout(timeout_s) as limit:
+            await _until_new(settings, role, stage, look_s, limit)
     except TimeoutError:
         return f"going on after {timeout_s:g} s: not every {stage} runs {VERSION}"
     return f"no {stage} has another version than {VERSION}"
 
 
-async def _until_new(settings: BusSettings, role: Follower, stage: str, look_s: float) -> None:
-    while True:
+async def _until_new(
+    settings: BusSettings, role: Follower, stage: str, look_s: float, limit: asyncio.Timeout
+) -> None:
+    """Raises TimeoutError where a connection that was just being made or closed ate the limit's
+    cancellation, as Python 3.11's `wait_for` may.
+    """
+    while not limit.expired():
         try:
             others = await _others(settings, role, stage)
         except AntiphonError as error:  # the broker, or this user's rights, come first
@@ -52,6 +57,7 @@ async def _until_new(settings: BusSettings, role: Follower, stage: str, look_s: 
                 return
             log_.info("order.waiting", stage=stage, workers=others)
         await asyncio.sleep(look_s)
+    raise TimeoutError
 
 
 async def _others(settings: BusSettings, role: Follower, stage: str) -> list[str]:
