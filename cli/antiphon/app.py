@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,6 +22,7 @@ from antiphon.examples import examples
 from antiphon.failures import NEEDS_BENCH, fail
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
+from antiphon.stack.local import Engine, LogLevel
 from antiphon.stack.voices import VoiceMissing, default_voice
 from antiphon.starting import require_device, start_timeout_s, telling, unused_gpu
 from ttscommon.engine.checkpoint import CheckpointError
@@ -39,22 +39,6 @@ _DEBUG: Final = "ANTIPHON_DEBUG"
 _EXIT_UNFORESEEN: Final = 70
 _ENGINES = ("talker", "vocoder")
 _STAGES = ("gateway", *_ENGINES)
-
-
-class Engine(StrEnum):
-    """What computes: the voice, or a fake that keeps a curve's time."""
-
-    torch = "torch"
-    fake = "fake"
-
-
-class LogLevel(StrEnum):
-    """The least level shown."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
 
 
 app.add_typer(bus.app, name="bus")
@@ -95,10 +79,7 @@ def up(
         int, typer.Option(min=0, max=65535, help="HTTP port; 0 takes a free one.")
     ] = 8000,
     host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
-    engine: Annotated[
-        Engine,
-        typer.Option(help="Real voice, or fake engines."),
-    ] = Engine.torch,
+    engine: Annotated[Engine, typer.Option(help="Real voice, or fake engines.")] = "torch",
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -148,7 +129,7 @@ def up(
         list[str] | None,
         typer.Option("--set", metavar="STAGE.NAME=VALUE", help="A service's setting; repeatable."),
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="Least level shown.")] = LogLevel.info,
+    log_level: Annotated[LogLevel, typer.Option(help="Least level shown.")] = "info",
     json_log: Annotated[bool, typer.Option("--json", help="Log as the services write it.")] = False,
 ) -> None:
     """Run broker, gateway, talkers and vocoders, supervised, with one log.
@@ -158,9 +139,9 @@ def up(
     """
     if brokers not in (1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
-    if curve is not None and engine is not Engine.fake:
+    if curve is not None and engine != "fake":
         raise typer.BadParameter("only --engine fake keeps a curve", param_hint="--curve")
-    if model and engine is not Engine.torch:
+    if model and engine != "torch":
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
@@ -168,7 +149,7 @@ def up(
     for one in {device, *(one.device or device for one in models)}:
         require_device(one)
     on_cpu = device == "cpu" and all((one.device or device) == "cpu" for one in models)
-    if on_cpu and engine is Engine.torch and (hint := unused_gpu()):
+    if on_cpu and engine == "torch" and (hint := unused_gpu()):
         Console(stderr=True).print(hint, style="yellow", highlight=False, soft_wrap=True)
     environ = own_settings()
     for stage, given in _stage_settings([*_curves(curve), *(set_ or [])]).items():
@@ -184,11 +165,11 @@ def up(
         vocoders=vocoders,
         pair=pair,
         device=device,
-        engine=engine.value,
+        engine=engine,
         models=models,
         models_per_worker=models_per_worker,
         left_out=left_out,
-        log_level=log_level.value,
+        log_level=log_level,
         store=store,
         environ=environ,
     )

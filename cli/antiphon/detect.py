@@ -13,6 +13,7 @@ import soundfile
 import typer
 from rich.console import Console
 
+from antiphon import lists
 from antiphon.failures import fail
 from gateway.audio.provenance import claims
 from gateway.audio.watermark import CutScore, NoWatermark, Perth, scores_of_cuts
@@ -46,7 +47,7 @@ def detect(
             envvar="ANTIPHON_WATERMARK", help="Perth's weights: look for its mark in the sound too."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: lists.Json = False,
 ) -> None:
     """Tell whether a recording says that it is synthetic. Ends with 0 if it does, 1 if not.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from antiphon.reading.tracks import MixedRates
 from antiphon.stack import StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.checkpoints import Checkpoint
+from antiphon.stack.local import Engine
 from antiphon.starting import require_device, start_timeout_s, telling
 from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, require
 from gateway.audio.encoders.aac import REQUIREMENT
@@ -24,8 +25,6 @@ from gateway.errors import Unsupported
 from ttscommon.books import BookPauses, Cast, InvalidBook, parse_cast
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
-
-OwnEngine: TypeAlias = Literal["torch", "fake"]
 
 _ENDINGS: Final[dict[str, BookFormat]] = {
     **{f".{name}": name for name in BOOK_FORMATS},
@@ -95,7 +94,7 @@ def read(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="Where its own server computes.")] = "cpu",
-    engine: Annotated[OwnEngine, typer.Option(hidden=True)] = "torch",
+    engine: Annotated[Engine, typer.Option(hidden=True)] = "torch",
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the folder of spoken passages.")
     ] = False,
@@ -153,7 +152,7 @@ def _format(output: Path) -> BookFormat:
     return found
 
 
-def _own_server(serve: str | None, device: str, engine: OwnEngine) -> StackConfig:
+def _own_server(serve: str | None, device: str, engine: Engine) -> StackConfig:
     """Raises CheckpointError, BadParameter."""
     require_device(device)
     models: tuple[Checkpoint, ...] = ()
