@@ -82,9 +82,8 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
             except Refused:
                 await one.close()
                 await asyncio.sleep(0.1)
-    await parked(
-        stack, TYPISTS
-    )  # none of the others is refused in the moment in which that is news
+    # None of the others is refused in the moment in which that is news.
+    await parked(stack, TYPISTS)
     others = [asyncio.create_task(said_at_once(stack.url, 100 + n)) for n in range(SLOTS)]
     assert all(await asyncio.gather(*others))
     for one in typists:
