@@ -21,9 +21,8 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.stepped import finished
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -40,7 +39,6 @@ from ttsfamilies.chatterbox.config import (
 )
 from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net, penalised_last
 from ttsfamilies.chatterbox.request import (
-    DRAWN,
     MOST_POSITIONS,
     REPLAY,
     START_TEXT,
@@ -72,10 +70,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Chatterbox:
     return Chatterbox(name, net, tokenizer, hearing, voices, whole=not settings.chunk_tokens)
 
 
-class Chatterbox(TalkerModel):
+class Chatterbox(SteppedModel):
     """A loaded checkpoint. hearing: None where recordings cannot be encoded."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -178,73 +174,46 @@ class Chatterbox(TalkerModel):
     def example_reference(self) -> Arrays | None:
         return None if self._known else silent_reference()
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         told = rows.inputs
-        owners = rows.slots[:0] if rows.branches is None else rows.branches.owners
-        ids = self._ids_of(told["id"], owners, rows, state)
-        x = self._net.embed(told["kind"], ids, told["at"], told["row"])
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return self._draw(hidden, rows.last, rows, state, rows.samples)
+        x = self._net.embed(told["kind"], ids_of(rows, state), told["at"], told["row"])
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    @staticmethod
-    def _ids_of(ids: Tensor, owners: Tensor, rows: Prompts, state: SlotTensors) -> Tensor:
-        """Ids of all tokens: rows that decode are told theirs by the slot."""
-        if rows.branches is not None:
-            return torch.where(ids == DRAWN, state["drawn"].index_select(0, owners), ids)
-        # Rows of padding may share a token with a real one.
-        last = rows.last[: rows.real]
-        told = state["drawn"].index_select(0, rows.slots[: rows.real])
-        return ids.index_copy(0, last, torch.where(ids[last] == DRAWN, told, ids[last]))
-
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         owners = rows.slots if rows.branches is None else rows.branches.owners
         ids, at = (state[name].index_select(0, owners) for name in ("drawn", "said"))
         x = self._net.embed(torch.full_like(ids, SPEECH), ids, at, self._no_row(len(ids)))
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        last = torch.arange(len(rows.slots), device=ids.device)
-        return self._draw(hidden, last, rows, state, torch.ones_like(last, dtype=torch.bool))
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def _no_row(self, tokens: int) -> Tensor:
         return self._net.head.weight.new_zeros(()).expand(tokens, self._net.config.dim)
 
-    def _draw(
-        self, hidden: Tensor, last: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
-    ) -> Out:
-        """Draw each row's next token, and move the rows' state on."""
-        old = {name: state[name].index_select(0, rows.slots) for name in (*_COUNTS, *_SETTINGS)}
-        seen = state["seen"].index_select(0, rows.slots)
-        logits = self._guided(hidden, last, rows, old["weight"])
-        drawn, finite = self._drawn(logits, seen.bool(), old)
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
+        logits = self._net.logits(hidden).float()
+        if rows.branches is not None:
+            told, untold = logits.chunk(2)
+            logits = told + old["weight"][:, None] * (told - untold)
+        drawn, finite = self._drawn(logits, old["seen"].bool(), old)
         # An end before tokens that the log has promised, or before any of a GPT-2's.
         drawn = torch.where((drawn == END) & (old["said"] < old["least"]), SILENCE, drawn)
-        active = samples & (old["over"] == 0)
-        ended = active & (drawn == END)
-        told = active & ~ended
+        ended = drawn == END
+        gained = ~ended
         moved = {
-            "said": old["said"] + told,
-            "frame": old["frame"] + told,
-            "drawn": torch.where(told, drawn, old["drawn"]),
-            "over": old["over"] + ended,
-            "seen": seen.scatter(1, drawn[:, None], 1).where(told[:, None], seen),
+            "said": old["said"] + gained,
+            "frame": old["frame"] + gained,
+            "drawn": torch.where(gained, drawn, old["drawn"]),
+            "seen": old["seen"].scatter(1, drawn[:, None], 1).where(gained[:, None], old["seen"]),
         }
-        said = told, ended, samples & ~finite
-        frames = {"token": drawn.to(torch.int16)}
-        return finished(state, rows.slots, rows.real, moved, frames, said)
-
-    def _guided(self, hidden: Tensor, last: Tensor, rows: Rows, weight: Tensor) -> Tensor:
-        """Logits [rows, IDS]. A row without a second branch loses nothing to its only one."""
-        if rows.branches is None:
-            return self._net.logits(hidden[last]).float()
-        both = self._net.logits(hidden[torch.cat((last, rows.branches.second))]).float()
-        told, untold = both.chunk(2)
-        return told + weight[:, None] * (told - untold)
+        return Drawn(moved, {"token": drawn.to(torch.int16)}, gained, ended, finite)
 
     def _drawn(
         self, logits: Tensor, seen: Tensor, old: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """Ids [rows], and whether each row's logits are finite."""
         rules = Rules(seen, old["penalty"], old["said"], self._never, END, 0)
-        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        settings = Settings.of(old)
         noise = self.noise(old["seed"], old["frame"])
         if not self._net.config.gpt:
             found = without_unlikely(logits, settings, rules, old["min_p"])

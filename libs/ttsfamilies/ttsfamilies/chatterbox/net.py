@@ -38,7 +38,7 @@ def penalised_last(logits: Tensor, settings: Settings, rules: Rules) -> Tensor:
 # What a position holds: a row that is given, a text id or an S3 token.
 ROW, TEXT, SPEECH = range(3)
 # A text id that is not told: its position stays, as guidance has it.
-UNTOLD: Final = -1
+UNTOLD: Final = -2
 _RESAMPLING_HEADS: Final = 4
 _ROPE: Final = RopeConfig(500_000.0, scaling=Llama3Scaling(8.0, 1.0, 4.0, 8192))
 # Tensors of the other modules of a folder, and those of T3 that nothing reads.

@@ -20,7 +20,7 @@ from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.drawing import PenalisedDrawing
 from ttsfamilies.base.lm.texts import PassagesText, limited
 from ttsfamilies.base.talker.blocks import keys, of_branches
-from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
+from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
 from ttsfamilies.base.text.segment import Passages
@@ -161,8 +161,6 @@ def begun(count: int) -> tuple[int, ...]:
 
 LEFT: Final = "left"
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, LEFT: Field((), "i4")})
-# Instead of an id: the one that the slot's last step drew.
-DRAWN: Final = -2
 UNKNOWN: Final = -1
 
 

@@ -21,9 +21,8 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import finished
-from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
@@ -140,10 +139,9 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> CosyVoice:
     return CosyVoice(name, net, Qwen2Tokenizer.load(folder / BACKBONE), references)
 
 
-class CosyVoice(TalkerModel):
+class CosyVoice(SteppedModel):
     """A loaded checkpoint."""
 
-    fixed_prompts = True
     signs = RunawaySigns(code="token")
 
     def __init__(
@@ -197,36 +195,27 @@ class CosyVoice(TalkerModel):
             "speaker": np.zeros((1, 192), np.float32),
         }
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.embed(rows.inputs["id"])
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return self._draw(hidden[rows.last], rows, state, rows.samples)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.speech(state["token"].index_select(0, rows.slots))
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return self._draw(hidden, rows, state, samples)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each row's next token, and move the rows' state on."""
-        names = (*_MOVING, *_SETTINGS, "recent")
-        old = {name: state[name].index_select(0, rows.slots) for name in names}
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
         drawn, finite = self._drawn(hidden, old)
-        active = samples & (old["over"] == 0)
-        over = active & (drawn >= TOKENS)
-        gained = active & ~over
-        token = torch.where(gained, drawn, old["token"])
+        ended = drawn >= TOKENS
+        token = torch.where(ended, old["token"], drawn)
         moved = {
             "token": token,
-            "draw": old["draw"] + active,
-            "early": old["early"] - active.long(),
-            "over": old["over"] + over,
-            "recent": _moved(old["recent"], drawn, active),
+            "draw": old["draw"] + 1,
+            "early": old["early"] - 1,
+            "recent": torch.cat((old["recent"][:, 1:], drawn[:, None]), 1),
         }
-        said = gained, over, samples & ~finite
-        frames = {"token": token.to(torch.int16)}
-        return finished(state, rows.slots, rows.real, moved, frames, said)
+        return Drawn(moved, {"token": token.to(torch.int16)}, ~ended, ended, finite)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Ids [rows], and whether each row's logits are finite."""
@@ -234,14 +223,8 @@ class CosyVoice(TalkerModel):
         ids = torch.arange(logits.shape[1], device=logits.device)
         # The reference forbids this id in both versions, though the third ends with another.
         forbidden = (old["early"] > 0)[:, None] & (ids == TOKENS)
-        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
         noise = self.noise(old["seed"], old["draw"])
-        return draw_unrepeated(logits, noise, settings, old["recent"], forbidden)
-
-
-def _moved(recent: Tensor, drawn: Tensor, active: Tensor) -> Tensor:
-    later = torch.cat((recent[:, 1:], drawn[:, None]), 1)
-    return torch.where(active[:, None], later, recent)
+        return draw_unrepeated(logits, noise, Settings.of(old), old["recent"], forbidden)
 
 
 def spec_of(name: str, net: CosyNet) -> ModelSpec:

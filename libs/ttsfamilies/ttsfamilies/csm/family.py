@@ -30,9 +30,9 @@ from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.sampling import Settings
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
+from ttsfamilies.csm.facts import FAMILY
 from ttsfamilies.csm.request import (
     END_CODE,
     CsmConfig,
@@ -137,11 +137,6 @@ def load_encoder(checkpoint: Path, device: str) -> MimiEncoder:
     return filled(net, encoder_sources(net, CODEC), shards, others=others, device=device)
 
 
-_SETTINGS: Final = fields_of(LayeredDrawing)
-_COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), NUMBER)
-_ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
-
-
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Csm:
     """A checkpoint's folder; raises CheckpointError."""
     tokenizer, defaults = TextTokenizer.load(folder), load_generation(folder)
@@ -151,8 +146,6 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Csm:
 
 class Csm(CodesModel):
     """A loaded checkpoint."""
-
-    moving = ("codes", *_COUNTS, *_SETTINGS)
 
     def __init__(
         self,
@@ -191,15 +184,9 @@ class Csm(CodesModel):
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
     def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        codes, finite = self._net.frames(hidden, self._picks(old))
+        picks = Picks.of(old, self.noise(old["seed"], old["frame"]))
+        codes, finite = self._net.frames(hidden, picks)
         return codes, (codes[:, :-1] == END_CODE).all(-1), finite
-
-    def _picks(self, old: Mapping[str, Tensor]) -> Picks:
-        talker, depth = (
-            Settings(*(old[f"{part}{name}"] for name in ("temperature", "top_k", "top_p")))
-            for part in ("", "subtalker_")
-        )
-        return Picks(talker, depth, self.noise(old["seed"], old["frame"]))
 
 
 def spec_of(name: str, c: CsmConfig) -> ModelSpec:
@@ -212,9 +199,9 @@ def spec_of(name: str, c: CsmConfig) -> ModelSpec:
         frame_rate_hz=codec.sampling_rate / codec.frame_samples,
         voices=(),
         frame={"codes": Field((c.num_codebooks,), "i2", c.vocab_size)},
-        state={"codes": codes, **_COUNTS, **_SETTINGS},
+        state={"codes": codes, "frame": NUMBER, **fields_of(LayeredDrawing)},
         inputs={"text": NUMBER, "codes": codes},
         caches={"backbone": c.cache},
-        accepts=frozenset(_ACCEPTS),
+        accepts=frozenset(FAMILY.accepts),
         max_positions=c.max_position_embeddings,
     )

@@ -34,8 +34,6 @@ from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared, F
 
 log_ = structlog.get_logger(__name__)
 
-_SETTINGS: Final = fields_of(FishDrawing)
-_COUNTS: Final = dict.fromkeys(("made", "frame", "over", "seed"), NUMBER)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
 # What asks for no voice in particular.
@@ -61,8 +59,6 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> FishS2:
 
 class FishS2(CodesModel):
     """A loaded checkpoint."""
-
-    moving = ("codes", "recent", *_COUNTS, *_SETTINGS)
 
     def __init__(
         self,
@@ -100,7 +96,7 @@ class FishS2(CodesModel):
     def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Of the first codebook's choices the one behind all codes is the end."""
         noise = self.noise(old["seed"], old["frame"])
-        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
+        settings = Settings.of(old)
         logits = self._net.logits(hidden)
         first = self._unrepeated(logits, noise, settings, old)
         fast, last = self._net.fast, self._net.config.codes - 1
@@ -148,7 +144,12 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         voices=tuple(Voice(each, each, MANY) for each in (_NONE, *voices)),
         frame={"codes": Field((c.codebooks,), "i2", c.codes)},
         replay=REPLAY,
-        state={"codes": codes, "recent": Field((WINDOW,), "i8"), **_COUNTS, **_SETTINGS},
+        state={
+            "codes": codes,
+            "recent": Field((WINDOW,), "i8"),
+            **dict.fromkeys(("made", "frame"), NUMBER),
+            **fields_of(FishDrawing),
+        },
         inputs={"text": NUMBER, "codes": codes},
         caches={"slow": CacheSpec(slow.n_layer, slow.n_head, slow.n_local_heads, slow.head_dim)},
         accepts=frozenset(_ACCEPTS),

@@ -20,7 +20,7 @@ from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.base.runners.computation import Rows, SlotTensors
+from ttsfamilies.base.runners.computation import Rows
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import DRAWN
@@ -157,10 +157,7 @@ class GlmVoice(AnsweringModel):
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
-    def hidden(
-        self, ids: Tensor, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> Tensor:
-        del state
+    def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
         return self._net.hidden(ids, rows.positions, attend["backbone"])
 
     def logits(self, hidden: Tensor) -> Tensor:

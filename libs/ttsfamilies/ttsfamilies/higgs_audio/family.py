@@ -22,11 +22,10 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.stepped import finished
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
@@ -51,8 +50,6 @@ from ttsfamilies.higgs_audio.request import (
 
 log_ = structlog.get_logger(__name__)
 
-_SETTINGS: Final = fields_of(HiggsDrawing)
-_KEPT: Final = ("codes", "recent", *COUNTS, "over")
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
 # Finite, so that a row is not taken for one whose network failed; no draw reaches it.
@@ -71,10 +68,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> HiggsAudio:
     return HiggsAudio(name, net, tokenizer, defaults, encoder=encoder)
 
 
-class HiggsAudio(TalkerModel):
+class HiggsAudio(SteppedModel):
     """A loaded checkpoint."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -121,43 +116,30 @@ class HiggsAudio(TalkerModel):
         codes = encoder(*(torch.from_numpy(wav).to(device) for wav in (whole, slower)))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         told = rows.inputs["text"], rows.inputs["codes"]
-        hidden = self._net.prompt(*told, rows.positions, attend["backbone"])
-        return self._draw(hidden[rows.last], rows, state, rows.samples)
+        return self._net.prompt(*told, rows.positions, attend["backbone"])
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         codes = state["codes"].index_select(0, rows.slots)
-        hidden = self._net.step(codes, rows.positions, attend["backbone"])
-        return self._draw(hidden, rows, state, torch.ones_like(rows.slots, dtype=torch.bool))
+        return self._net.step(codes, rows.positions, attend["backbone"])
 
-    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each stream's next row of codes, and move its state on."""
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
         c = self._net.config
-        old = {
-            name: state[name].index_select(0, rows.slots) for name in (*_KEPT, "seed", *_SETTINGS)
-        }
         drawn, finite = self._drawn(self._net.logits(hidden), old)
         row = drawn.masked_fill(unbegun(old["made"], self._delays), c.begin)
         row = row.masked_fill(closed(old["since"], self._delays), c.end)
-        active = samples & (old["over"] == 0)
         told = ending(row == c.end, Ending(old["since"], old["left"]), c.delay_pattern.most)
-        ended = active & told.over
         moved = {
             "codes": row,
             "recent": torch.cat((old["recent"][:, c.codebooks :], row), 1),
             "made": old["made"] + 1,
-            "since": told.since,
-            "left": told.left,
-            "over": old["over"] + ended,
+            **told._asdict(),
         }
-        on = active[:, None]
-        kept = {
-            name: torch.where(on if value.dim() > 1 else active, value, old[name])
-            for name, value in moved.items()
-        }
-        said = active, ended, samples & ~finite
-        return finished(state, rows.slots, rows.real, kept, {"codes": row.to(torch.int16)}, said)
+        every = torch.ones_like(told.over)
+        return Drawn(moved, {"codes": row.to(torch.int16)}, every, told.over, finite)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Logits [rows, codebooks, ids] -> ids [rows, codebooks], finite [rows] bool.
@@ -215,8 +197,7 @@ def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) 
             "codes": codes,
             "recent": Field((MOST_REMEMBERED * c.codebooks,), "i8"),
             **COUNTS,
-            **dict.fromkeys(("over", "seed"), NUMBER),
-            **_SETTINGS,
+            **fields_of(HiggsDrawing),
         },
         inputs={"text": NUMBER, "codes": codes},
         caches={"backbone": s.cache},

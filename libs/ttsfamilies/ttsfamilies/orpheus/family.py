@@ -21,15 +21,15 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import finished
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.runners.computation import Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
+from ttsfamilies.orpheus.facts import FAMILY
 from ttsfamilies.orpheus.request import (
     CHOICES,
     CODES,
@@ -89,8 +89,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
 
 SAMPLE_RATE: Final = 24_000
 FRAME_SAMPLES: Final = 2048
-_MOVING: Final = ("step", "drawn", "over", "codes", "seed")
-_SETTINGS: Final = fields_of(OrpheusDrawing)
 # The published speakers', as listeners hear them.
 _GENDERS: Final[Mapping[str, Gender]] = {
     **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
@@ -103,10 +101,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Orpheus:
     return Orpheus(name, load_net(folder, how.where, how.dtype), TextTokenizer.load(folder))
 
 
-class Orpheus(TalkerModel):
+class Orpheus(SteppedModel):
     """A loaded checkpoint."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -135,47 +131,31 @@ class Orpheus(TalkerModel):
         assert isinstance(prepared, OrpheusPrepared)
         return OrpheusStream(prepared)
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        ids = self._known(rows, state["drawn"])
-        hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
-        return self._draw(hidden[rows.last], rows, state, rows.samples)
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
+        return self._net.hidden(ids_of(rows, state), rows.positions, attend["backbone"])
 
-    @staticmethod
-    def _known(rows: Prompts, drawn: Tensor) -> Tensor:
-        """Ids of all tokens: rows that decode are told theirs by the slot."""
-        # Rows of padding may share a token with a real one.
-        ids, last = rows.inputs["id"], rows.last[: rows.real]
-        told = drawn.index_select(0, rows.slots[: rows.real])
-        return ids.index_copy(0, last, torch.where(ids[last] < 0, told, ids[last]))
-
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         ids = state["drawn"].index_select(0, rows.slots)
-        hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
-        return self._draw(hidden, rows, state, torch.ones_like(ids, dtype=torch.bool))
+        return self._net.hidden(ids, rows.positions, attend["backbone"])
 
-    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
-        """Draw each row's next id, and move the rows' state on."""
-        old = {name: state[name].index_select(0, rows.slots) for name in (*_MOVING, *_SETTINGS)}
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
         slot = old["step"] % SLOTS
         columns = self._columns(slot)
-        seen = state["seen"].index_select(0, rows.slots).gather(1, columns)
+        seen = old["seen"].gather(1, columns)
         chosen, finite = self._chosen(self._net.logits(hidden), columns, seen, slot, old)
-        active = samples & (old["over"] == 0)
-        ended = active & (chosen == CODES)
-        told = active & ~ended
+        ended = chosen == CODES
+        told, choice = ~ended, columns.gather(1, chosen[:, None])
         codes = torch.where(self._slots == slot[:, None], chosen[:, None], old["codes"])
-        ids = columns.gather(1, chosen[:, None])[:, 0] + END_SPEECH
         moved = {
             "step": old["step"] + told,
-            "drawn": torch.where(told, ids, old["drawn"]),
-            "over": old["over"] + ended,
+            "drawn": torch.where(told, choice[:, 0] + END_SPEECH, old["drawn"]),
             "codes": torch.where(told[:, None], codes, old["codes"]),
+            "seen": torch.where(told[:, None], old["seen"].scatter(1, choice, 1), old["seen"]),
         }
-        real = slice(rows.real)
-        self._remember(state["seen"], rows.slots[real], ids[real] - END_SPEECH, told[real])
-        said = told & (slot == SLOTS - 1), ended, samples & ~finite
-        frames = {"codes": codes.to(torch.int16)}
-        return finished(state, rows.slots, rows.real, moved, frames, said)
+        gained = told & (slot == SLOTS - 1)
+        return Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
 
     def _columns(self, slot: Tensor) -> Tensor:
         """[rows] -> [rows, CODES + 1]: where the slot's codes and then the end are in CHOICES."""
@@ -188,20 +168,13 @@ class Orpheus(TalkerModel):
         """Columns [rows], and whether each row's logits are finite."""
         # The penalty covers the prompt's ids too, as in the reference; none of them can be drawn.
         rules = Rules(seen.bool(), old["penalty"], (slot == 0).long(), self._never, CODES, 1)
-        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
-        noise = self.noise(old["seed"], old["step"])
+        settings, noise = Settings.of(old), self.noise(old["seed"], old["step"])
         found = without_unlikely(logits.gather(1, columns), settings, rules, old["min_p"])
         return draw_ids(found, noise, 0, settings, rules)
-
-    @staticmethod
-    def _remember(seen: Tensor, slots: Tensor, choices: Tensor, told: Tensor) -> None:
-        seen[slots, choices] = seen[slots, choices] | told.to(seen.dtype)
 
 
 def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
-    counts = dict.fromkeys(("step", "drawn", "over", "seed"), NUMBER)
-    slots = {"codes": Field((SLOTS,), "i8"), "seen": Field((CHOICES,), "u1")}
     return ModelSpec(
         name=name,
         family="orpheus",
@@ -211,11 +184,14 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         frame=OrpheusStream.frame,
         replay=REPLAY,
         parameters=PARAMETERS,
-        state={**slots, **counts, **_SETTINGS},
+        state={
+            "codes": Field((SLOTS,), "i8"),
+            "seen": Field((CHOICES,), "u1"),
+            **dict.fromkeys(("step", "drawn"), NUMBER),
+            **fields_of(OrpheusDrawing),
+        },
         inputs={"id": NUMBER},
         caches={"backbone": c.cache},
-        accepts=frozenset(
-            ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
-        ),
+        accepts=frozenset(FAMILY.accepts),
         max_positions=c.positions,
     )

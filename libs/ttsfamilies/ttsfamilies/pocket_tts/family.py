@@ -22,9 +22,8 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
-from ttsfamilies.base.lm.stepped import finished
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -49,7 +48,6 @@ _POSITIONS: Final = 2048
 _LEAST_FRAMES: Final = 6
 _COUNTS: Final = dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), NUMBER)
 _SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), REAL)
-_MOVING: Final = ("latent", *_COUNTS, *_SETTINGS)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
 
@@ -70,10 +68,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> PocketTts:
     return PocketTts(name, net, encoder if clones else None, tokenizer, kept)
 
 
-class PocketTts(TalkerModel):
+class PocketTts(SteppedModel):
     """A loaded checkpoint. encoder: None where it cannot clone. kept: its published voices."""
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -131,41 +127,34 @@ class PocketTts(TalkerModel):
         heard = torch.from_numpy(samples).to(self._net.first.device)
         return {"latents": encoder(heard).cpu().numpy()}
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         told, stored = rows.inputs, attend["backbone"]
         kept = self._kept
         backbone = kept.attend(stored, told["id"], told["kind"] == KEPT) if kept else stored
         x = self._net.embed(told["kind"], told["id"], told["row"])
-        hidden = self._net.hidden(x, rows.positions, backbone)[rows.last]
-        return self._frames(rows, state, hidden, rows.samples)
+        return self._net.hidden(x, rows.positions, backbone)
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.latent(state["latent"][rows.slots])
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return self._frames(rows, state, hidden, samples)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    def _frames(self, rows: Rows, state: SlotTensors, hidden: Tensor, samples: Tensor) -> Out:
-        """Make each row's frame, and move the rows' state on."""
-        old = {name: state[name].index_select(0, rows.slots) for name in _MOVING}
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
         noise = self.noise(old["seed"], old["frame"]).normal(0, old["latent"].shape[1])
         latent = self._net.head(hidden, noise * old["deviation"][:, None])
-        active = samples & (old["over"] == 0)
         ends = self._net.end(hidden)[:, 0] > old["threshold"]
         ends = ends & (old["said"] >= _LEAST_FRAMES) & (old["left"] < 0)
         due = torch.where(ends, old["after"], old["left"])  # frames, this one included
-        gained, left = active & (due != 0), torch.where(due > 0, due - 1, due)
-        ended = active & (left == 0)
+        gained, left = due != 0, torch.where(due > 0, due - 1, due)
         moved = {
             "latent": torch.where(gained[:, None], latent, old["latent"]),
-            "left": torch.where(active, left, old["left"]),
+            "left": left,
             "frame": old["frame"] + gained,
             "said": old["said"] + gained,
-            "over": old["over"] + ended,
         }
         frames = {"latent": latent, "left": left.to(torch.int16)}
-        said = gained, ended, samples & ~latent.isfinite().all(-1)
-        return finished(state, rows.slots, rows.real, moved, frames, said)
+        return Drawn(moved, frames, gained, left == 0, latent.isfinite().all(-1))
 
 
 def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> ModelSpec:

@@ -15,10 +15,9 @@ from torch import Tensor
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.kernels.slots import NUMBERS, REALS, move_on, settings
-from ttsfamilies.base.lm.depth import CodeDraw, Picks
+from ttsfamilies.base.lm.depth import Picks
 from ttsfamilies.base.runners.computation import Out, SlotTensors, TwoPartComputation
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Settings
 from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.qwen3_tts.config import CODEBOOK0_SIZE, MIN_NEW_TOKENS, BackboneConfig
 from ttsfamilies.qwen3_tts.net import FrameNet, choose_codes
@@ -58,19 +57,12 @@ class FramedTalker(TalkerModel, TwoPartComputation):
         with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
             logits, codes = choose_codes(
                 *(self._frames, self._never, hidden["hidden"], old["seen"], old["frame"]),
-                *(old["penalty"], self._picks(old)),
+                *(old["penalty"], Picks.of(old, self.noise(old["seed"], old["frame"]))),
             )
         told = hidden["use"], hidden["samples"], logits, codes, self._never.eos
         moved = move_on(state, slots, real, *told)
         frames = {"codes": moved.codes, "padded": moved.padded}
         return Out(frames, moved.gained, moved.ended, moved.bad)
-
-    def _picks(self, old: Mapping[str, Tensor]) -> CodeDraw:
-        talker = Settings(old["temperature"], old["top_k"], old["top_p"])
-        predictor = Settings(
-            old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]
-        )
-        return Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
 
 
 _NUMBERS: Final = {

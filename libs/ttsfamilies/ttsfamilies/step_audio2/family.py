@@ -28,6 +28,7 @@ from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.stepped import Drawn
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.resampling import windowed_sinc
@@ -82,7 +83,6 @@ def load_net(folder: Path, device: str, dtype: str) -> StepNet:
 
 _HIGHEST_HZ: Final = 8_000.0
 SAMPLE_RATE: Final = 24_000
-_DRAW_STATE: Final = ("temperature", "top_k", "top_p", "penalty", "seen", "step")
 _ACCEPTS: Final = (
     *("instructions", "max_new_tokens", "ref_audio", "speech", "turns"),
     *("temperature", "top_k", "top_p", "repetition_penalty"),
@@ -108,6 +108,7 @@ class StepAudio2(AnsweringModel):
     pauses = True  # of a text that is no speech there are none to make
     signs = None
     hears = True
+    apart = ("seen",)  # as large as the vocabulary, and written an id at a time
 
     def __init__(
         self, name: str, net: StepNet, tokenizer: Qwen2Tokenizer, voices: FlowReferences
@@ -157,10 +158,7 @@ class StepAudio2(AnsweringModel):
             "speaker": np.zeros((1, 192), np.float32),
         }
 
-    def hidden(
-        self, ids: Tensor, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
-    ) -> Tensor:
-        del state
+    def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.embedding(ids)
         if isinstance(rows, Prompts):
             heard = rows.inputs["heard"][:, None] > 0
@@ -171,16 +169,20 @@ class StepAudio2(AnsweringModel):
         found: Tensor = self._net.head(hidden)
         return found
 
-    def choose(
-        self, logits: Tensor, rows: Rows, state: SlotTensors, noise: Noise
-    ) -> tuple[Tensor, Tensor]:
-        """All ids are punished that are in the sequence, the prompt's among them."""
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
         real = rows.slots[: rows.real]
         state["seen"][real, state["drawn"][real]] = 1
-        old = {name: state[name].index_select(0, rows.slots) for name in _DRAW_STATE}
+        seen = state["seen"].index_select(0, rows.slots)
+        return super().drawn(hidden, {**old, "seen": seen}, rows, state)
+
+    def choose(
+        self, logits: Tensor, noise: Noise, old: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """All ids are punished that are in the sequence, the prompt's among them."""
         rules = Rules(old["seen"].bool(), old["penalty"], old["step"], self._never, 0, 0)
-        settings = Settings(old["temperature"], old["top_k"], old["top_p"])
-        return draw_ids(logits, noise, 0, settings, rules)
+        return draw_ids(logits, noise, 0, Settings.of(old), rules)
 
 
 def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:

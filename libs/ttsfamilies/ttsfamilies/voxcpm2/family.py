@@ -24,7 +24,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.stepped import finished
+from ttsfamilies.base.lm.stepped import Drawn, before, gone_on
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,
@@ -76,7 +76,6 @@ def _patches(encoder: VaeEncoder, samples: Array, latents: int) -> Array:
 _LEAST_PATCHES: Final = 4
 _COUNTS: Final = dict.fromkeys(("frame", "said", "over", "seed"), NUMBER)
 _SETTINGS: Final = dict.fromkeys(("guidance", "deviation"), REAL)
-_MOVING: Final = ("patch", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = (
     *("instructions", "ref_audio", "ref_text", "x_vector_only_mode"),
     *("temperature", "max_new_tokens"),
@@ -167,22 +166,15 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
-        """Make each row's patch, and move the rows' state on."""
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        old = before(state, slots)
         with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
             patch = self._patches(old, hidden)
-        active = hidden["samples"] & (old["over"] == 0)
-        stops = self._net.stops(hidden[BASE]) & (old["said"] >= _LEAST_PATCHES - 1)
-        ended = active & stops
-        moved = {
-            "patch": torch.where(active[:, None, None], patch, old["patch"]),
-            "frame": old["frame"] + active,
-            "said": old["said"] + active,
-            "over": old["over"] + ended,
-        }
+        ended = self._net.stops(hidden[BASE]) & (old["said"] >= _LEAST_PATCHES - 1)
+        moved = {"patch": patch, "frame": old["frame"] + 1, "said": old["said"] + 1}
         frames = {"patch": patch, "last": ended.to(torch.uint8)}
-        said = active, ended, hidden["samples"] & ~patch.isfinite().flatten(1).all(1)
-        return finished(state, slots, real, moved, frames, said)
+        finite = patch.isfinite().flatten(1).all(1)
+        found = Drawn(moved, frames, torch.ones_like(ended), ended, finite)
+        return gone_on(found, old, slots, real, state, hidden["samples"])
 
     def _patches(self, old: Mapping[str, Tensor], hidden: Mapping[str, Tensor]) -> Tensor:
         """[rows, latents, values], of the type of the state."""

@@ -7,6 +7,7 @@ codes of the first rows that belong to frames before its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,8 @@ from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.stepped import finished
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.rules import OUT, unlikely
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
@@ -51,8 +51,8 @@ _POSITIONS: Final = 6144
 # Frames on either side of one that its sound depends on.
 _LOOKAHEAD: Final = 10
 _COLUMN: Final = Field((CODEBOOKS,), "i8")
-_MOVING: Final = {"last": _COLUMN, "before": _COLUMN, "over": NUMBER, **COUNTS}
-_SETTINGS: Final = {**fields_of(ZonosDrawing), "limit": NUMBER, "seed": NUMBER}
+_OPENING: Final = DELAY_PATTERN.most, CODEBOOKS
+_SETTINGS: Final = fields_of(ZonosDrawing)
 # Nothing is known of who speaks: the model's own choice.
 _DEFAULT: Final = "default"
 
@@ -64,10 +64,10 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Zonos:
     return Zonos(name, net, conditions, Readings.load(how.lexicon), recordings, voices)
 
 
-class Zonos(TalkerModel):
+class Zonos(SteppedModel):
     """A loaded checkpoint."""
 
-    fixed_prompts = True
+    apart = ("told",)
 
     def __init__(
         self,
@@ -120,47 +120,37 @@ class Zonos(TalkerModel):
         assert isinstance(prepared, ZonosPrepared)
         return ZonosStream(prepared)
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         assert rows.branches is not None
         told, inputs = (state["told"], rows.branches.owners), rows.inputs
         x = self._net.embed(inputs["id"], inputs["codes"], *told)
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return self._row(hidden[rows.last], hidden[rows.branches.second], rows, state, rows.samples)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         assert rows.branches is not None
         x = self._net.embed_columns(state["last"].index_select(0, rows.branches.owners))
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        first = hidden[: len(rows.slots)]
-        every = torch.ones(len(first), dtype=torch.bool, device=hidden.device)
-        return self._row(first, hidden[rows.branches.second], rows, state, every)
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
-    def _row(
-        self, told: Tensor, untold: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
-    ) -> Out:
-        """Draw each stream's next row of codes, and move its state on."""
-        slots = rows.slots
-        old = {name: state[name].index_select(0, slots) for name in (*_MOVING, *_SETTINGS)}
-        logits, plain = self._net.logits(told), self._net.logits(untold)
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
+        """The next row of codes."""
+        logits, plain = (self._net.logits(branch) for branch in hidden.chunk(2))
         logits = plain + (logits - plain) * old["guidance"][:, None, None]
-        opening = state["opening"].index_select(0, slots).view(len(slots), -1, CODEBOOKS)
-        codes = self._placed(self._drawn(logits, old), opening, old)
+        codes = self._placed(self._drawn(logits, old), old)
         before = Ending(old["since"], old["left"])
         ends = (codes[:, :1] == END) & (old["made"] > 0)[:, None]
-        after = ending(ends, before, DELAY_PATTERN.most)
-        active = samples & (old["over"] == 0)
-        gained = active & ~before.over
-        ended = active & (after.over | (old["made"] + 1 >= old["limit"] + DELAY_PATTERN.most))
+        after, gained = ending(ends, before, DELAY_PATTERN.most), ~before.over
+        ended = after.over | (old["made"] + 1 >= old["limit"] + DELAY_PATTERN.most)
         moved = {
             "last": torch.where(gained[:, None], codes, old["last"]),
             "before": torch.where(gained[:, None], old["last"], old["before"]),
-            "over": old["over"] + ended,
             "made": old["made"] + gained,
             "since": torch.where(gained, after.since, old["since"]),
             "left": torch.where(gained, after.left, old["left"]),
         }
-        said = gained, ended, samples & ~logits.isfinite().flatten(1).all(-1)
-        return finished(state, slots, rows.real, moved, {"codes": codes.to(torch.int16)}, said)
+        finite = logits.isfinite().flatten(1).all(-1)
+        return Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """[rows, CODEBOOKS, ids] -> [rows, CODEBOOKS] int64, each from noise of its own."""
@@ -168,8 +158,7 @@ class Zonos(TalkerModel):
         each = {n: old[n].repeat_interleave(CODEBOOKS) for n in _SETTINGS}
         x = unlikely(x.flatten(0, 1), each["temperature"], each["min_p"])
         draws = (old["made"][:, None] * CODEBOOKS + self._delays).flatten()
-        settings = Settings(each["temperature"], each["top_k"], each["top_p"])
-        chosen, _ = draw_ids(x, self.noise(each["seed"], draws), 0, settings)
+        chosen, _ = draw_ids(x, self.noise(each["seed"], draws), 0, Settings.of(each))
         return chosen.view(-1, CODEBOOKS)
 
     def _punished(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
@@ -179,9 +168,9 @@ class Zonos(TalkerModel):
         factor = torch.where(last, penalty, 1.0) * torch.where(before, penalty, 1.0)
         return torch.where(logits > 0, logits / factor, logits * factor)
 
-    def _placed(self, drawn: Tensor, opening: Tensor, old: Mapping[str, Tensor]) -> Tensor:
+    def _placed(self, drawn: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """The row, [rows, CODEBOOKS]: as drawn where its frames are of the speech."""
-        made, since = old["made"], old["since"]
+        made, since, opening = old["made"], old["since"], old["opening"].view(-1, *_OPENING)
         place = made.clamp(max=DELAY_PATTERN.most - 1)[:, None, None].expand(-1, 1, CODEBOOKS)
         given = opening.gather(1, place)[:, 0]
         forced = (made < DELAY_PATTERN.most)[:, None] & (given >= 0)
@@ -212,9 +201,11 @@ def spec_of(
         frame=ZonosStream.frame,
         replay=REPLAY,
         state={
-            "opening": Field((DELAY_PATTERN.most * CODEBOOKS,), "i8"),
+            "opening": Field((prod(_OPENING),), "i8"),
             "told": Field((net.rows * c.d_model,), "f4"),
-            **_MOVING,
+            **dict.fromkeys(("last", "before"), _COLUMN),
+            **COUNTS,
+            "limit": NUMBER,
             **_SETTINGS,
         },
         inputs={"id": NUMBER, "codes": _COLUMN},

@@ -8,7 +8,8 @@ are fixed by the number of rows, so that a whole frame can be captured as one gr
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,11 @@ class Picks:
 
     def __init__(self, talker: Settings, depth: Settings, noise: Noise) -> None:
         self._talker, self._depth, self._noise = talker, depth, noise
+
+    @classmethod
+    def of(cls, state: Mapping[str, Tensor], noise: Noise) -> Self:
+        """As a slot's state has them of a LayeredDrawing."""
+        return cls(Settings.of(state), Settings.of(state, "subtalker_"), noise)
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
         settings = self._depth if codebook else self._talker

@@ -16,8 +16,12 @@ _ASKED: Final = MappingProxyType({"penalty": "repetition_penalty"})
 
 
 def fields_of(drawing: type[Any]) -> dict[str, Field]:
-    """Of a slot's state: one for each setting."""
-    return {name: NUMBER if kind is int else REAL for name, kind in get_type_hints(drawing).items()}
+    """What `tell` writes of a slot's state: its settings, its seed and whether it is over."""
+    settings = get_type_hints(drawing).items()
+    return {
+        **dict.fromkeys(("over", "seed"), NUMBER),
+        **{name: NUMBER if kind is int else REAL for name, kind in settings},
+    }
 
 
 def tell(write: SlotWriter, seed: int, drawing: Any) -> None:

@@ -1,12 +1,15 @@
-"""Steps of a family whose frame is its codes: a backbone reads prompts and frames, a depth
-transformer makes the frame from what the backbone leaves of each row.
+"""Steps that move a row's state on: what a family draws of a backbone's states, and what follows.
+
+A family says how one row goes on, `drawn`, as if it were computed for nobody else. Here stands what
+holds for all of them: rows of padding, rows that are over and prompts that go on in a later launch
+stay as they are.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +23,105 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.talker.lmstream import DRAWN
+
+
+class Drawn(NamedTuple):
+    """How rows go on that sample and are not over; of others it is left out.
+
+    moved: new values of the state by name, [rows, ...]; `over` follows from `ended`. frames: [rows,
+    ...] by name. gained, ended, finite: of each row whether it gained its frame, ended its
+    sequence, and had finite logits, [rows] bool each.
+    """
+
+    moved: Mapping[str, Tensor]
+    frames: Mapping[str, Tensor]
+    gained: Tensor
+    ended: Tensor
+    finite: Tensor
+
+
+class SteppedModel(TalkerModel):
+    """A frame a step, or a part of one, drawn of a backbone's states; the state has `over`.
+
+    apart: fields of the state that `drawn` is not given, such as those of prompts.
+    """
+
+    fixed_prompts = True
+    apart: tuple[str, ...] = ()
+
+    @abstractmethod
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
+        """States of a prompt's tokens, [tokens, dim]."""
+
+    @abstractmethod
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
+        """States of a step's tokens, [tokens, dim]."""
+
+    @abstractmethod
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> Drawn:
+        """hidden: [rows, dim]; with branches [2 * rows, dim], those of second branches last. old:
+        the rows' state, padding among them.
+        """
+
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompted(rows, state, attend)
+        return self._gone_on(hidden, rows.last, rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.stepped(rows, state, attend)
+        every = torch.ones_like(rows.slots, dtype=torch.bool)
+        return self._gone_on(hidden, slice(len(every)), rows, state, every)
+
+    def _gone_on(
+        self, hidden: Tensor, last: Tensor | slice, rows: Rows, state: SlotTensors, samples: Tensor
+    ) -> Out:
+        at = hidden[last]
+        if rows.branches is not None:
+            at = torch.cat((at, hidden[rows.branches.second]))
+        old = before(state, rows.slots, self.apart)
+        drawn = self.drawn(at, old, rows, state)
+        return gone_on(drawn, old, rows.slots, rows.real, state, samples)
+
+
+def before(state: SlotTensors, slots: Tensor, apart: Collection[str] = ()) -> dict[str, Tensor]:
+    """What the slots hold, [rows, ...] by name, but for what is read apart."""
+    return {n: each.index_select(0, slots) for n, each in state.items() if n not in apart}
+
+
+def gone_on(
+    drawn: Drawn,
+    old: Mapping[str, Tensor],
+    slots: Tensor,
+    real: int,
+    state: SlotTensors,
+    samples: Tensor,
+) -> Out:
+    """Move the state on by what was drawn for all rows, and give the frames.
+
+    Products take the padding along, for the sake of exactness; state and frames leave it out.
+    """
+    kept, active = slice(real), samples & (old["over"] == 0)
+    gained, ended = active & drawn.gained, active & drawn.ended
+    for name, value in {**drawn.moved, "over": old["over"] + drawn.ended}.items():
+        stays = active.view(-1, *[1] * (value.ndim - 1))
+        state[name].index_copy_(0, slots[kept], torch.where(stays, value, old[name])[kept])
+    frames = {name: frame[kept, None] for name, frame in drawn.frames.items()}
+    bad = samples & ~drawn.finite
+    return Out(frames, gained.long()[kept], ended[kept], bad[kept])
+
+
+def ids_of(rows: Prompts, state: SlotTensors) -> Tensor:
+    """The inputs' ids of all tokens: rows that decode are told theirs, DRAWN, by the slot."""
+    ids, drawn = rows.inputs["id"], state["drawn"]
+    if rows.branches is not None:
+        return torch.where(ids == DRAWN, drawn.index_select(0, rows.branches.owners), ids)
+    # Rows of padding may share a token with a real one.
+    last = rows.last[: rows.real]
+    told = drawn.index_select(0, rows.slots[: rows.real])
+    return ids.index_copy(0, last, torch.where(ids[last] == DRAWN, told, ids[last]))
 
 
 class CodesBackbone(Protocol):
@@ -31,13 +133,12 @@ class CodesBackbone(Protocol):
 
 
 class CodesModel(TalkerModel, TwoPartComputation):
-    """Subclasses draw frames of `hidden` [rows, dim]. Positions hold `text` and `codes`, the state
-    the `codes` of each row's last frame, their number `frame` and whether it is `over`; there is
-    one cache. moving: names of the state that a step reads.
+    """A family whose frame is its codes: a backbone reads prompts and frames, and `drawn` makes the
+    frame of what it leaves of each row. Positions hold `text` and `codes`, the state the `codes` of
+    each row's last frame, their number `frame` and whether it is `over`; there is one cache.
     """
 
     fixed_prompts = True
-    moving: tuple[str, ...]
 
     @abstractmethod
     def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,18 +156,16 @@ class CodesModel(TalkerModel, TwoPartComputation):
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
-        old = {name: state[name].index_select(0, slots) for name in self.moving}
-        codes, ends, finite = self.drawn(hidden["hidden"], old)
-        active = hidden["samples"] & (old["over"] == 0)
-        ended, gained = active & ends, active & ~ends
+        old = before(state, slots)
+        codes, ended, finite = self.drawn(hidden["hidden"], old)
+        gained = ~ended
         moved = {
             "codes": torch.where(gained[:, None], codes, old["codes"]),
             "frame": old["frame"] + gained,
-            "over": old["over"] + ended,
             **self.remembered(old, codes, gained),
         }
-        said = gained, ended, hidden["samples"] & ~finite
-        return finished(state, slots, real, moved, {"codes": codes.to(torch.int16)}, said)
+        found = Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
+        return gone_on(found, old, slots, real, state, hidden["samples"])
 
     def read_by(self, backbone: CodesBackbone, dim: int, dtype: torch.dtype) -> None:
         """To be called before anything is computed."""
@@ -87,27 +186,4 @@ class CodesModel(TalkerModel, TwoPartComputation):
         (cache,) = attend.values()
         x = self._backbone.embed_frames(state["codes"][rows.slots])
         hidden = self._backbone.hidden(x, rows.positions, cache)
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return {"hidden": hidden, "samples": samples}
-
-
-def finished(
-    state: SlotTensors,
-    slots: Tensor,
-    real: int,
-    moved: Mapping[str, Tensor],
-    frames: Mapping[str, Tensor],
-    said: tuple[Tensor, Tensor, Tensor],
-) -> Out:
-    """A step that was computed for all rows: the state is moved on, and the frames are given.
-
-    Products take the padding along, for the sake of exactness; state and frames leave it out.
-    moved: new values of the state by name. frames: [rows, ...] by name. said: of each row whether
-    it gained its frame, ended its sequence, and is not finite, [rows] bool each.
-    """
-    kept = slice(real)
-    for name, value in moved.items():
-        state[name].index_copy_(0, slots[kept], value[kept])
-    gained, ended, bad = said
-    given = {name: frame[kept, None] for name, frame in frames.items()}
-    return Out(given, gained.long()[kept], ended[kept], bad[kept])
+        return {"hidden": hidden, "samples": torch.ones_like(rows.slots, dtype=torch.bool)}

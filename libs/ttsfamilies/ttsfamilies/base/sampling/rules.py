@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Self
 
 import torch
 from torch import Tensor
@@ -84,6 +85,11 @@ class Settings:
     temperature: Tensor
     top_k: Tensor | None = None
     top_p: Tensor | None = None
+
+    @classmethod
+    def of(cls, state: Mapping[str, Tensor], part: str = "") -> Self:
+        """What a slot's state calls so, behind `part`."""
+        return cls(*(state[f"{part}{field.name}"] for field in fields(cls)))
 
     def rows(self, index: Tensor) -> Settings:
         """The settings of some of the rows."""
