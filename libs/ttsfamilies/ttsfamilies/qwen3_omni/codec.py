@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
@@ -29,44 +27,20 @@ from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec, CausalStream
-from ttsfamilies.base.codec.windowed import causal_frames
-from ttsfamilies.qwen3_tts.codec.net import SnakeBeta
+from ttsfamilies.qwen3_tts.codec.config import WaveSizes
+from ttsfamilies.qwen3_tts.codec.net import SnakeBeta, transformer_config
 from ttsfamilies.qwen3_tts.codec.weights import wave_sources
 
 SAMPLE_RATE: Final = 24_000
 
 
-@dataclass(frozen=True)
-class WaveformSizes:
+@dataclass(frozen=True, kw_only=True)
+class WaveformSizes(WaveSizes):
     """code2wav_config."""
 
-    codebook_size: int
-    num_quantizers: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    sliding_window: int
-    rms_norm_eps: float
-    decoder_dim: int
-    upsample_rates: tuple[int, ...]
-    upsampling_ratios: tuple[int, ...]
-    attention_bias: bool = False
     head_dim: int | None = None
     rope_theta: float | None = None
-
-    @property
-    def theta(self) -> float:
-        return float(self.rope_theta or 0.0)
-
-    @property
-    def head_size(self) -> int:
-        return self.head_dim or self.hidden_size // self.num_attention_heads
-
-    @property
-    def frame_samples(self) -> int:
-        return prod(self.upsample_rates) * prod(self.upsampling_ratios)
+    front_frames: ClassVar[int] = 1
 
     @property
     def lag_samples(self) -> int:
@@ -75,12 +49,6 @@ class WaveformSizes:
         for rate in self.upsample_rates:
             lag = (lag + 1) * rate
         return lag
-
-    @property
-    def context_frames(self) -> int:
-        """See DecoderSizes: so many frames back the decoder looks."""
-        tails = causal_frames(self.upsampling_ratios, self.upsample_rates)
-        return self.num_hidden_layers * (self.sliding_window - 1) + 1 + tails
 
 
 @dataclass(frozen=True)
@@ -97,38 +65,17 @@ def load_config(folder: Path) -> WaveformSizes:
     path = folder / "config.json"
     config = read_json(path, CheckpointConfig)
     c = config.code2wav_config
-    found = [*size_problems(c), *head_problems(c.num_attention_heads, c.num_key_value_heads, 2)]
+    found = c.problems()
     if not config.enable_audio_output:
         found.append("enable_audio_output is false: this checkpoint has no codec")
     if c.theta <= 0:
         found.append("rope_theta is missing")
-    if c.head_size % 2:
-        found.append(f"heads of {c.head_size} channels cannot be rotated")
-    if c.decoder_dim % (1 << len(c.upsample_rates)):
-        found.append(f"decoder_dim {c.decoder_dim} cannot be halved at every rate")
     for wrong in found:
         raise CheckpointError(f"{path}: code2wav_config: {wrong}")
     return c
 
 
 OTHERS = ("thinker.", "talker.")
-
-
-def transformer_config(c: WaveformSizes) -> DecoderConfig:
-    """No norms on queries and keys, scaled residuals."""
-    return DecoderConfig(
-        dim=c.hidden_size,
-        layers=c.num_hidden_layers,
-        heads=c.num_attention_heads,
-        kv_heads=c.num_key_value_heads,
-        head_dim=c.head_size,
-        hidden=c.intermediate_size,
-        eps=c.rms_norm_eps,
-        rope=RopeConfig(theta=c.theta),
-        qkv_bias=c.attention_bias,
-        out_bias=c.attention_bias,
-        layer_scale=True,
-    )
 
 
 class LaggingDecoder(CausalWave):

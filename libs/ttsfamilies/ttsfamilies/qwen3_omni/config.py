@@ -6,18 +6,19 @@ Everything is read from the file: the published classes' defaults are not the pu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import checked_config
 from ttscommon.engine.checkpoint_values import size_problems
+from ttsfamilies.base.lm.llama import StackSizes
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     CONTROL_IDS,
     BackboneConfig,
     GenerationConfig,
-    PredictorConfig,
+    StackConfig,
     TalkerConfig,
     config_problems,
 )
@@ -40,27 +41,16 @@ DEFAULTS: Final = GenerationConfig(
 )
 
 
-@dataclass(frozen=True)
-class StackSizes:
+@dataclass(frozen=True, kw_only=True)
+class PartSizes(StackSizes):
     """What backbone and code predictor have alike."""
 
     vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
     head_dim: int
-    rms_norm_eps: float
     hidden_act: str = "silu"
-    attention_bias: bool = False
     sliding_window: int | None = None
     rope_theta: float | None = None
     rope_scaling: Mapping[str, Any] | None = None
-
-    @property
-    def theta(self) -> float:
-        return float(self.rope_theta or 0.0)
 
     @property
     def sections(self) -> tuple[int, ...]:
@@ -69,24 +59,20 @@ class StackSizes:
 
     def shared(self) -> dict[str, Any]:
         """Under the names of Qwen3-TTS's sizes."""
-        names = (
-            *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
-            *("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps"),
-            *("attention_bias", "rope_scaling"),
-        )
+        names = (*(field.name for field in fields(StackSizes)), "vocab_size", "rope_scaling")
         return {name: getattr(self, name) for name in names} | {"rope_theta": self.theta}
 
 
-@dataclass(frozen=True)
-class MixtureSizes(StackSizes):
+@dataclass(frozen=True, kw_only=True)
+class MixtureSizes(PartSizes):
     """The backbone, whose feed-forward networks are experts."""
 
-    moe_intermediate_size: int = field(kw_only=True)
-    shared_expert_intermediate_size: int = field(kw_only=True)
-    num_experts: int = field(kw_only=True)
-    num_experts_per_tok: int = field(kw_only=True)
-    norm_topk_prob: bool = field(kw_only=True)
-    max_position_embeddings: int = field(kw_only=True)
+    moe_intermediate_size: int
+    shared_expert_intermediate_size: int
+    num_experts: int
+    num_experts_per_tok: int
+    norm_topk_prob: bool
+    max_position_embeddings: int
     decoder_sparse_step: int = 1
     mlp_only_layers: tuple[int, ...] = ()
 
@@ -96,7 +82,7 @@ class SpeakingSizes:
     """talker_config."""
 
     text_config: MixtureSizes
-    code_predictor_config: StackSizes
+    code_predictor_config: PartSizes
     num_code_groups: int
     thinker_hidden_size: int
     accept_hidden_layer: int
@@ -133,7 +119,7 @@ class OmniConfig:
         backbone = BackboneConfig(
             **text.shared(),
             **ids,
-            code_predictor_config=PredictorConfig(
+            code_predictor_config=StackConfig(
                 **predictor.shared(), num_code_groups=c.num_code_groups
             ),
             hidden_act=text.hidden_act,

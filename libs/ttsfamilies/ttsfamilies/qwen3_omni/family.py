@@ -21,7 +21,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.kernels.slots import FED
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
@@ -139,11 +139,7 @@ def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelS
             "row": row,
             "places": Field((3,), "i8"),
         },
-        caches={
-            "backbone": CacheSpec(
-                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
-            )
-        },
+        caches={"backbone": c.cache},
         accepts=frozenset({"instructions", *Sampling.__struct_fields__}),
         max_positions=c.max_position_embeddings,
         row_width=c.text_hidden_size,

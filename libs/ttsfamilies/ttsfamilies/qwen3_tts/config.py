@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ttscommon.engine.checkpoint_values import head_problems, scaling_problems, size_problems
+from ttsfamilies.base.lm.llama import StackSizes
 
 CODEBOOK0_SIZE = 2048
 # The highest rows of the codec's vocabulary are control ids and speakers, never spoken.
@@ -18,45 +19,29 @@ CONTROL_IDS = 1024
 MIN_NEW_TOKENS = 2
 
 
-@dataclass(frozen=True)
-class PredictorConfig:
-    """The code predictor: a small decoder over the codebooks of one frame."""
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(StackSizes):
+    """What both decoders have. num_code_groups: codebooks."""
 
     vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
     head_dim: int
-    rms_norm_eps: float
     rope_theta: float
     num_code_groups: int
-    attention_bias: bool = False
     use_sliding_window: bool = False
     rope_scaling: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class BackboneConfig:
+@dataclass(frozen=True, kw_only=True)
+class BackboneConfig(StackConfig):
     """The talker's decoder, its vocabularies and its control ids.
 
-    spk_is_dialect: per speaker False, or the language that it forces under "chinese" and "auto".
+    code_predictor_config: a small decoder over the codebooks of one frame. spk_is_dialect: per
+    speaker False, or the language that it forces under "chinese" and "auto".
     """
 
-    code_predictor_config: PredictorConfig
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
+    code_predictor_config: StackConfig
     hidden_act: str
     max_position_embeddings: int
-    rms_norm_eps: float
-    rope_theta: float
-    num_code_groups: int
     text_vocab_size: int
     text_hidden_size: int
     codec_pad_id: int
@@ -69,9 +54,6 @@ class BackboneConfig:
     codec_language_id: Mapping[str, int]
     spk_id: Mapping[str, int] = field(default_factory=dict)
     spk_is_dialect: Mapping[str, str | bool] = field(default_factory=dict)
-    attention_bias: bool = False
-    use_sliding_window: bool = False
-    rope_scaling: Mapping[str, Any] | None = None
 
     @property
     def codebooks(self) -> int:
@@ -177,7 +159,7 @@ def generation_problems(defaults: GenerationConfig) -> Iterator[str]:
         yield f"max_new_tokens is {defaults.max_new_tokens}, not {_LEAST_NEW_TOKENS} or more"
 
 
-def _attention(part: BackboneConfig | PredictorConfig) -> list[str]:
+def _attention(part: StackConfig) -> list[str]:
     heads = head_problems(part.num_attention_heads, part.num_key_value_heads, part.head_dim)
     return [*heads, *scaling_problems(dict(part.rope_scaling or {}))]
 

@@ -22,7 +22,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.kernels.slots import next_text
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_tts.cloning import Cloning
 from ttsfamilies.qwen3_tts.config import (
@@ -173,11 +173,7 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
         voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
         **framed(c, text),
         inputs=inputs,
-        caches={
-            "backbone": CacheSpec(
-                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
-            )
-        },
+        caches={"backbone": c.cache},
         accepts=accepted(config),
         languages=config.languages,
         max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),

@@ -7,37 +7,21 @@ frame, the code predictor the other 15.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.few_rows import multiply
-from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig
 from ttsfamilies.base.kernels.slots import embed_codes
 from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer
+from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import NO_TEXT, Heard
 from ttsfamilies.qwen3_tts.stream import Prohibitions
 
 # The code predictor: codebooks 1 .. 15 of a frame, one after the other.
-
-
-def predictor_config(c: BackboneConfig) -> DecoderConfig:
-    """The predictor's decoder."""
-    p = c.code_predictor_config
-    return DecoderConfig(
-        dim=p.hidden_size,
-        layers=p.num_hidden_layers,
-        heads=p.num_attention_heads,
-        kv_heads=p.num_key_value_heads,
-        head_dim=p.head_dim,
-        hidden=p.intermediate_size,
-        eps=p.rms_norm_eps,
-        rope=RopeConfig(theta=p.rope_theta),
-        qk_norm=True,
-        qkv_bias=p.attention_bias,
-        out_bias=p.attention_bias,
-        fp32_qkv=True,
-    )
 
 
 class CodePredictor(DepthTransformer):
@@ -47,8 +31,9 @@ class CodePredictor(DepthTransformer):
     """
 
     def __init__(self, c: BackboneConfig) -> None:
-        super().__init__(predictor_config(c), c.codebooks - 1)
         p = c.code_predictor_config
+        decoder = replace(decoder_config(p), qk_norm=True, fp32_qkv=True)
+        super().__init__(decoder, c.codebooks - 1)
         self.size = p.vocab_size
         self.codes = nn.Embedding(self.residuals * p.vocab_size, c.hidden_size)
         same = c.hidden_size == p.hidden_size
@@ -64,19 +49,7 @@ class CodePredictor(DepthTransformer):
 
 def backbone_config(c: BackboneConfig) -> DecoderConfig:
     """The talker's decoder. Its multimodal rotation is plain: all three positions are equal."""
-    return DecoderConfig(
-        dim=c.hidden_size,
-        layers=c.num_hidden_layers,
-        heads=c.num_attention_heads,
-        kv_heads=c.num_key_value_heads,
-        head_dim=c.head_dim,
-        hidden=c.intermediate_size,
-        eps=c.rms_norm_eps,
-        rope=RopeConfig(theta=c.rope_theta),
-        qk_norm=True,
-        qkv_bias=c.attention_bias,
-        out_bias=c.attention_bias,
-    )
+    return replace(decoder_config(c), qk_norm=True)
 
 
 class TextProjection(nn.Module):

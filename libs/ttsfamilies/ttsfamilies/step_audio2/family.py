@@ -35,7 +35,7 @@ from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.tokens import RATE_HZ
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.checks import recorded
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepConfig, StepSizes, load_config
@@ -187,7 +187,7 @@ class StepAudio2(AnsweringModel):
 
 def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:
     """What the engine has to know of a checkpoint. Its voices are recordings."""
-    heads, number = (c.num_attention_heads, c.num_key_value_heads, c.head_size), Field((), "i8")
+    number = Field((), "i8")
     return ModelSpec(
         name=name,
         family="step_audio2",
@@ -198,7 +198,7 @@ def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:
         replay=REPLAY,
         state={**STATE, "penalty": Field((), "f4"), "seen": Field((c.vocab_size,), "u1")},
         inputs={"id": number, "heard": number, "row": Field((c.hidden_size,), "f4")},
-        caches={"backbone": CacheSpec(c.num_hidden_layers, *heads)},
+        caches={"backbone": c.cache},
         accepts=frozenset(_ACCEPTS),
         max_positions=c.max_position_embeddings,
         says=True,

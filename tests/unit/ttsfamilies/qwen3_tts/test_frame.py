@@ -15,7 +15,7 @@ from ttscommon.engine.nn import dense_attention, padded_rows
 from ttsfamilies.base.kernels.slots import FED, move_on
 from ttsfamilies.base.lm.depth import Scratch
 from ttsfamilies.base.sampling import Rules
-from ttsfamilies.qwen3_tts.config import BackboneConfig, PredictorConfig, TalkerConfig
+from ttsfamilies.qwen3_tts.config import BackboneConfig, StackConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.net import CodePredictor, TalkerNet, choose_codes, embed_positions
 from ttsfamilies.qwen3_tts.prompt import Heard
 from ttsfamilies.qwen3_tts.stream import Prohibitions
@@ -84,14 +84,32 @@ def test_a_rows_bits_do_not_depend_on_its_batch(net: TalkerNet) -> None:
 
 
 def test_the_predictors_bits_do_not_depend_on_its_batch_at_published_widths() -> None:
-    predictor = PredictorConfig(2048, 1024, 3072, 1, 16, 8, 128, 1e-6, 1e6, 4)
+    stack: dict[str, Any] = {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1e6,
+        "num_code_groups": 4,
+    }
+    predictor = StackConfig(vocab_size=2048, hidden_size=1024, intermediate_size=3072, **stack)
     ids: dict[str, Any] = dict.fromkeys(
         ("codec_pad_id", "codec_bos_id", "codec_eos_token_id", "codec_think_id"), 0
     ) | dict.fromkeys(("codec_nothink_id", "codec_think_bos_id", "codec_think_eos_id"), 0)
     c = BackboneConfig(
-        predictor, 3072, 2048, 6144, 1, 16, 8, 128, "silu", 128, 1e-6, 1e6, 4, 8, 8,
-        codec_language_id={}, **ids,
-    )  # fmt: skip
+        code_predictor_config=predictor,
+        vocab_size=3072,
+        hidden_size=2048,
+        intermediate_size=6144,
+        hidden_act="silu",
+        max_position_embeddings=128,
+        text_vocab_size=8,
+        text_hidden_size=8,
+        codec_language_id={},
+        **stack,
+        **ids,
+    )
     torch.manual_seed(0)
     net = CodePredictor(c)
     torch.nn.init.normal_(net.heads)

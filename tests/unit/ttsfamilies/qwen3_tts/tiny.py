@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.qwen3_tts.config import GenerationConfig, PredictorConfig
+from ttsfamilies.qwen3_tts.config import GenerationConfig, StackConfig
 from ttsfamilies.qwen3_tts.config_files import load_config
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
@@ -27,7 +27,7 @@ def _parts() -> tuple[TalkerNet, TurnTokenizer]:
         write_checkpoint(Path(folder), "tiny", "custom_voice", small=True)
         config, tokenizer = load_config(Path(folder)), TurnTokenizer.load(Path(folder))
     talker = config.talker_config
-    predictor: PredictorConfig = replace(
+    predictor: StackConfig = replace(
         talker.code_predictor_config, num_hidden_layers=1, num_code_groups=CODEBOOKS
     )
     talker = replace(

@@ -1,4 +1,4 @@
-"""Sizes of a Llama 3, as transformers writes them. No torch."""
+"""Sizes of stacks of blocks, as transformers writes them. No torch."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from typing import Any
 from ttsfamilies.base.talker.base import CacheSpec
 
 
-@dataclass(frozen=True)
-class LlamaSizes:
-    """Part of a config.json."""
+@dataclass(frozen=True, kw_only=True)
+class StackSizes:
+    """Part of a config.json: a stack of blocks. head_dim, rope_theta: None where files may lack
+    them; without the latter theta is 0.
+    """
 
-    vocab_size: int
     hidden_size: int
     intermediate_size: int
     num_hidden_layers: int
     num_attention_heads: int
     num_key_value_heads: int
-    max_position_embeddings: int
-    model_type: str = "llama"
-    hidden_act: str = "silu"
-    head_dim: int | None = None
-    rms_norm_eps: float = 1e-5
-    rope_theta: float | None = None
-    rope_scaling: Mapping[str, Any] | None = None
-    tie_word_embeddings: bool = False
+    head_dim: int | None
+    rms_norm_eps: float
+    rope_theta: float | None
     attention_bias: bool = False
-    mlp_bias: bool = False
 
     @property
     def head_size(self) -> int:
@@ -44,13 +39,31 @@ class LlamaSizes:
 
     @property
     def theta(self) -> float:
-        """Of the rotation; `problems` says where no file names it."""
-        assert self.rope_theta is not None
-        return self.rope_theta
+        return float(self.rope_theta or 0.0)
 
     @property
     def scaling(self) -> Mapping[str, Any]:
         """Of the rotation, empty where there is none."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaSizes(StackSizes):
+    """A Llama 3."""
+
+    vocab_size: int
+    max_position_embeddings: int
+    model_type: str = "llama"
+    hidden_act: str = "silu"
+    head_dim: int | None = None
+    rms_norm_eps: float = 1e-5
+    rope_theta: float | None = None
+    rope_scaling: Mapping[str, Any] | None = None
+    tie_word_embeddings: bool = False
+    mlp_bias: bool = False
+
+    @property
+    def scaling(self) -> Mapping[str, Any]:
         found = self.rope_scaling or {}
         plain = found.get("rope_type", found.get("type", "default")) == "default"
         return {} if plain else found

@@ -1,12 +1,12 @@
-"""The stack of blocks of a Llama."""
+"""The stack of blocks that sizes describe."""
 
 from __future__ import annotations
 
 from ttscommon.engine.nn import DecoderConfig, Llama3Scaling, RopeConfig
-from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.llama import StackSizes
 
 
-def decoder_config(c: LlamaSizes) -> DecoderConfig:
+def decoder_config(c: StackSizes) -> DecoderConfig:
     """The stack of blocks."""
     s = c.scaling
     scaling = s and Llama3Scaling(
@@ -24,4 +24,6 @@ def decoder_config(c: LlamaSizes) -> DecoderConfig:
         hidden=c.intermediate_size,
         eps=c.rms_norm_eps,
         rope=RopeConfig(theta=c.theta, scaling=scaling or None),
+        qkv_bias=c.attention_bias,
+        out_bias=c.attention_bias,
     )

@@ -8,11 +8,12 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.causal_dac import (
     CausalResidualUnit,
@@ -22,24 +23,13 @@ from ttsfamilies.base.codec.causal_dac import (
 )
 from ttsfamilies.base.codec.kernels.rows import StateRows, UnsettledSum
 from ttsfamilies.base.codec.kernels.way import FusedTails, Wave, packed_of
-from ttsfamilies.qwen3_tts.codec.config import DecoderSizes
+from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.qwen3_tts.codec.config import DecoderSizes, WaveSizes
 
 
-def transformer_config(c: DecoderSizes) -> DecoderConfig:
+def transformer_config(c: WaveSizes) -> DecoderConfig:
     """The decoder's transformer: no norms on queries and keys, scaled residuals."""
-    return DecoderConfig(
-        dim=c.hidden_size,
-        layers=c.num_hidden_layers,
-        heads=c.num_attention_heads,
-        kv_heads=c.num_key_value_heads,
-        head_dim=c.head_dim,
-        hidden=c.intermediate_size,
-        eps=c.rms_norm_eps,
-        rope=RopeConfig(theta=c.rope_theta),
-        qkv_bias=c.attention_bias,
-        out_bias=c.attention_bias,
-        layer_scale=True,
-    )
+    return replace(decoder_config(c), layer_scale=True)
 
 
 class SnakeBeta(nn.Module):
