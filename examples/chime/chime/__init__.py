@@ -1,17 +1,13 @@
 """Chime, an example of a family: every letter strikes a bell. No torch here: gateways read this."""
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 RATE, FRAME, NOTES = 16_000, 1600, 64
-
-
-def _fits(signs: Signs) -> bool:
-    return signs.config.get("model_type") == "chime"
-
+_FITS = Marks(("chime",))
 
 SOUND = CodecFacts(
-    *("chime", "Bells", _fits, RATE, RATE / FRAME, "Apache-2.0", "none"),
+    *("chime", "Bells", _FITS, RATE, RATE / FRAME, "Apache-2.0", "none"),
     inside=".",
     package="chime",
 )
-FAMILY = FamilyFacts(*("chime", "Chime", _fits, SOUND, (), "Apache-2.0", "none"), package="chime")
+FAMILY = FamilyFacts(*("chime", "Chime", _FITS, SOUND, (), "Apache-2.0", "none"), package="chime")

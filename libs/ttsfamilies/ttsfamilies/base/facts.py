@@ -34,6 +34,27 @@ class Signs:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """What tells that a folder is of a family: a `fits` that is stated.
+
+    kinds, keys: config.json names one of these as its model_type, and has all of these keys; what
+    is empty does not count. tensors: all are there, of a folder that has no config.json.
+    """
+
+    kinds: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+    def __call__(self, signs: Signs) -> bool:
+        if not signs.config:
+            return bool(self.tensors) and signs.tensors().issuperset(self.tensors)
+        if not self.kinds and not self.keys:
+            return False
+        kind = not self.kinds or signs.config.get("model_type") in self.kinds
+        return kind and signs.config.keys() >= set(self.keys)
+
+
+@dataclass(frozen=True)
 class Beside:
     """What of another repository lies in a folder of its talker's checkpoint.
 

@@ -18,9 +18,7 @@ SILENCE: Final = 4299
 SPEAKER: Final = 256
 QUERIES: Final = 32
 HEAD_DIM: Final = 64
-RATE_HZ: Final = 25.0
 _ENGLISH_IDS: Final = 704
-SAMPLE_RATE: Final = 24_000
 
 Shapes = Mapping[str, tuple[int, ...]]
 

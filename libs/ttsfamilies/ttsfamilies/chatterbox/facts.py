@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
-
-
-def _fits(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "chatterbox"
-    return {"speech_emb.weight", "cond_enc.spkr_enc.weight"} <= signs.tensors()
-
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 FAMILY = FamilyFacts(
     name="chatterbox",
     title="Chatterbox",
-    fits=_fits,
+    fits=Marks(("chatterbox",), tensors=("speech_emb.weight", "cond_enc.spkr_enc.weight")),
     codec=CodecFacts(
         name="chatterbox",
         title="S3Gen",
-        fits=_fits,
+        fits=Marks(("chatterbox",), tensors=("speech_emb.weight", "cond_enc.spkr_enc.weight")),
         sample_rate=24_000,
         frame_rate_hz=25.0,
         code="MIT",

@@ -24,19 +24,18 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.chatterbox.config import (
     BEGIN,
     END,
     HEAD_DIM,
     IDS,
-    RATE_HZ,
-    SAMPLE_RATE,
     SILENCE,
     FolderSettings,
     T3Sizes,
 )
+from ttsfamilies.chatterbox.facts import FAMILY
 from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net, penalised_last
 from ttsfamilies.chatterbox.request import (
     MOST_POSITIONS,
@@ -227,14 +226,10 @@ def spec_of(
     name: str, c: T3Sizes, voices: Sequence[str], languages: Sequence[str], *, clones: bool
 ) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
-    accepts = {"temperature", "top_p", "repetition_penalty", "max_new_tokens"}
-    accepts |= {"top_k"} if c.gpt else set()
-    accepts |= ({"language"} if languages else set()) | ({"ref_audio"} if clones else set())
+    obeyed = {"top_k": c.gpt, "language": languages, "ref_audio": clones}
+    without = [field for field, obeys in obeyed.items() if not obeys]
     return ModelSpec(
-        name=name,
-        family="chatterbox",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=RATE_HZ,
+        **stated(FAMILY, name, without=without),
         voices=tuple(Voice(id, id.title(), "en") for id in voices),
         frame={**ChatterboxStream.frame, **REPLAY},
         state={"seen": Field((IDS,), "u1"), **_COUNTS, **_SETTINGS},
@@ -242,7 +237,6 @@ def spec_of(
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, HEAD_DIM)},
         max_positions=MOST_POSITIONS,
         branches=c.branches,
-        accepts=frozenset(accepts),
         languages=tuple(languages),
         parameters=parameters(c),
     )

@@ -15,9 +15,8 @@ from ttscommon.engine.nn.weights import Shards, digest, fill, same
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.lm.mel import mel_filters
-from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.base.lm.recordings import resampled, windowed_sinc
 from ttsfamilies.base.s3.references import PROMPT_HZ, conditions, prompt_mel
-from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.speaker import SpeakerVector
 from ttsfamilies.base.s3.tokens import SpeechTokens
 from ttsfamilies.base.s3.weights import load_speaker, load_tokens

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.drawing import Drawing, fields_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
@@ -26,7 +26,7 @@ from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import RunawaySigns
@@ -40,6 +40,7 @@ from ttsfamilies.cosyvoice.config import (
     SpeechRows,
     load_sizes,
 )
+from ttsfamilies.cosyvoice.facts import FAMILY
 from ttsfamilies.cosyvoice.request import CosyPrepared, Vocabulary, opening
 from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, InterleavedStream, PassagesStream
 
@@ -115,16 +116,6 @@ def load_net(folder: Path, device: str, dtype: str) -> CosyNet:
     net = unfilled(CosyNet, sizes, rows).to(getattr(torch, dtype))
     others = (_UNUSED, *(name for name in shards.shapes if not name.startswith(_OWN)))
     return filled(net, sources(net), shards, others=others, device=device)
-
-
-SAMPLE_RATE: Final = 24_000
-TOKEN_RATE_HZ: Final = 25.0
-_MOVING: Final = ("token", "draw", "early", "over")
-_SETTINGS: Final = {"seed": NUMBER, "temperature": REAL, "top_k": NUMBER, "top_p": REAL}
-_ACCEPTS: Final = (
-    *("instructions", "max_new_tokens", "non_streaming_mode", "ref_audio", "ref_text"),
-    *("temperature", "top_k", "top_p", "x_vector_only_mode"),
-)
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> CosyVoice:
@@ -231,16 +222,16 @@ def spec_of(name: str, net: CosyNet) -> ModelSpec:
     """What the engine has to know of a checkpoint. Its voices are recordings."""
     c = net.sizes
     return ModelSpec(
-        name=name,
-        family="cosyvoice",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=TOKEN_RATE_HZ,
+        **stated(FAMILY, name),
         voices=(),
         frame=TOKEN,
         replay=REPLAY,
-        state={**dict.fromkeys(_MOVING, NUMBER), **_SETTINGS, "recent": Field((WINDOW,), "i8")},
+        state={
+            "recent": Field((WINDOW,), "i8"),
+            **dict.fromkeys(("token", "draw", "early"), NUMBER),
+            **fields_of(Drawing),
+        },
         inputs={"id": NUMBER},
         caches={"backbone": c.cache},
-        accepts=frozenset(_ACCEPTS),
         max_positions=c.max_position_embeddings,
     )

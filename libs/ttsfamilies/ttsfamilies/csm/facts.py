@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 _SAMPLING: Final = ("temperature", "top_k", "top_p")
-
-
-def _talks(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "csm"
-    return "depth_decoder.codebooks_head.weight" in signs.tensors()
-
-
-def _sounds(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "mimi"
-    return "upsample.conv.weight" in signs.tensors()
 
 
 FAMILY = FamilyFacts(
     name="csm",
     title="CSM",
-    fits=_talks,
+    fits=Marks(("csm",), tensors=("depth_decoder.codebooks_head.weight",)),
     codec=CodecFacts(
         name="mimi",
         package="ttsfamilies.csm.mimi",
         title="Mimi",
-        fits=_sounds,
+        fits=Marks(("mimi",), tensors=("upsample.conv.weight",)),
         sample_rate=24_000,
         frame_rate_hz=12.5,
         code="MIT",

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 KIND: Final = "fish_qwen3_omni"
+_MARKS: Final = Marks((KIND,))
 _LICENCE: Final = "Fish Audio Research License: a contract for any hosted or commercial use"
-
-
-def _fits(signs: Signs) -> bool:
-    return signs.config.get("model_type") == KIND
 
 
 FAMILY: Final = FamilyFacts(
     name="fish_s2",
     title="Fish Audio S2",
-    fits=_fits,
+    fits=_MARKS,
     codec=CodecFacts(
         name="fish_s2",
         title="Fish Audio S2's codec",
-        fits=_fits,
+        fits=_MARKS,
         sample_rate=44_100,
         frame_rate_hz=44_100 / 2048,
         code="Apache-2.0, written without the authors'",

@@ -29,12 +29,12 @@ from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig, Voices, load_voices
+from ttsfamilies.fish_s2.facts import FAMILY
 from ttsfamilies.fish_s2.net import FishNet, load_net
 from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared, FishStream
 
 log_ = structlog.get_logger(__name__)
 
-_ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
 # What asks for no voice in particular.
 _NONE: Final = "default"
@@ -152,7 +152,7 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         },
         inputs={"text": NUMBER, "codes": codes},
         caches={"slow": CacheSpec(slow.n_layer, slow.n_head, slow.n_local_heads, slow.head_dim)},
-        accepts=frozenset(_ACCEPTS),
+        accepts=frozenset(FAMILY.accepts),
         parameters=PARAMETERS,
         max_positions=slow.max_seq_len,
     )

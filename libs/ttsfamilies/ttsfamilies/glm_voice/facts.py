@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Marks
 from ttsfamilies.cosyvoice.facts import HIFT, OLDER
 
 _DECODER: Final = "glm-4-voice-decoder"
@@ -15,23 +15,15 @@ FLOW: Final = (
 )
 
 
-def _talks(signs: Signs) -> bool:
-    return signs.config.get("model_type") == "chatglm"
-
-
-def _sounds(signs: Signs) -> bool:
-    return not signs.config and OLDER in signs.tensors()
-
-
 FAMILY = FamilyFacts(
     name="glm_voice",
     title="GLM-4-Voice",
-    fits=_talks,
+    fits=Marks(("chatglm",)),
     codec=CodecFacts(
         package="ttsfamilies.glm_voice.codec",
         name="glm_voice",
         title="GLM-4-Voice's flow and HiFT",
-        fits=_sounds,
+        fits=Marks(tensors=(OLDER,)),
         sample_rate=22_050,
         frame_rate_hz=12.5,
         code="Apache-2.0",

@@ -21,16 +21,16 @@ from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, AnswerStream, frame_o
 from ttsfamilies.base.lm.drawing import tell
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.base.runners.computation import Rows
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter
+from ttsfamilies.glm_voice.facts import FAMILY
 from ttsfamilies.glm_voice.hearing import SpokenTurns
 from ttsfamilies.glm_voice.request import (
     PRE_TOKEN,
     RATE_HZ,
-    SAMPLE_RATE,
     VOICE,
     DialogueIds,
     GlmConfig,
@@ -169,19 +169,13 @@ def spec_of(name: str, c: GlmConfig, ids: AnswerIds, voice: str) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     heads = (c.num_attention_heads, c.multi_query_group_num, c.kv_channels)
     return ModelSpec(
-        name=name,
-        family="glm_voice",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=RATE_HZ,
+        **stated(FAMILY, name),
         voices=(Voice(voice, "GLM-4-Voice", "mul", "female", _LANGUAGES),),
         frame=frame_of(ids),
         replay=REPLAY,
         state=STATE,
         inputs={"id": Field((), "i8")},
         caches={"backbone": CacheSpec(c.num_layers, *heads)},
-        accepts=frozenset(
-            ("speech", "turns", "instructions", "temperature", "top_k", "top_p", "max_new_tokens")
-        ),
         max_positions=c.positions,
         says=True,
     )

@@ -19,8 +19,6 @@ V3: Final = "higgs_multimodal_qwen3"
 _MOST_POSITIONS: Final = 8192
 # Ids of a codebook that are no codes: it has not begun, and it is over.
 _SPECIALS: Final = 2
-SAMPLE_RATE: Final = 24_000
-FRAME_SAMPLES: Final = 960
 
 
 @dataclass(frozen=True)

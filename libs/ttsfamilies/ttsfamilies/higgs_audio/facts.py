@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks, Signs
 
 _THIRD: Final = "higgs_multimodal_qwen3"
 _AUTHORS_KEYS: Final = {"ratios", "bins", "n_q"}
 _CODEC: Final = "higgs_audio_v2_tokenizer"
-
-
-def _talks(signs: Signs) -> bool:
-    return signs.config.get("model_type") in ("higgs_audio_v2", "higgs_audio", _THIRD)
 
 
 def _sounds(signs: Signs) -> bool:
@@ -23,7 +19,7 @@ def _sounds(signs: Signs) -> bool:
 FAMILY: Final = FamilyFacts(
     name="higgs_audio",
     title="Higgs Audio",
-    fits=_talks,
+    fits=Marks(("higgs_audio_v2", "higgs_audio", _THIRD)),
     codec=CodecFacts(
         name="higgs_audio",
         title="Higgs Audio v2 tokenizer",

@@ -21,24 +21,22 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
+from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled, windowed_sinc
 from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.higgs_audio.config import (
-    FRAME_SAMPLES,
-    SAMPLE_RATE,
     HiggsConfig,
     HiggsDefaults,
     load_defaults,
 )
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, load_encoder
+from ttsfamilies.higgs_audio.facts import FAMILY
 from ttsfamilies.higgs_audio.net import HiggsNet, load_net
 from ttsfamilies.higgs_audio.request import (
     MOST_REMEMBERED,
@@ -50,7 +48,6 @@ from ttsfamilies.higgs_audio.request import (
 
 log_ = structlog.get_logger(__name__)
 
-_ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
 # Finite, so that a row is not taken for one whose network failed; no draw reaches it.
 _OUT: Final = -1e30
@@ -182,15 +179,11 @@ def _never(c: HiggsConfig) -> Tensor:
 
 def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) -> ModelSpec:
     """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
-    accepts = (*_ACCEPTS, *(_HEARD if hears else ()), *(() if c.third else ("instructions",)))
+    without = (*(() if hears else _HEARD), *(("instructions",) if c.third else ()))
     codes, s, delay = Field((c.codebooks,), "i8"), c.sizes, c.delay_pattern.most
-    rate_hz = SAMPLE_RATE / FRAME_SAMPLES
     lag = delay + _AHEAD
     return ModelSpec(
-        name=name,
-        family="higgs_audio",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=rate_hz,
+        **stated(FAMILY, name, without=without),
         voices=(),
         frame={"codes": Field((c.codebooks,), "i2", c.ids)},
         state={
@@ -201,10 +194,9 @@ def spec_of(name: str, c: HiggsConfig, defaults: HiggsDefaults, *, hears: bool) 
         },
         inputs={"text": NUMBER, "codes": codes},
         caches={"backbone": s.cache},
-        accepts=frozenset(accepts),
         parameters=() if c.third else parameters(defaults),
         max_positions=c.positions,
         delay_frames=delay,
         lag_frames=lag,
-        chunks=ChunkSeconds(initial_s=(lag + 2) / rate_hz),
+        chunks=ChunkSeconds(initial_s=(lag + 2) / FAMILY.codec.frame_rate_hz),
     )

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
-_KEYS: Final = {"istftnet", "plbert", "vocab"}
-
-
-def _fits(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.keys() >= _KEYS
-    return "predictor.module.duration_proj.linear_layer.weight" in signs.tensors()
+_MARKS: Final = Marks(
+    keys=("istftnet", "plbert", "vocab"),
+    tensors=("predictor.module.duration_proj.linear_layer.weight",),
+)
 
 
 FAMILY = FamilyFacts(
     name="kokoro",
     title="Kokoro",
-    fits=_fits,
+    fits=_MARKS,
     codec=CodecFacts(
         package="ttsfamilies.kokoro.codec",
         name="kokoro",
         title="Kokoro's iSTFTNet",
-        fits=_fits,
+        fits=_MARKS,
         sample_rate=24_000,
         frame_rate_hz=40.0,
         code="Apache-2.0",

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from ttsfamilies.base.facts import Beside, FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, FamilyFacts, Marks
 from ttsfamilies.csm import facts as csm
-
-
-def _fits(signs: Signs) -> bool:
-    if signs.config:
-        return "depformer_dim" in signs.config and "tts_config" in signs.config
-    return "depformer_in.0.weight" in signs.tensors()
-
 
 FAMILY = FamilyFacts(
     name="kyutai_tts",
     title="Kyutai TTS",
-    fits=_fits,
+    fits=Marks(keys=("depformer_dim", "tts_config"), tensors=("depformer_in.0.weight",)),
     codec=csm.FAMILY.codec,
     accepts=("temperature", "top_k", "subtalker_temperature", "subtalker_top_k"),
     code="MIT",

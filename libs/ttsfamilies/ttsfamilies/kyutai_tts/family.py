@@ -28,11 +28,12 @@ from ttsfamilies.base.runners.computation import (
 )
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, NEW_WORD, PAD, KyutaiConfig
+from ttsfamilies.kyutai_tts.config import NEW_WORD, PAD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, EntrySpan, Moved, moved, text_id
+from ttsfamilies.kyutai_tts.facts import FAMILY
 from ttsfamilies.kyutai_tts.net import Hear, KyutaiNet, load_net
 from ttsfamilies.kyutai_tts.request import (
     MOST_ENTRIES,
@@ -45,7 +46,6 @@ from ttsfamilies.kyutai_tts.request import (
 from ttsfamilies.kyutai_tts.stream import NO_CODE, KyutaiStream, coming_places, replay
 from ttsfamilies.kyutai_tts.voices import HeardVoices, load_voices
 
-_SAMPLE_RATE: Final = 24_000
 # Of ten minutes. Only the last `context` of them are attended to.
 _POSITIONS: Final = 8192
 # The draw of a step that is of no codebook.
@@ -219,10 +219,7 @@ def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
     text = dict.fromkeys(EntrySpan._fields, Field((MOST_ENTRIES,), "i4"))
     numbers = (*Counters._fields, "text", "asked", "ended", "seed", "known", "complete", "base")
     return ModelSpec(
-        name=name,
-        family="kyutai_tts",
-        sample_rate=_SAMPLE_RATE,
-        frame_rate_hz=FRAME_RATE_HZ,
+        **stated(FAMILY, name),
         voices=tuple(Voice(id, id, "en", languages=("en", "fr")) for id in voices),
         frame={"codes": Field((c.n_q,), "i2", c.card)},
         replay=replay(c),
@@ -239,7 +236,6 @@ def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
                 *(c.num_layers, c.num_heads, c.num_heads, c.dim // c.num_heads), reach=c.context
             )
         },
-        accepts=frozenset(("temperature", "top_k", "subtalker_temperature", "subtalker_top_k")),
         parameters=parameters(c),
         max_positions=_POSITIONS,
     )

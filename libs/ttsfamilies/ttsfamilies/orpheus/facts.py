@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks, Signs
 
 # The last audio id; a Llama without audio has 128,256 ids.
 _LAST_AUDIO: Final = 156_937
-_SNAC_KEYS: Final = {"vq_strides", "decoder_rates", "codebook_size"}
 
 
 def _talks(signs: Signs) -> bool:
     ids = signs.config.get("vocab_size", 0)
     return signs.config.get("model_type") == "llama" and isinstance(ids, int) and ids > _LAST_AUDIO
-
-
-def _sounds(signs: Signs) -> bool:
-    return signs.config.keys() >= _SNAC_KEYS
 
 
 FAMILY = FamilyFacts(
@@ -28,7 +23,7 @@ FAMILY = FamilyFacts(
         name="snac",
         package="ttsfamilies.orpheus.snac",
         title="SNAC, 24 kHz",
-        fits=_sounds,
+        fits=Marks(keys=("vq_strides", "decoder_rates", "codebook_size")),
         sample_rate=24_000,
         frame_rate_hz=24_000 / 2048,
         code="MIT",

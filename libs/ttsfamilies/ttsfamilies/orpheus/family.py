@@ -25,7 +25,7 @@ from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.checks import known_voice, not_cloning
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -87,8 +87,6 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
     return filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)
 
 
-SAMPLE_RATE: Final = 24_000
-FRAME_SAMPLES: Final = 2048
 # The published speakers', as listeners hear them.
 _GENDERS: Final[Mapping[str, Gender]] = {
     **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
@@ -176,10 +174,7 @@ class Orpheus(SteppedModel):
 def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     return ModelSpec(
-        name=name,
-        family="orpheus",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
+        **stated(FAMILY, name),
         voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in voices),
         frame=OrpheusStream.frame,
         replay=REPLAY,
@@ -192,6 +187,5 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         },
         inputs={"id": NUMBER},
         caches={"backbone": c.cache},
-        accepts=frozenset(FAMILY.accepts),
         max_positions=c.positions,
     )

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
+_MARKS: Final = Marks(keys=("phoneme_id_map", "audio"))
 _HOP: Final = 256
 _SAMPLE_RATE: Final = 22_050
-
-
-def _fits(signs: Signs) -> bool:
-    return "phoneme_id_map" in signs.config and "audio" in signs.config
 
 
 FAMILY = FamilyFacts(
     name="piper",
     title="Piper",
-    fits=_fits,
+    fits=_MARKS,
     codec=CodecFacts(
         name="piper",
         title="Piper's generator (HiFi-GAN)",
-        fits=_fits,
+        fits=_MARKS,
         sample_rate=_SAMPLE_RATE,
         frame_rate_hz=_SAMPLE_RATE / _HOP,
         code="Apache-2.0",

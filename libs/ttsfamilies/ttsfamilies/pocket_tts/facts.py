@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 from ttsfamilies.pocket_tts.sizes import MODEL_TYPE
 
-
-def _fits(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == MODEL_TYPE and "flow_lm" in signs.config
-    return "flow_lm.bos_emb" in signs.tensors()
+_MARKS = Marks((MODEL_TYPE,), ("flow_lm",), ("flow_lm.bos_emb",))
 
 
 FAMILY = FamilyFacts(
     name="pocket_tts",
     title="Pocket TTS",
-    fits=_fits,
+    fits=_MARKS,
     codec=CodecFacts(
         name="pocket_tts",
         title="Mimi of latents",
-        fits=_fits,
+        fits=_MARKS,
         sample_rate=24_000,
         frame_rate_hz=12.5,
         code="MIT",

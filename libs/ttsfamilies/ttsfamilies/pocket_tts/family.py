@@ -46,8 +46,6 @@ from ttsfamilies.pocket_tts.voices import VoiceCache, ended_on_a_pause, load_voi
 _POSITIONS: Final = 2048
 # Before speech begins, the logit of its end may exceed the threshold: the package's rule.
 _LEAST_FRAMES: Final = 6
-_COUNTS: Final = dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), NUMBER)
-_SETTINGS: Final = dict.fromkeys(("deviation", "threshold"), REAL)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
 
@@ -170,7 +168,11 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
         voices=tuple(Voice(id, id.replace("_", " ").title(), c.language) for id in voices),
         frame={"latent": latent, **REPLAY},
         replay=LEFT,
-        state={"latent": latent, **_COUNTS, **_SETTINGS},
+        state={
+            "latent": latent,
+            **dict.fromkeys(("left", "frame", "said", "over", "after", "seed"), NUMBER),
+            **dict.fromkeys(("deviation", "threshold"), REAL),
+        },
         inputs={"kind": NUMBER, "id": NUMBER, "row": wide},
         caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
         max_positions=_POSITIONS,

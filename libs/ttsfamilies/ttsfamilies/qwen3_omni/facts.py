@@ -4,33 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 _SAMPLING: Final = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
-
-
-def _talks(signs: Signs) -> bool:
-    return _says(signs, "talker.hidden_projection.linear_fc1.weight")
-
-
-def _sounds(signs: Signs) -> bool:
-    return _says(signs, "code2wav.code_embedding.weight")
-
-
-def _says(signs: Signs, tensor: str) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "qwen3_omni_moe"
-    return tensor in signs.tensors()
+_KIND: Final = ("qwen3_omni_moe",)
 
 
 FAMILY: Final = FamilyFacts(
     name="qwen3_omni",
     title="Qwen3-Omni",
-    fits=_talks,
+    fits=Marks(_KIND, tensors=("talker.hidden_projection.linear_fc1.weight",)),
     codec=CodecFacts(
         name="qwen3_omni",
         title="Qwen3-Omni code2wav",
-        fits=_sounds,
+        fits=Marks(_KIND, tensors=("code2wav.code_embedding.weight",)),
         sample_rate=24_000,
         frame_rate_hz=12.5,
         code="Apache-2.0",

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Derived, Field
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.kernels.slots import FED
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
+from ttsfamilies.qwen3_omni.facts import FAMILY
 from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
@@ -31,8 +32,6 @@ from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.request import RequestReader
 
-SAMPLE_RATE: Final = 24_000
-FRAME_RATE_HZ: Final = 12.5
 _GENDERS: Final[Mapping[str, Gender]] = {"chelsie": "female", "ethan": "male", "aiden": "male"}
 
 
@@ -127,10 +126,7 @@ def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelS
         **dict.fromkeys(("known", "complete", "shift"), NUMBER),
     }
     return ModelSpec(
-        name=name,
-        family="qwen3_omni",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=FRAME_RATE_HZ,
+        **stated(FAMILY, name),
         voices=tuple(_voice(speaker) for speaker in c.spk_id),
         **framed(c, text),
         inputs={
@@ -140,7 +136,6 @@ def spec_of(name: str, config: OmniConfig, defaults: GenerationConfig) -> ModelS
             "places": Field((3,), "i8"),
         },
         caches={"backbone": c.cache},
-        accepts=frozenset({"instructions", *Sampling.__struct_fields__}),
         max_positions=c.max_position_embeddings,
         row_width=c.text_hidden_size,
     )

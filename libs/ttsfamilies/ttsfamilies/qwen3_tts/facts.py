@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 
 _SAMPLING = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
 _CODEC_TYPE = "qwen3_tts_tokenizer_12hz"
 
 
-def _talks(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "qwen3_tts"
-    return "talker.model.codec_embedding.weight" in signs.tensors()
-
-
-def _sounds(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == _CODEC_TYPE
-    return "decoder.quantizer.rvq_first.output_proj.weight" in signs.tensors()
-
-
 FAMILY = FamilyFacts(
     name="qwen3_tts",
     title="Qwen3-TTS",
-    fits=_talks,
+    fits=Marks(("qwen3_tts",), tensors=("talker.model.codec_embedding.weight",)),
     codec=CodecFacts(
         package="ttsfamilies.qwen3_tts.codec",
         name="qwen3_tts",
         title="Qwen3-TTS tokenizer, 12 Hz",
-        fits=_sounds,
+        fits=Marks((_CODEC_TYPE,), tensors=("decoder.quantizer.rvq_first.output_proj.weight",)),
         sample_rate=24_000,
         frame_rate_hz=12.5,
         code="Apache-2.0",

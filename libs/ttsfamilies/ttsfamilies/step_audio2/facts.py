@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
 from ttsfamilies.cosyvoice.facts import CONVDIT, FLOW, HIFT
-
-
-def _talks(signs: Signs) -> bool:
-    if signs.config:
-        return signs.config.get("model_type") == "step_audio_2"
-    return "adapter.linear1.weight" in signs.tensors()
-
-
-def _sounds(signs: Signs) -> bool:
-    return not signs.config and CONVDIT in signs.tensors()
-
 
 FAMILY: Final = FamilyFacts(
     name="step_audio2",
     title="Step-Audio 2 mini",
-    fits=_talks,
+    fits=Marks(("step_audio_2",), tensors=("adapter.linear1.weight",)),
     codec=CodecFacts(
         name="step_audio2",
         title="Step-Audio 2's flow and HiFT",
-        fits=_sounds,
+        fits=Marks(tensors=(CONVDIT,)),
         sample_rate=24_000,
         frame_rate_hz=25.0,
         code="Apache-2.0",

@@ -27,20 +27,21 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
 from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
+from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import Drawn
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
-from ttsfamilies.base.s3.resampling import windowed_sinc
 from ttsfamilies.base.s3.tokens import RATE_HZ
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
-from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.base import ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.checks import recorded
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepConfig, StepSizes, load_config
+from ttsfamilies.step_audio2.facts import FAMILY
 from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS, StepHearing
-from ttsfamilies.step_audio2.request import TOKEN_RATE_HZ, StepPrepared, StepStream, turns_of
+from ttsfamilies.step_audio2.request import StepPrepared, StepStream, turns_of
 
 
 class StepNet(nn.Module):
@@ -82,11 +83,6 @@ def load_net(folder: Path, device: str, dtype: str) -> StepNet:
 
 
 _HIGHEST_HZ: Final = 8_000.0
-SAMPLE_RATE: Final = 24_000
-_ACCEPTS: Final = (
-    *("instructions", "max_new_tokens", "ref_audio", "speech", "turns"),
-    *("temperature", "top_k", "top_p", "repetition_penalty"),
-)
 _EXAMPLES: Final = ("What would you say to warm a voice up?", "Say so.")
 
 
@@ -189,17 +185,13 @@ def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:
     """What the engine has to know of a checkpoint. Its voices are recordings."""
     number = Field((), "i8")
     return ModelSpec(
-        name=name,
-        family="step_audio2",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=TOKEN_RATE_HZ,
+        **stated(FAMILY, name),
         voices=(),
         frame=frame_of(ids),
         replay=REPLAY,
         state={**STATE, "penalty": Field((), "f4"), "seen": Field((c.vocab_size,), "u1")},
         inputs={"id": number, "heard": number, "row": Field((c.hidden_size,), "f4")},
         caches={"backbone": c.cache},
-        accepts=frozenset(_ACCEPTS),
         max_positions=c.max_position_embeddings,
         says=True,
     )

@@ -37,6 +37,7 @@ from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Pre
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
+from ttsfamilies.voxcpm2.facts import FAMILY
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
 from ttsfamilies.voxcpm2.request import (
     LAST,
@@ -74,12 +75,6 @@ def _patches(encoder: VaeEncoder, samples: Array, latents: int) -> Array:
 
 # The reference hears no end before it.
 _LEAST_PATCHES: Final = 4
-_COUNTS: Final = dict.fromkeys(("frame", "said", "over", "seed"), NUMBER)
-_SETTINGS: Final = dict.fromkeys(("guidance", "deviation"), REAL)
-_ACCEPTS: Final = (
-    *("instructions", "ref_audio", "ref_text", "x_vector_only_mode"),
-    *("temperature", "max_new_tokens"),
-)
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Voxcpm2:
@@ -201,13 +196,17 @@ def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
         voices=(Voice("default", "Default", MANY),),
         frame={"patch": patch},
         replay={**LAST, **REPLAY},
-        state={"patch": patch, **_COUNTS, **_SETTINGS},
+        state={
+            "patch": patch,
+            **dict.fromkeys(("frame", "said", "over", "seed"), NUMBER),
+            **dict.fromkeys(("guidance", "deviation"), REAL),
+        },
         inputs={"id": NUMBER, "patch": patch, "audio": NUMBER},
         caches={
             BASE: CacheSpec(lm.num_hidden_layers, *heads),
             RESIDUAL: CacheSpec(c.residual_lm_num_layers, *heads),
         },
         max_positions=min(c.max_length, lm.max_position_embeddings),
-        accepts=frozenset(_ACCEPTS),
+        accepts=frozenset(FAMILY.accepts) - {ADAPTER},
         parameters=PARAMETERS,
     )

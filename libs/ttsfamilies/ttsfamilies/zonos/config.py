@@ -17,7 +17,6 @@ END: Final = 1024
 MASK: Final = 1025
 IDS: Final = 1026
 SAMPLE_RATE: Final = 44_100
-FRAME_SAMPLES: Final = 512
 SPEAKER: Final = 128
 EMOTIONS: Final = (
     *("happiness", "sadness", "disgust", "fear"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Signs
+from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Marks
 
 _SAMPLE_RATE: Final = 44_100
 _FRAME_SAMPLES: Final = 512
@@ -12,23 +12,15 @@ _SPEAKER: Final = "Zyphra/Zonos-v0.1-speaker-embedding"
 _DAC: Final = "descript/dac_44khz"
 
 
-def _talks(signs: Signs) -> bool:
-    return signs.config.keys() >= {"backbone", "prefix_conditioner"}
-
-
-def _sounds(signs: Signs) -> bool:
-    return signs.config.get("model_type") == "dac"
-
-
 FAMILY = FamilyFacts(
     name="zonos",
     title="Zonos",
-    fits=_talks,
+    fits=Marks(keys=("backbone", "prefix_conditioner")),
     codec=CodecFacts(
         name="dac",
         package="ttsfamilies.zonos.dac",
         title="DAC, 44.1 kHz",
-        fits=_sounds,
+        fits=Marks(("dac",)),
         sample_rate=_SAMPLE_RATE,
         frame_rate_hz=_SAMPLE_RATE / _FRAME_SAMPLES,
         code="MIT",

@@ -24,11 +24,12 @@ from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.rules import OUT, unlikely
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.checks import known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.zonos.config import CODEBOOKS, END, FRAME_SAMPLES, MASK, PHONES, SAMPLE_RATE
+from ttsfamilies.zonos.config import CODEBOOKS, END, MASK, PHONES
+from ttsfamilies.zonos.facts import FAMILY
 from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
@@ -51,6 +52,7 @@ _POSITIONS: Final = 6144
 # Frames on either side of one that its sound depends on.
 _LOOKAHEAD: Final = 10
 _COLUMN: Final = Field((CODEBOOKS,), "i8")
+_HEARD: Final = frozenset(("ref_audio", "ref_text", "x_vector_only_mode"))
 _OPENING: Final = DELAY_PATTERN.most, CODEBOOKS
 _SETTINGS: Final = fields_of(ZonosDrawing)
 # Nothing is known of who speaks: the model's own choice.
@@ -186,17 +188,15 @@ def spec_of(
     net: ZonosNet,
     voices: Mapping[str, Array],
     tags: Sequence[str],
-    accepts: Sequence[str],
+    heard: Sequence[str],
 ) -> ModelSpec:
-    """What the engine has to know of a checkpoint. tags: of languages, English first."""
+    """What the engine has to know of a checkpoint. tags: of languages, English first.
+    heard: fields of a request that its encoders stand for.
+    """
     c = net.config.backbone
-    sampling = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
     listed = [Voice(id, id, tags[0], None, tuple(tags)) for id in (_DEFAULT, *voices)]
     return ModelSpec(
-        name=name,
-        family="zonos",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
+        **stated(FAMILY, name, without=_HEARD.difference(heard)),
         voices=tuple(listed),
         frame=ZonosStream.frame,
         replay=REPLAY,
@@ -214,7 +214,6 @@ def spec_of(
         branches=2,
         delay_frames=DELAY_PATTERN.most,
         lag_frames=DELAY_PATTERN.most + _LOOKAHEAD,
-        accepts=frozenset(("language", "speed", *accepts, *sampling)),
         speeds=SPEEDS,
         parameters=PARAMETERS,
     )

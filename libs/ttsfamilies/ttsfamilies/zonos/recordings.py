@@ -25,7 +25,7 @@ from ttscommon.engine.nn.weights import Shards, Tensors, digest, filled, same, u
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
-from ttsfamilies.base.s3.resampling import windowed_sinc
+from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.s3.speaker import FixedNorm
 from ttsfamilies.zonos.config import CODEBOOKS, SAMPLE_RATE, SPEAKER
 

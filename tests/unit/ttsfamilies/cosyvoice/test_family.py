@@ -19,7 +19,8 @@ from ttsfamilies.base.talker.guard import Guard
 from ttsfamilies.base.talker.signs import Watch
 from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, V2
-from ttsfamilies.cosyvoice.family import TOKEN_RATE_HZ, CosyVoice
+from ttsfamilies.cosyvoice.facts import FAMILY
+from ttsfamilies.cosyvoice.family import CosyVoice
 from ttsfamilies.cosyvoice.request import MoreText, opening
 from ttsfamilies.cosyvoice.streams import NONE, WINDOW, InterleavedStream
 from ttsfamilies.cosyvoice.synthetic import write_checkpoint
@@ -102,7 +103,7 @@ def test_a_drawn_fill_token_is_followed_by_text_behind_what_is_cached() -> None:
 def test_what_asks_for_more_text_goes_on_with_the_same_utterance() -> None:
     signs = CosyVoice.signs
     assert signs is not None
-    stream, guard = turns(), Guard(Watch(signs, TOKEN_RATE_HZ), signs.code)
+    stream, guard = turns(), Guard(Watch(signs, FAMILY.codec.frame_rate_hz), signs.code)
     for drawn in ([7], [8], [], [9], [10]):
         plan = stream.plan(0)
         assert plan is not None

@@ -12,7 +12,7 @@ from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.lm.mel import LogMel
-from ttsfamilies.base.s3.resampling import windowed_sinc
+from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.s3.speaker import SpeakerVector
 from ttsfamilies.base.s3.tokens import RATE_HZ, SpeechTokens
 

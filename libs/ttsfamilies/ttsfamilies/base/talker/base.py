@@ -16,7 +16,7 @@ bits, on a device the log decides (docs/decisions/engine-interface.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Model, Voice
+from ttsfamilies.base.facts import FamilyFacts
 from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Runner
@@ -134,6 +135,21 @@ class ModelSpec:
     def renders(self) -> bool:
         """Whether frames need work outside the recurrence."""
         return bool(self.raw)
+
+
+def stated(
+    facts: FamilyFacts, name: str, *, without: Collection[str] = frozenset()
+) -> dict[str, Any]:
+    """What its family's facts say of a model's specification. without: fields of a request that
+    this checkpoint, of all of the family, does not obey.
+    """
+    return {
+        "name": name,
+        "family": facts.name,
+        "sample_rate": facts.codec.sample_rate,
+        "frame_rate_hz": facts.codec.frame_rate_hz,
+        "accepts": frozenset(facts.accepts).difference(without),
+    }
 
 
 class Prepared(ABC):
