@@ -104,7 +104,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
     ) -> None:
         self.spec = spec_of(name, net.config)
         self._net, self._tokenizer = net, tokenizer
-        self._most, self._positions = most_patches, self.spec.max_positions
+        self._most = most_patches
         read = partial(derived, encoder, latents=net.config.patch_size)
         self.recordings = NetworkRecordings(encoder, read)
         self.cache_dtype = dtype = net.text.weight.dtype
@@ -121,13 +121,10 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         c, clone = self._net.config, clone_of(request, derived.reference)
         found = VoxcpmPrepared(
             *(request, self._tokenizer, clone, (c.patch_size, c.feat_dim)),
-            *(self._positions, self._most),
+            *(self.positions, self._most),
         )
         found.adapter = self.row_of(request)
         return found
-
-    def fit(self, positions: int) -> None:
-        self._positions = min(positions, self.spec.max_positions)
 
     def open(self, prepared: Prepared) -> VoxcpmStream:
         assert isinstance(prepared, VoxcpmPrepared)

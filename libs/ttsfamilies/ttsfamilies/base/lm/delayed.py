@@ -1,8 +1,9 @@
 """Rows of delayed codes: which codebooks of a row are drawn, and which row is the last.
 
-A slot's state is three numbers (`COUNTS`), which follow from the rows: a successor rebuilds them
-from the log. `made`: rows so far. `since`: rows from the one on in which the first codebook ended,
-0 before. `left`: rows that still complete frames, of no meaning before.
+A slot's state is three numbers (`COUNTS`), which follow from the rows: a successor folds those that
+are logged through the function that moves it on. `made`: rows so far. `since`: rows from the one on
+in which the first codebook ended, 0 before. `left`: rows that still complete frames, of no meaning
+before.
 """
 
 from __future__ import annotations
@@ -53,14 +54,12 @@ def ending(ends: Tensor, before: Ending, most: int) -> Ending:
 
 
 def counts(ends: Array, delay_pattern: DelayPattern) -> dict[str, int]:
-    """COUNTS behind rows of which `ends` [rows, codebooks] bool are over."""
-    found = np.flatnonzero(ends.any(1))
-    if not len(found):
-        return {"made": len(ends), "since": 0, "left": 0}
-    first = int(found[0])
-    since = len(ends) - first
-    left = delay_pattern.most - int(ends[first, 0]) - (since - 1)
-    return {"made": len(ends), "since": since, "left": left}
+    """COUNTS behind rows of which `ends` [rows, codebooks] bool are over: as `ending` has them."""
+    told = Ending(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+    begun = np.logical_or.accumulate(ends.any(1))  # before that, nothing but `made` moves
+    for row in torch.from_numpy(ends[begun]):
+        told = ending(row[None], told, delay_pattern.most)
+    return {"made": len(ends), "since": int(told.since), "left": int(told.left)}
 
 
 def is_over(ends: Array, delay_pattern: DelayPattern) -> bool:
