@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +22,7 @@ from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
-from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
+from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
@@ -180,11 +179,7 @@ class CosyVoice(SteppedModel):
         return PassagesStream(prepared, speech)
 
     def example_reference(self) -> Arrays | None:
-        return {
-            "token": np.zeros(1, np.int16),
-            "mel": np.zeros((2, MEL_BANDS), np.float32),
-            "speaker": np.zeros((1, 192), np.float32),
-        }
+        return silence(1)
 
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.embed(rows.inputs["id"])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,7 +30,7 @@ from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import Drawn
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
-from ttsfamilies.base.s3.references import MEL_BANDS, FlowReferences
+from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.tokens import RATE_HZ
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
@@ -148,11 +147,7 @@ class StepAudio2(AnsweringModel):
         return {"row": rows.float().cpu().numpy()}
 
     def example_reference(self) -> Arrays | None:
-        return {
-            "token": np.zeros(3, np.int16),
-            "mel": np.zeros((6, MEL_BANDS), np.float32),
-            "speaker": np.zeros((1, 192), np.float32),
-        }
+        return silence(3)
 
     def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.embedding(ids)

@@ -76,3 +76,8 @@ def conditions(token: Tensor, mel: Tensor, speaker: Tensor) -> Arrays:
         "mel": mel[: 2 * count].cpu().numpy(),
         "speaker": speaker[None].cpu().numpy(),
     }
+
+
+def silence(tokens: int) -> Arrays:
+    """Conditions to warm up with."""
+    return conditions(torch.zeros(tokens), torch.zeros(2 * tokens, MEL_BANDS), torch.zeros(192))
