@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.checkpoint import checked_config
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.talker.lmstream import ENDLESS
 
@@ -71,15 +70,14 @@ V3: Final = SpeechRows(
 
 def load_sizes(folder: Path) -> BackboneSizes:
     """Read and check the backbone's config.json; raises CheckpointError."""
-    path = folder / BACKBONE / "config.json"
-    sizes = read_json(path, BackboneSizes)
-    heads = head_problems(sizes.num_attention_heads, sizes.num_key_value_heads, sizes.head_size)
-    problems = [*sizes.problems(), *size_problems(sizes), *heads]
-    if sizes.model_type != "qwen2" or sizes.vocab_size <= END_OF_PROMPT:
-        problems.append(f"a {sizes.model_type} with {sizes.vocab_size} ids ends no prompt")
-    for wrong in problems:
-        raise CheckpointError(f"{path}: {wrong}")
-    return sizes
+    return checked_config(folder / BACKBONE, BackboneSizes, _problems)
+
+
+def _problems(c: BackboneSizes) -> list[str]:
+    found = c.problems()
+    if c.model_type != "qwen2" or c.vocab_size <= END_OF_PROMPT:
+        found.append(f"a {c.model_type} with {c.vocab_size} ids ends no prompt")
+    return found
 
 
 @dataclass(frozen=True)

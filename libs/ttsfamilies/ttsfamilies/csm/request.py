@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from ttscommon.engine.checkpoint import checked_config, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -76,8 +75,7 @@ def _problems(c: CsmConfig) -> list[str]:
     depth, codec = c.depth_decoder_config, c.codec_config
     found = []
     for name, part in (("", c), ("depth_decoder_config: ", depth)):
-        heads = head_problems(part.num_attention_heads, part.num_key_value_heads, part.head_size)
-        found += [f"{name}{wrong}" for wrong in (*part.problems(), *size_problems(part), *heads)]
+        found += [f"{name}{wrong}" for wrong in part.problems()]
     found += [f"codec_config: {wrong}" for wrong in codec.problems()]
     if not c.tie_codebooks_embeddings:
         found.append("embeddings of the codebooks that are not tied are not served")

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, checked_config, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.lm.turns import EncodedTurn
@@ -151,10 +151,7 @@ class FishConfig:
 
 def load_config(folder: Path) -> FishConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    told = read_json(path, _File)
-    for wrong in _problems(told):
-        raise CheckpointError(f"{path}: {wrong}")
+    told = checked_config(folder, _File, _problems)
     return FishConfig(
         told.text_config,
         told.audio_decoder_config,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttsfamilies.base.lm.llama import LlamaSizes
 
@@ -139,9 +138,7 @@ def load_config(folder: Path) -> HiggsConfig:
 
 
 def _problems(c: HiggsConfig) -> list[str]:
-    s = c.sizes
-    heads = head_problems(s.num_attention_heads, s.num_key_value_heads, s.head_size)
-    found = [*s.problems(), *size_problems(s), *heads]
+    found = c.sizes.problems()
     if c.codebooks < _SPECIALS or c.ids <= _SPECIALS:
         found.append(f"{c.codebooks} codebooks of {c.ids} ids are not served")
     return found

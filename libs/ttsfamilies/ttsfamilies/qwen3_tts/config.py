@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ttscommon.engine.checkpoint_values import head_problems, scaling_problems, size_problems
+from ttscommon.engine.checkpoint_values import scaling_problems, size_problems
 from ttsfamilies.base.lm.llama import StackSizes
 
 CODEBOOK0_SIZE = 2048
@@ -130,7 +130,7 @@ def config_problems(config: TalkerConfig) -> Iterator[str]:
         ("talker_config", talker),
         ("code_predictor_config", talker.code_predictor_config),
     ):
-        for wrong in (*size_problems(part), *_attention(part)):
+        for wrong in (*part.problems(), *scaling_problems(dict(part.rope_scaling or {}))):
             yield f"{name}: {wrong}"
     for number in (config.tts_pad_token_id, config.tts_bos_token_id, config.tts_eos_token_id):
         if not 0 <= number < talker.text_vocab_size:
@@ -157,11 +157,6 @@ def generation_problems(defaults: GenerationConfig) -> Iterator[str]:
         yield f"repetition_penalty is {penalty}, not a positive number"
     if defaults.max_new_tokens < _LEAST_NEW_TOKENS:
         yield f"max_new_tokens is {defaults.max_new_tokens}, not {_LEAST_NEW_TOKENS} or more"
-
-
-def _attention(part: StackConfig) -> list[str]:
-    heads = head_problems(part.num_attention_heads, part.num_key_value_heads, part.head_dim)
-    return [*heads, *scaling_problems(dict(part.rope_scaling or {}))]
 
 
 def _codec_ids(c: BackboneConfig) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, checked_config, read_json
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,
@@ -63,10 +63,9 @@ def load_config(folder: Path) -> TalkerConfig:
 
     Names of speakers and languages are asked for in any case, so they are kept in lower case.
     """
-    path = folder / "config.json"
-    config = read_json(path, TalkerConfig)
-    for wrong in (*_problems(config), *config_problems(config)):
-        raise CheckpointError(f"{path}: {wrong}")
+    config = checked_config(
+        folder, TalkerConfig, lambda config: (*_problems(config), *config_problems(config))
+    )
     return _lowered(config)
 
 

@@ -109,8 +109,6 @@ def _problems(config: StepConfig) -> Iterator[str]:
     if config.model_type != MODEL_TYPE:
         yield f"model_type is {config.model_type!r}, not {MODEL_TYPE!r}"
     yield from text.problems()
-    yield from size_problems(text)
-    yield from head_problems(text.num_attention_heads, text.num_key_value_heads, text.head_size)
     yield from size_problems(heard)
     yield from head_problems(heard.n_audio_head, heard.n_audio_head, _head(heard))
     if heard.llm_dim != text.hidden_size:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttsfamilies.base.talker.base import CacheSpec
 
 
@@ -46,6 +47,11 @@ class StackSizes:
         """Of the rotation, empty where there is none."""
         return {}
 
+    def problems(self) -> list[str]:
+        """What no stack can have, and kinds of it that are not served."""
+        heads = self.num_attention_heads, self.num_key_value_heads
+        return size_problems(self) or head_problems(*heads, self.head_size)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaSizes(StackSizes):
@@ -69,7 +75,6 @@ class LlamaSizes(StackSizes):
         return {} if plain else found
 
     def problems(self) -> list[str]:
-        """Kinds of it that are not served."""
         found = []
         if self.hidden_act != "silu" or self.attention_bias or self.mlp_bias:
             found.append("other activations and biases are not served")
@@ -77,4 +82,4 @@ class LlamaSizes(StackSizes):
             found.append("rope_theta is missing")
         if self.scaling and self.scaling.get("rope_type", self.scaling.get("type")) != "llama3":
             found.append(f"rope_scaling {dict(self.scaling)} is not served")
-        return found
+        return [*found, *super().problems()]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.checkpoint_values import size_problems
 from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.base.lm.llama import StackSizes
 
@@ -40,9 +40,7 @@ class WaveSizes(StackSizes):
         return self.num_hidden_layers * (self.sliding_window - 1) + self.front_frames + tails
 
     def problems(self) -> list[str]:
-        """Sizes that no decoder can have."""
-        heads = self.num_attention_heads, self.num_key_value_heads, self.head_size
-        found = [*size_problems(self), *head_problems(*heads)]
+        found = super().problems()
         if self.decoder_dim % (1 << len(self.upsample_rates)):
             found.append(f"decoder_dim {self.decoder_dim} cannot be halved at every rate")
         return found
