@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -82,6 +83,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._offline = OfflineShare()
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
+        self._together_s = -math.inf  # when streams that are well supplied step again
+        self._played_until: list[float] = []
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
 
@@ -182,7 +185,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     @property
     def _idle_s(self) -> float:
-        return self._offline.wait_s(self._clock(), super()._idle_s)
+        now = self._clock()
+        wait_s = self._offline.wait_s(now, super()._idle_s)
+        return min(wait_s, self._together_s - now) if self._together_s > now else wait_s
 
     def _turn(self) -> bool:
         began = self._clock()
@@ -214,7 +219,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         ready = candidates(
             self._slots, self._offline, self._limits.streams, now, partial(self._planned, now)
         )
-        chosen = self._policy(ready, self._limits)
+        chosen = [] if self._gathers(ready, now) else self._policy(ready, self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
@@ -225,6 +230,20 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
             self._draft_lengths.widen(chosen, self._limits.positions, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
+
+    def _gathers(self, ready: Sequence[Stream], now: float) -> bool:
+        """Whether these wait, so that more of them share the next step: with company, and where
+        nobody has little left. A device is not waited for in this way; it computes beside.
+        """
+        if self._runner.depth or not ready or now >= self._together_s:
+            return False
+        least = self._limits.together_slack_s
+        if any(stream.slack_s < least for stream in ready):
+            return False
+        if any(stream.offline for stream in self._slots):  # jobs have what is left
+            return False
+        self._played_until = [end for end in self._played_until if end > now]
+        return len(self._slots) + len(self._played_until) >= self._limits.company
 
     def _planned(self, now: float, streams: Iterable[Stream]) -> list[Stream]:
         """Those of them that can step, with their plans."""
@@ -265,6 +284,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         if not chosen:
             return
         began = self._clock()
+        self._together_s = began + self._limits.together_s
         batch = [(stream, self._row(stream), stream.generation) for stream in chosen]
         launched, failed = launch_bisected(batch, self._start)
         self._fail_all(failed)
@@ -365,6 +385,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         if (cut_short := stream.model.cut_short) is not None:
             self._emit(stream.key, cut_short)
         super()._finish(stream)
+        if not stream.offline:
+            now = self._clock()
+            self._played_until.append(now + stream.slack_at(now))
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
