@@ -284,7 +284,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         if not chosen:
             return
         began = self._clock()
-        self._together_s = began + self._limits.together_s
         batch = [(stream, self._row(stream), stream.generation) for stream in chosen]
         launched, failed = launch_bisected(batch, self._start)
         self._fail_all(failed)
@@ -313,6 +312,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         with self._contention.elsewhere() if self._runner.depth else nullcontext():
             results = self._runner.collect(ticket)
         self._in_flight.settle()
+        frames_s = self.spec.frame_rate_hz * self._limits.together_pace * len(batch)
+        self._together_s = began + sum(results.gained) / frames_s
         self._account(batch, results, began)
         for index, (stream, row, generation) in enumerate(batch):
             if stream.generation == generation and stream.slot >= 0:

@@ -57,8 +57,8 @@ class StepLimits:
     others.
 
     Where there are `company` listeners and nobody has less left than `together_slack_s`, steps on a
-    processor begin `together_s` apart: a step of eight streams takes half as much of it as eight of
-    one. Each stream is still made some three times as fast as it is played.
+    processor begin so far apart that streams are made `together_pace` times as fast as they are
+    played: more of them share a step, and one of eight takes half as long as eight of one.
     """
 
     streams: int = 32
@@ -70,7 +70,7 @@ class StepLimits:
     starved_s: float = 0.5
     company: int = 4
     together_slack_s: float = 1.0
-    together_s: float = 0.04
+    together_pace: float = 3.0
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:

@@ -1,4 +1,4 @@
-"""Jobs beside listeners in the engine's steps, on a clock of its own."""
+"""Jobs and listeners beside listeners in the engine's steps, on a clock of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
+from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
 from ttscommon.engine.contention import Contention
@@ -19,7 +20,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
 
-TUNING = OfflineTuning()
+TUNING, LIMITS = OfflineTuning(), StepLimits()
 # A step of all jobs takes 28 ms, one of 3 fits into 10.
 CURVE = StepCurve(0.004, 0.002, 0.002)
 JOBS = 12
@@ -28,15 +29,15 @@ SEED = 5
 
 
 class Turned:
-    """An engine that is turned by hand, with jobs in all slots but two."""
+    """An engine that is turned by hand, with jobs in all slots but two, or with none."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: int = JOBS, curve: StepCurve = CURVE) -> None:
         self.now = 0.0
         self.steps: list[tuple[float, float, Sequence[str]]] = []
         self.frames: dict[str, list[np.ndarray]] = {}
         self.first_s: dict[str, float] = {}
         self.ended: dict[str, float] = {}
-        model = FakeModel("m", CURVE, self.sleep, Manner(cached=True), lambda: self.now)
+        model = FakeModel("m", curve, self.sleep, Manner(cached=True), lambda: self.now)
         self.engine = Engine(
             model,
             slots=JOBS + 2,
@@ -47,7 +48,7 @@ class Turned:
         )
         self.engine.listen(self._hear)
         self.engine.on_step = lambda took_s, keys: self.steps.append((self.now, took_s, keys))
-        for n in range(JOBS):
+        for n in range(jobs):
             self.open(f"job{n}", JOB_LETTERS, OFFLINE)
 
     def sleep(self, seconds: float) -> None:
@@ -171,3 +172,39 @@ def test_what_jobs_hold_of_the_cache_is_free_to_listeners() -> None:
     turned.engine.step()
     free, total = turned.engine.kv_positions
     assert 0 < free < total
+
+
+def heard_alone(listeners: int) -> Turned:
+    """Listeners a tenth of a second apart, and three seconds of them, by a quick engine."""
+    turned = Turned(jobs=0, curve=StepCurve(0.001, 0.001, 0.001))
+    for n in range(listeners):
+        turned.open(f"heard{n}", 400)
+        turned.run_for(0.1)
+    turned.run_for(3.0)
+    for n in range(listeners):
+        said = np.concatenate(turned.frames[f"heard{n}"])
+        assert np.array_equal(said, fake_frames(np.full(len(said), SEED), np.arange(len(said))))
+    return turned
+
+
+def test_with_company_streams_that_are_well_supplied_share_steps() -> None:
+    def steps(listeners: int) -> list[tuple[float, int]]:
+        made = heard_alone(listeners).steps
+        return [(at, len(keys)) for at, _, keys in made if 1.5 < at < 2.5]
+
+    alone, company = steps(LIMITS.company - 1), steps(LIMITS.company)
+    assert {streams for _, streams in company} == {LIMITS.company}
+    frame_s = 1 / 25.0 / LIMITS.together_pace
+    assert min(np.diff([at for at, _ in company])) >= frame_s
+    assert max(np.diff([at for at, _ in alone])) < frame_s
+
+
+def test_a_first_sound_does_not_wait_for_company() -> None:
+    took_s = []
+    for listeners in (0, LIMITS.company):
+        turned = heard_alone(listeners) if listeners else Turned(0, StepCurve(0.001, 0.001, 0.001))
+        asked_s = turned.now
+        turned.open("late", 400)
+        turned.run(lambda turned=turned: "late" in turned.first_s)  # type: ignore[misc]
+        took_s.append(turned.first_s["late"] - asked_s)
+    assert took_s[1] == pytest.approx(took_s[0], abs=0.001)
