@@ -20,7 +20,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest
@@ -258,7 +257,7 @@ class Vesper(TalkerModel):
 
 def _on_a_processor(encoder: VesperTextEncoder) -> Callable[[Tensor], Tensor]:
     """An encoder that reads [1, tokens], in one compiled loop where loops can be compiled."""
-    if not compiles():
+    if not halve(encoder):
         return encoder
     from ttsfamilies.vesper.text_numba import CompiledEncoder
 

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
 from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
-from ttscommon.engine.nn import ConvNeXt, HalfLinear
+from ttscommon.engine.kernels.products_numba import PRODUCT, Bits, Product, bits, multiply
+from ttscommon.engine.nn import ConvNeXt, product_of
 from ttsfamilies.vesper.text import VesperTextEncoder
 
 Floats = NDArray[np.float32]
@@ -28,13 +29,6 @@ _ONE: Final = np.float32(1.0)
 _NOTHING: Final = np.float32(-np.inf)
 
 
-class _Product(NamedTuple):
-    """weight: [.., in, out]. bias: [.., out]."""
-
-    weight: Floats
-    bias: Floats
-
-
 class _Norm(NamedTuple):
     """[.., dim] each."""
 
@@ -43,13 +37,17 @@ class _Norm(NamedTuple):
 
 
 class _Convolutions(NamedTuple):
-    """Of all ConvNeXt blocks. taps: [blocks, kernel, dim]; bias, scale: [blocks, dim]."""
+    """Of all ConvNeXt blocks, [blocks, ...] each. taps: [blocks, kernel, dim]; rise and fall: see
+    `Product`; rise_bias, fall_bias: [blocks, out]; bias, scale: [blocks, dim].
+    """
 
     taps: Floats
     bias: Floats
     norm: _Norm
-    rise: _Product
-    fall: _Product
+    rise: Bits
+    rise_bias: Floats
+    fall: Bits
+    fall_bias: Floats
     scale: Floats
 
 
@@ -57,25 +55,24 @@ class _Layer(NamedTuple):
     """The transformer layer."""
 
     attention_norm: _Norm
-    qkv: _Product
-    out: _Product
+    qkv: Product
+    out: Product
     mlp_norm: _Norm
-    rise: _Product
-    fall: _Product
+    rise: Product
+    fall: Product
 
 
 _NORMS: Final = tuple_of(_Norm, floats(2), floats(2))
 _NORM: Final = tuple_of(_Norm, floats(1), floats(1))
-_PRODUCTS: Final = tuple_of(_Product, floats(3), floats(2))
-_PRODUCT: Final = tuple_of(_Product, floats(2), floats(1))
 _CONVOLUTIONS: Final = tuple_of(
-    _Convolutions, floats(3), floats(2), _NORMS, _PRODUCTS, _PRODUCTS, floats(2)
+    *(_Convolutions, floats(3), floats(2), _NORMS, bits(4), floats(2), bits(4), floats(2)),
+    floats(2),
 )
-_LAYER: Final = tuple_of(_Layer, _NORM, _PRODUCT, _PRODUCT, _NORM, _PRODUCT, _PRODUCT)
+_LAYER: Final = tuple_of(_Layer, _NORM, PRODUCT, PRODUCT, _NORM, PRODUCT, PRODUCT)
 
 
 class CompiledEncoder:
-    """A `VesperTextEncoder` as it is now, for inference on a processor."""
+    """A `VesperTextEncoder` as it is now, with its products halved."""
 
     def __init__(self, encoder: VesperTextEncoder) -> None:
         self._table = numbers(encoder.embedding.weight)
@@ -83,11 +80,11 @@ class CompiledEncoder:
         layer = encoder.layer
         self._layer = _Layer(
             _norm(layer.attention_norm),
-            _product(layer.qkv),
-            _product(layer.out),
+            product_of(layer.qkv),
+            product_of(layer.out),
             _norm(layer.mlp_norm),
-            _product(layer.rise),
-            _product(layer.fall),
+            product_of(layer.rise),
+            product_of(layer.fall),
         )
         self._norm, self._rounds = _norm(encoder.norm), encoder.rounds
         self._heads = layer.heads
@@ -104,73 +101,28 @@ def _norm(norm: nn.LayerNorm) -> _Norm:
     return _Norm(numbers(norm.weight), numbers(norm.bias))
 
 
-def _product(linear: nn.Module) -> _Product:
-    weight, bias = linear.numbers() if isinstance(linear, HalfLinear) else _of_linear(linear)
-    assert bias is not None
-    return _Product(numbers(weight.T), numbers(bias))
-
-
-def _of_linear(linear: nn.Module) -> tuple[Tensor, Tensor]:
-    assert isinstance(linear, nn.Linear)
-    return linear.weight, linear.bias
-
-
 def _convolutions(blocks: list[ConvNeXt]) -> _Convolutions:
     norms = [_norm(block.norm) for block in blocks]
     taps = [numbers(block.depthwise.weight[:, 0].T) for block in blocks]
     biases = [numbers(cast(Tensor, block.depthwise.bias)) for block in blocks]
-    rises = [_product(block.rise) for block in blocks]
-    falls = [_product(block.fall) for block in blocks]
+    rises = [product_of(block.rise) for block in blocks]
+    falls = [product_of(block.fall) for block in blocks]
     return _Convolutions(
         np.stack(taps),
         np.stack(biases),
         _Norm(np.stack([n.weight for n in norms]), np.stack([n.bias for n in norms])),
-        _Product(np.stack([p.weight for p in rises]), np.stack([p.bias for p in rises])),
-        _Product(np.stack([p.weight for p in falls]), np.stack([p.bias for p in falls])),
+        *(np.stack([p.weight for p in rises]), np.stack([p.bias for p in rises])),
+        *(np.stack([p.weight for p in falls]), np.stack([p.bias for p in falls])),
         np.stack([numbers(block.scale) for block in blocks]),
     )
 
 
 @part
-def _multiplied(x: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
-    """Four rows at a time and two terms of each sum, which vectors of outputs then hold."""
-    (rows, inner), outer = x.shape, weight.shape[1]
-    for row in range(rows):
-        out[row] = bias
-    paired = inner // 2 * 2
-    whole = rows // 4 * 4
-    for row in range(0, whole, 4):
-        a, b, c, d = out[row], out[row + 1], out[row + 2], out[row + 3]
-        for k in range(0, paired, 2):
-            first, second = weight[k], weight[k + 1]
-            a0, a1, b0, b1 = x[row, k], x[row, k + 1], x[row + 1, k], x[row + 1, k + 1]
-            c0, c1, d0, d1 = x[row + 2, k], x[row + 2, k + 1], x[row + 3, k], x[row + 3, k + 1]
-            for n in range(outer):
-                a[n] += a0 * first[n] + a1 * second[n]
-                b[n] += b0 * first[n] + b1 * second[n]
-                c[n] += c0 * first[n] + c1 * second[n]
-                d[n] += d0 * first[n] + d1 * second[n]
-    for row in range(rows):
-        for k in range(0 if row >= whole else paired, inner):
-            one = x[row, k]
-            for n in range(outer):
-                out[row, n] += one * weight[k, n]
-
-
-@part
-def _add_mlp(
-    x: Floats,
-    rise_weight: Floats,
-    rise_bias: Floats,
-    fall_weight: Floats,
-    fall_bias: Floats,
-    wide: Floats,
-    out: Floats,
-) -> None:
+def _mlp(x: Floats, rise: Product, fall: Product, wide: Floats, out: Floats) -> None:
     """`out` becomes what two products and a gelu make of x."""
-    _multiplied(x, rise_weight, rise_bias, wide)
+    multiply(x, rise, wide)
     bent(wide)
-    _multiplied(wide, fall_weight, fall_bias, out)
+    multiply(wide, fall, out)
 
 
 @part
@@ -186,9 +138,8 @@ def _convolve(x: Floats, c: _Convolutions, block: int, mixed: Floats, wide: Floa
                     mixed[token, i] += x[at, i] * c.taps[block, tap, i]
         normed(mixed[token], c.norm.weight[block], c.norm.bias[block], _EPS)
     fallen = np.empty((tokens, dim), np.float32)
-    rise, rise_bias = c.rise.weight[block], c.rise.bias[block]
-    fall, fall_bias = c.fall.weight[block], c.fall.bias[block]
-    _add_mlp(mixed, rise, rise_bias, fall, fall_bias, wide, fallen)
+    rise = Product(c.rise[block], c.rise_bias[block])
+    _mlp(mixed, rise, Product(c.fall[block], c.fall_bias[block]), wide, fallen)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += c.scale[block, i] * fallen[token, i]
@@ -232,16 +183,15 @@ def _transform(x: Floats, layer: _Layer, heads: int, mixed: Floats, wide: Floats
     for token in range(tokens):
         mixed[token] = x[token]
         normed(mixed[token], layer.attention_norm.weight, layer.attention_norm.bias, _EPS)
-    _multiplied(mixed, layer.qkv.weight, layer.qkv.bias, qkv)
+    multiply(mixed, layer.qkv, qkv)
     _attend(qkv, heads, mixed)
-    _multiplied(mixed, layer.out.weight, layer.out.bias, added)
+    multiply(mixed, layer.out, added)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += added[token, i]
         mixed[token] = x[token]
         normed(mixed[token], layer.mlp_norm.weight, layer.mlp_norm.bias, _EPS)
-    rise, fall = layer.rise, layer.fall
-    _add_mlp(mixed, rise.weight, rise.bias, fall.weight, fall.bias, wide, added)
+    _mlp(mixed, layer.rise, layer.fall, wide, added)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += added[token, i]
@@ -254,7 +204,7 @@ def _encode(
     """[tokens, dim] embedded, to what the encoder makes of them, in place."""
     tokens, dim = x.shape
     mixed = np.empty((tokens, dim), np.float32)
-    wide = np.empty((tokens, convolutions.rise.weight.shape[2]), np.float32)
+    wide = np.empty((tokens, convolutions.rise_bias.shape[1]), np.float32)
     for block in range(len(convolutions.taps)):
         _convolve(x, convolutions, block, mixed, wide)
     for _ in range(rounds):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from ttscommon.engine.kernels.convnext_numba import Floats, numbers
 from ttscommon.engine.kernels.products_numba import Bits, Product
-from ttscommon.engine.nn import HalfLinear, TransformerBlock
+from ttscommon.engine.nn import TransformerBlock, product_of
 from ttsfamilies.vesper.net import Drafter, VesperNet
 from ttsfamilies.vesper.render_numba import Rendering
 from ttsfamilies.vesper.step_numba import BackboneWeights, Guessing, Heads
@@ -79,12 +79,6 @@ def rendering_of(net: VesperNet, text: TextCodes, silence: Tensor) -> Rendering:
         second,
         silence.numpy(),
     )
-
-
-def product_of(layer: nn.Module) -> Product:
-    """Of a layer that is halved."""
-    assert isinstance(layer, HalfLinear)
-    return layer.product
 
 
 def _weights(products: list[Product]) -> Bits:

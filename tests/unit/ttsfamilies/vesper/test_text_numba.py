@@ -10,18 +10,17 @@ from ttsfamilies.vesper.text import VesperTextEncoder
 from ttsfamilies.vesper.text_numba import CompiledEncoder
 
 
-@pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize("tokens", [1, 2, 7, 8, 61])
 @torch.inference_mode()
-def test_an_utterance_is_encoded_as_torch_does(tokens: int, halved: bool) -> None:
+def test_an_utterance_is_encoded_as_torch_does(tokens: int) -> None:
     torch.manual_seed(tokens)
     encoder = VesperTextEncoder(20, 24, 3).eval()
     for parameter in encoder.parameters():
         parameter.data = (2.0 * parameter.data + 0.02 * torch.randn_like(parameter)).half().float()
-    if halved:
-        assert halve(encoder)
     ids = torch.randint(0, 20, (1, tokens))
-    compiled, expected = CompiledEncoder(encoder), encoder(ids)
+    expected = encoder(ids)
+    assert halve(encoder)
+    compiled = CompiledEncoder(encoder)
     out = compiled(ids)
     assert out.shape == expected.shape
     assert torch.allclose(out, expected, rtol=1e-4, atol=2e-5)

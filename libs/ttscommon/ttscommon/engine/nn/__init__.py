@@ -11,7 +11,7 @@ from ttscommon.engine.nn.decoder import (
     dense_attention,
 )
 from ttscommon.engine.nn.exact import keep_one_order
-from ttscommon.engine.nn.half import HalfLinear, halve
+from ttscommon.engine.nn.half import HalfLinear, halve, product_of
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import (
     Llama3Scaling,
@@ -50,6 +50,7 @@ __all__ = [
     "keep_one_order",
     "pad_rows",
     "padded_rows",
+    "product_of",
     "rope_table",
     "steps_before",
     "tail_after",

@@ -25,6 +25,12 @@ class HalfLinear(PackedLinear):
         super().__init__(linear, "float16")
 
 
+def product_of(layer: nn.Module) -> Product:
+    """Of a layer that is halved, as compiled loops take it."""
+    assert isinstance(layer, HalfLinear)
+    return layer.product
+
+
 def halve(module: nn.Module, *, lossless: bool = False) -> bool:
     """Replace every `nn.Linear` inside of a module on the CPU by its `HalfLinear`.
 
