@@ -241,7 +241,8 @@ def _speak(timed: TimedFamily, runner: Runner, blocks: int, streams: int, width:
         runner=runner,
         metrics=Metrics(),
         sizes=ChunkSizes(initial=1, regular=25),
-        limits=StepLimits(streams=streams, positions=_POSITIONS),
+        # All of them step at once, however many there are.
+        limits=StepLimits(streams=streams, positions=_POSITIONS, company=sys.maxsize),
         policy=offline,
         draft_lengths=partial(OneDraftLength, width),
         beat=timed.books.beat,

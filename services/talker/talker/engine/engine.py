@@ -84,6 +84,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
         self._together_s = -math.inf  # when streams that are well supplied step again
+        self._share = 1.0  # of them, that do
         self._played_until: list[float] = []
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
@@ -219,7 +220,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         ready = candidates(
             self._slots, self._offline, self._limits.streams, now, partial(self._planned, now)
         )
-        chosen = [] if self._gathers(ready, now) else self._policy(ready, self._limits)
+        chosen = self._policy(self._not_waiting(ready, now), self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
@@ -231,16 +232,27 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
 
-    def _gathers(self, ready: Sequence[Stream], now: float) -> bool:
-        """Whether these wait, so that more of them share the next step: with company, and where
-        nobody has little left. A device is not waited for in this way; it computes beside.
+    def _not_waiting(self, ready: list[Stream], now: float) -> list[Stream]:
+        """Those of them that do not wait for others to step with: see StepLimits. A device is not
+        waited for in this way; it computes beside.
         """
-        if self._runner.depth or not ready or now >= self._together_s:
-            return False
-        least = self._limits.together_slack_s
-        if any(stream.slack_s < least for stream in ready):
-            return False
-        if any(stream.offline for stream in self._slots):  # jobs have what is left
+        if self._runner.depth or not self._in_company(now):
+            return ready
+        supplied = [stream for stream in ready if self._well_supplied(stream)]
+        supplied.sort(key=lambda stream: stream.slack_s)
+        most = self._limits.together if now >= self._together_s else 0
+        waiting = set(supplied[most:])
+        self._share = 1.0 - len(waiting) / max(1, len(supplied))
+        return [stream for stream in ready if stream not in waiting]
+
+    def _well_supplied(self, stream: Stream) -> bool:
+        return stream.slack_s >= self._limits.together_slack_s
+
+    def _in_company(self, now: float) -> bool:
+        """Whether many listen, to streams that are open or to what was made; and no job has what
+        they leave.
+        """
+        if any(stream.offline for stream in self._slots):
             return False
         self._played_until = [end for end in self._played_until if end > now]
         return len(self._slots) + len(self._played_until) >= self._limits.company
@@ -312,8 +324,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         with self._contention.elsewhere() if self._runner.depth else nullcontext():
             results = self._runner.collect(ticket)
         self._in_flight.settle()
-        frames_s = self.spec.frame_rate_hz * self._limits.together_pace * len(batch)
-        self._together_s = began + sum(results.gained) / frames_s
+        if any(self._well_supplied(stream) for stream, _, _ in batch):
+            frames_s = self.spec.frame_rate_hz * self._limits.together_pace * len(batch)
+            self._together_s = began + self._share * sum(results.gained) / frames_s
         self._account(batch, results, began)
         for index, (stream, row, generation) in enumerate(batch):
             if stream.generation == generation and stream.slot >= 0:
@@ -351,6 +364,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
         heard = sum(not stream.offline for stream in self._slots)
+        if now < self._together_s and self._in_company(now):
+            heard -= sum(self._well_supplied(stream) for stream in self._slots)
         busy = self._contention.factor * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
         due = self._each(lambda stream: stream.due(self._sizes, now, busy))
         if cuts := {stream: count for stream, count in due if count}:

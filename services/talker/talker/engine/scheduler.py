@@ -56,9 +56,10 @@ class StepLimits:
     over `relaxed_slack_s` step aside for them. A stream that waited `starved_s` goes before all
     others.
 
-    Where there are `company` listeners and nobody has less left than `together_slack_s`, steps on a
-    processor begin so far apart that streams are made `together_pace` times as fast as they are
-    played: more of them share a step, and one of eight takes half as long as eight of one.
+    Where there are `company` listeners, streams with `together_slack_s` or more wait for one another
+    on a processor, and are made `together_pace` times as fast as they are played: a step of six
+    takes half as long as six of one. `together` of them share one, which a newcomer may have to
+    wait for.
     """
 
     streams: int = 32
@@ -70,6 +71,7 @@ class StepLimits:
     starved_s: float = 0.5
     company: int = 4
     together_slack_s: float = 1.0
+    together: int = 6
     together_pace: float = 3.0
 
     def __post_init__(self) -> None:
