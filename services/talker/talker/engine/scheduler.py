@@ -56,9 +56,9 @@ class StepLimits:
     over `relaxed_slack_s` step aside for them. A stream that waited `starved_s` goes before all
     others.
 
-    Where there are `company` listeners, streams with `together_slack_s` or more wait for one another
-    on a processor, and are made `together_pace` times as fast as they are played: a step of six
-    takes half as long as six of one. `together` of them share one, which a newcomer may have to
+    Where there are `company` listeners, streams with `together_slack_s` or more wait for one
+    another on a processor, and are made `together_pace` times as fast as they are played: a step of
+    six takes half as long as six of one. `together` of them share one, which a newcomer may have to
     wait for.
     """
 
