@@ -241,8 +241,7 @@ def _speak(timed: TimedFamily, runner: Runner, blocks: int, streams: int, width:
         runner=runner,
         metrics=Metrics(),
         sizes=ChunkSizes(initial=1, regular=25),
-        # All of them step at once, however many there are.
-        limits=StepLimits(streams=streams, positions=_POSITIONS, company=sys.maxsize),
+        limits=StepLimits(streams=streams, positions=_POSITIONS),
         policy=offline,
         draft_lengths=partial(OneDraftLength, width),
         beat=timed.books.beat,

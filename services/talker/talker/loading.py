@@ -25,6 +25,8 @@ from ttsfamilies.base.talker.served import ServedFamily
 
 # A round of more streams is predicted from these, and measured when it happens (decision 0158).
 _WARM_UP_STREAMS: Final = (1, 4)
+# Listeners from which on streams that are well supplied share steps.
+_COMPANY: Final = 4
 # Of a model that says itself how long it speaks.
 _WARM_UP_FRAMES: Final = 24
 
@@ -43,7 +45,7 @@ def build_engine(
     startup = metrics.startup
     family = read_family(settings, startup)
     spec, blocks = family.spec, blocks_of(settings, family)
-    limits = StepLimits(settings.batch_streams, settings.batch_positions)
+    limits = StepLimits(settings.batch_streams, settings.batch_positions, company=_COMPANY)
     runner = _warm_runner(settings, family, blocks, startup)
     return Engine(
         family,

@@ -252,7 +252,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         """Whether many listen, to streams that are open or to what was made; and no job has what
         they leave.
         """
-        if any(stream.offline for stream in self._slots):
+        if not self._limits.company or any(stream.offline for stream in self._slots):
             return False
         self._played_until = [end for end in self._played_until if end > now]
         return len(self._slots) + len(self._played_until) >= self._limits.company

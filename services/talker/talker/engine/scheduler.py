@@ -59,7 +59,7 @@ class StepLimits:
     Where there are `company` listeners, streams with `together_slack_s` or more wait for one
     another on a processor, and are made `together_pace` times as fast as they are played: a step of
     six takes half as long as six of one. `together` of them share one, which a newcomer may have to
-    wait for.
+    wait for. 0: none waits.
     """
 
     streams: int = 32
@@ -69,7 +69,7 @@ class StepLimits:
     urgent_slack_s: float = 0.5
     relaxed_slack_s: float = 8.0
     starved_s: float = 0.5
-    company: int = 4
+    company: int = 0
     together_slack_s: float = 1.0
     together: int = 6
     together_pace: float = 3.0

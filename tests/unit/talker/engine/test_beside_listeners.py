@@ -20,7 +20,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
 
-TUNING, LIMITS = OfflineTuning(), StepLimits()
+TUNING, LIMITS = OfflineTuning(), StepLimits(company=4)
 # A step of all jobs takes 28 ms, one of 3 fits into 10.
 CURVE = StepCurve(0.004, 0.002, 0.002)
 JOBS = 12
@@ -45,6 +45,7 @@ class Turned:
             metrics=Metrics(),
             clock=lambda: self.now,
             contention=Contention(read=lambda: None),
+            limits=LIMITS,
         )
         self.engine.listen(self._hear)
         self.engine.on_step = lambda took_s, keys: self.steps.append((self.now, took_s, keys))
