@@ -128,7 +128,7 @@ class StageSide(ABC, Generic[E]):
         self._assign()
 
     def give_up(self, call: Call) -> None:
-        """Nobody wants the job any more, wherever it is."""
+        """Its listener does not want the job any more, wherever it is."""
         worker: Worker[E] | None = getattr(call, self.name)
         if not self.withdraw(call) and worker is not None and worker.cancel(call.key):
             self._release(worker)

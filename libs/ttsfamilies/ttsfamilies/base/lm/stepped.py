@@ -1,6 +1,6 @@
 """Steps that move a row's state on: what a family draws of a backbone's states, and what follows.
 
-A family says how one row goes on, `drawn`, as if it were computed for nobody else. Here stands what
+A family says how one row goes on, `drawn`, as if it were computed alone. Here stands what
 holds for all of them: rows of padding, rows that are over and prompts that go on in a later launch
 stay as they are.
 """
