@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from talker.engine.company import Company
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
@@ -81,11 +82,11 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._pace = RoundTimes(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
         self._offline = OfflineShare()
+        # A device is not waited for in this way; it computes beside.
+        together = replace(limits, company=0) if self._runner.depth else limits
+        self._company = Company(together, self.spec.frame_rate_hz)
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
-        self._together_s = -math.inf  # when streams that are well supplied step again
-        self._share = 1.0  # of them, that do
-        self._played_until: list[float] = []
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
 
@@ -187,8 +188,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     @property
     def _idle_s(self) -> float:
         now = self._clock()
-        wait_s = self._offline.wait_s(now, super()._idle_s)
-        return min(wait_s, self._together_s - now) if self._together_s > now else wait_s
+        return self._company.wait_s(now, self._offline.wait_s(now, super()._idle_s))
 
     def _turn(self) -> bool:
         began = self._clock()
@@ -220,7 +220,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         ready = candidates(
             self._slots, self._offline, self._limits.streams, now, partial(self._planned, now)
         )
-        chosen = self._policy(self._not_waiting(ready, now), self._limits)
+        chosen = self._policy(self._company.ready(ready, self._slots, now), self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
@@ -231,31 +231,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
             self._draft_lengths.widen(chosen, self._limits.positions, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
-
-    def _not_waiting(self, ready: list[Stream], now: float) -> list[Stream]:
-        """Those of them that do not wait for others to step with: see StepLimits. A device is not
-        waited for in this way; it computes beside.
-        """
-        if self._runner.depth or not self._in_company(now):
-            return ready
-        supplied = [stream for stream in ready if self._well_supplied(stream)]
-        supplied.sort(key=lambda stream: stream.slack_s)
-        most = self._limits.together if now >= self._together_s else 0
-        waiting = set(supplied[most:])
-        self._share = 1.0 - len(waiting) / max(1, len(supplied))
-        return [stream for stream in ready if stream not in waiting]
-
-    def _well_supplied(self, stream: Stream) -> bool:
-        return stream.slack_s >= self._limits.together_slack_s
-
-    def _in_company(self, now: float) -> bool:
-        """Whether many listen, to streams that are open or to what was made; and no job has what
-        they leave.
-        """
-        if not self._limits.company or any(stream.offline for stream in self._slots):
-            return False
-        self._played_until = [end for end in self._played_until if end > now]
-        return len(self._slots) + len(self._played_until) >= self._limits.company
 
     def _planned(self, now: float, streams: Iterable[Stream]) -> list[Stream]:
         """Those of them that can step, with their plans."""
@@ -324,9 +299,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         with self._contention.elsewhere() if self._runner.depth else nullcontext():
             results = self._runner.collect(ticket)
         self._in_flight.settle()
-        if any(self._well_supplied(stream) for stream, _, _ in batch):
-            frames_s = self.spec.frame_rate_hz * self._limits.together_pace * len(batch)
-            self._together_s = began + self._share * sum(results.gained) / frames_s
+        self._company.stepped([stream for stream, _, _ in batch], sum(results.gained), began)
         self._account(batch, results, began)
         for index, (stream, row, generation) in enumerate(batch):
             if stream.generation == generation and stream.slot >= 0:
@@ -363,9 +336,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _send_due(self) -> None:
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
-        heard = sum(not stream.offline for stream in self._slots)
-        if now < self._together_s and self._in_company(now):
-            heard -= sum(self._well_supplied(stream) for stream in self._slots)
+        heard = self._company.heard(self._slots, now)
         busy = self._contention.factor * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
         due = self._each(lambda stream: stream.due(self._sizes, now, busy))
         if cuts := {stream: count for stream, count in due if count}:
@@ -401,9 +372,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         if (cut_short := stream.model.cut_short) is not None:
             self._emit(stream.key, cut_short)
         super()._finish(stream)
-        if not stream.offline:
-            now = self._clock()
-            self._played_until.append(now + stream.slack_at(now))
+        now = self._clock()
+        self._company.finished(stream, stream.slack_at(now), now)
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
