@@ -21,7 +21,7 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
@@ -189,7 +189,7 @@ class Chatterbox(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         logits = self._net.logits(hidden).float()
         if rows.branches is not None:
             told, untold = logits.chunk(2)
@@ -205,7 +205,7 @@ class Chatterbox(SteppedModel):
             "drawn": torch.where(gained, drawn, old["drawn"]),
             "seen": old["seen"].scatter(1, drawn[:, None], 1).where(gained[:, None], old["seen"]),
         }
-        return Drawn(moved, {"token": drawn.to(torch.int16)}, gained, ended, finite)
+        return DrawnStep(moved, {"token": drawn.to(torch.int16)}, gained, ended, finite)
 
     def _drawn(
         self, logits: Tensor, seen: Tensor, old: Mapping[str, Tensor]

@@ -20,7 +20,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.drawing import Drawing, fields_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
@@ -191,7 +191,7 @@ class CosyVoice(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         drawn, finite = self._drawn(hidden, old)
         ended = drawn >= TOKENS
         token = torch.where(ended, old["token"], drawn)
@@ -201,7 +201,7 @@ class CosyVoice(SteppedModel):
             "early": old["early"] - 1,
             "recent": torch.cat((old["recent"][:, 1:], drawn[:, None]), 1),
         }
-        return Drawn(moved, {"token": token.to(torch.int16)}, ~ended, ended, finite)
+        return DrawnStep(moved, {"token": token.to(torch.int16)}, ~ended, ended, finite)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Ids [rows], and whether each row's logits are finite."""

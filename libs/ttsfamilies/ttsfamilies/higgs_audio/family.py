@@ -22,7 +22,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled, windowed_sinc
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
@@ -123,7 +123,7 @@ class HiggsAudio(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         c = self._net.config
         drawn, finite = self._drawn(self._net.logits(hidden), old)
         row = drawn.masked_fill(unbegun(old["made"], self._delays), c.begin)
@@ -136,7 +136,7 @@ class HiggsAudio(SteppedModel):
             **told._asdict(),
         }
         every = torch.ones_like(told.over)
-        return Drawn(moved, {"codes": row.to(torch.int16)}, every, told.over, finite)
+        return DrawnStep(moved, {"codes": row.to(torch.int16)}, every, told.over, finite)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Logits [rows, codebooks, ids] -> ids [rows, codebooks], finite [rows] bool.

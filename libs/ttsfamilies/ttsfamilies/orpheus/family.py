@@ -21,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
@@ -138,7 +138,7 @@ class Orpheus(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         slot = old["step"] % SLOTS
         columns = self._columns(slot)
         seen = old["seen"].gather(1, columns)
@@ -153,7 +153,7 @@ class Orpheus(SteppedModel):
             "seen": torch.where(told[:, None], old["seen"].scatter(1, choice, 1), old["seen"]),
         }
         gained = told & (slot == SLOTS - 1)
-        return Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
+        return DrawnStep(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
 
     def _columns(self, slot: Tensor) -> Tensor:
         """[rows] -> [rows, CODES + 1]: where the slot's codes and then the end are in CHOICES."""

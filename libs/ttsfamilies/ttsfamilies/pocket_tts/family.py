@@ -22,7 +22,7 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
@@ -138,7 +138,7 @@ class PocketTts(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         noise = self.noise(old["seed"], old["frame"]).normal(0, old["latent"].shape[1])
         latent = self._net.head(hidden, noise * old["deviation"][:, None])
         ends = self._net.end(hidden)[:, 0] > old["threshold"]
@@ -152,7 +152,7 @@ class PocketTts(SteppedModel):
             "said": old["said"] + gained,
         }
         frames = {"latent": latent, "left": left.to(torch.int16)}
-        return Drawn(moved, frames, gained, left == 0, latent.isfinite().all(-1))
+        return DrawnStep(moved, frames, gained, left == 0, latent.isfinite().all(-1))
 
 
 def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> ModelSpec:

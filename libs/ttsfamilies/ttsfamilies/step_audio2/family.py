@@ -28,7 +28,7 @@ from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stack import decoder_config
-from ttsfamilies.base.lm.stepped import Drawn
+from ttsfamilies.base.lm.stepped import DrawnStep
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.tokens import RATE_HZ
@@ -162,7 +162,7 @@ class StepAudio2(AnsweringModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         real = rows.slots[: rows.real]
         state["seen"][real, state["drawn"][real]] = 1
         seen = state["seen"].index_select(0, rows.slots)

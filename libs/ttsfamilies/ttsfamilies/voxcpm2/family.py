@@ -24,7 +24,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.stepped import Drawn, before, gone_on
+from ttsfamilies.base.lm.stepped import DrawnStep, before, gone_on
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,
@@ -165,7 +165,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         moved = {"patch": patch, "frame": old["frame"] + 1, "said": old["said"] + 1}
         frames = {"patch": patch, "last": ended.to(torch.uint8)}
         finite = patch.isfinite().flatten(1).all(1)
-        found = Drawn(moved, frames, torch.ones_like(ended), ended, finite)
+        found = DrawnStep(moved, frames, torch.ones_like(ended), ended, finite)
         return gone_on(found, old, slots, real, state, hidden["samples"])
 
     def _patches(self, old: Mapping[str, Tensor], hidden: Mapping[str, Tensor]) -> Tensor:

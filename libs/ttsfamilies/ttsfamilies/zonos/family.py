@@ -20,7 +20,7 @@ from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending
 from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.rules import OUT, unlikely
@@ -135,7 +135,7 @@ class Zonos(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         """The next row of codes."""
         logits, plain = (self._net.logits(branch) for branch in hidden.chunk(2))
         logits = plain + (logits - plain) * old["guidance"][:, None, None]
@@ -152,7 +152,7 @@ class Zonos(SteppedModel):
             "left": torch.where(gained, after.left, old["left"]),
         }
         finite = logits.isfinite().flatten(1).all(-1)
-        return Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
+        return DrawnStep(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
 
     def _drawn(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """[rows, CODEBOOKS, ids] -> [rows, CODEBOOKS] int64, each from noise of its own."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from ttscommon.wire.fields import Field
 from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
-from ttsfamilies.base.lm.stepped import Drawn, SteppedModel, ids_of
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, REAL
@@ -61,7 +61,7 @@ class AnsweringModel(SteppedModel):
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         noise = self.noise(old["seed"], old["step"])
         chosen, finite = self.choose(self.logits(hidden), noise, old)
         code, stops = chosen - self.ids.first, self._ends(chosen)
@@ -84,4 +84,4 @@ class AnsweringModel(SteppedModel):
             BETWEEN: between.to(torch.int32),
             SILENT: silent.to(torch.uint8),
         }
-        return Drawn(moved, frames, gained, ended, finite)
+        return DrawnStep(moved, frames, gained, ended, finite)

@@ -26,7 +26,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.lmstream import DRAWN
 
 
-class Drawn(NamedTuple):
+class DrawnStep(NamedTuple):
     """How rows go on that sample and are not over; of others it is left out.
 
     moved: new values of the state by name, [rows, ...]; `over` follows from `ended`. frames: [rows,
@@ -61,7 +61,7 @@ class SteppedModel(TalkerModel):
     @abstractmethod
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> Drawn:
+    ) -> DrawnStep:
         """hidden: [rows, dim]; with branches [2 * rows, dim], those of second branches last. old:
         the rows' state, padding among them.
         """
@@ -92,7 +92,7 @@ def before(state: SlotTensors, slots: Tensor, apart: Collection[str] = ()) -> di
 
 
 def gone_on(
-    drawn: Drawn,
+    drawn: DrawnStep,
     old: Mapping[str, Tensor],
     slots: Tensor,
     real: int,
@@ -164,7 +164,7 @@ class CodesModel(TalkerModel, TwoPartComputation):
             "frame": old["frame"] + gained,
             **self.remembered(old, codes, gained),
         }
-        found = Drawn(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
+        found = DrawnStep(moved, {"codes": codes.to(torch.int16)}, gained, ended, finite)
         return gone_on(found, old, slots, real, state, hidden["samples"])
 
     def read_by(self, backbone: CodesBackbone, dim: int, dtype: torch.dtype) -> None:
