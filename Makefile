@@ -194,8 +194,9 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 	$(PIP) --no-deps --no-build-isolation $(TOOLS:%=-e ./%)
 	@touch $@
 
+# Tests start hundreds of processes, which keep no byte code where PYTHONDONTWRITEBYTECODE is set.
+# Some packages bring files that no Python 3 compiles.
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps --require-hashes -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
-	# Tests start hundreds of processes, which keep none where PYTHONDONTWRITEBYTECODE is set.
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@

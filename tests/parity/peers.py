@@ -43,7 +43,7 @@ _TEXT: Final = (
 
 
 class Playback(PlaybackAccount):
-    """What a listener hears who asks now, and plays from the first sound on."""
+    """The playback of a listener that asks now and plays from the first sound on."""
 
     def __init__(self, rate: int) -> None:
         """`rate`: samples a second."""

@@ -20,7 +20,7 @@ from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.wire.handover import HandOver
-from ttscommon.wire.structs import Printed
+from ttscommon.wire.structs import AsJson
 from ttscommon.wire.subjects import LEASES, StageName
 
 # What a death is counted as.
@@ -36,7 +36,7 @@ UNHELD: Final = "nobody"
 log_ = structlog.get_logger(__name__)
 
 
-class Lease(msgspec.Struct, Printed, frozen=True):
+class Lease(msgspec.Struct, AsJson, frozen=True):
     """A job's holder, and where the broker takes word of the job.
 
     worker_id: empty once the job was handed on and not taken yet. deaths: workers that died

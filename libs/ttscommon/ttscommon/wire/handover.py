@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.structs import Packed
+from ttscommon.wire.structs import AsMessagePack
 
 Answer: TypeAlias = Literal[b"+", b"-"]
 """What the worker says to it; that it has no room is one of many reasons."""
@@ -19,7 +19,7 @@ TAKEN: Final[Answer] = b"+"
 FULL: Final[Answer] = b"-"
 
 
-class HandOver(msgspec.Struct, Packed, frozen=True):
+class HandOver(msgspec.Struct, AsMessagePack, frozen=True):
     """The job, the epoch it is to be written with, what its lease said, and its trace's headers."""
 
     request: SpeechRequest
@@ -39,7 +39,7 @@ class HandOver(msgspec.Struct, Packed, frozen=True):
 ASKED: Final = b"?"
 
 
-class Holding(msgspec.Struct, Packed, frozen=True):
+class Holding(msgspec.Struct, AsMessagePack, frozen=True):
     """Requests whose jobs of `stage` a worker has: in work, or done and not acknowledged yet."""
 
     stage: str

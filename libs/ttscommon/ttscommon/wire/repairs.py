@@ -12,7 +12,7 @@ import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import MAX_MESSAGE_BYTES, LogRecord, decode_record
-from ttscommon.wire.structs import Packed
+from ttscommon.wire.structs import AsMessagePack
 
 # A writer of audio answers so, and sends what is missing live.
 HEEDED: Final = b""
@@ -61,7 +61,7 @@ def reader_says(data: bytes) -> Nack | CreditGrant:
     return (CreditGrant if data.startswith(_GRANT) else Nack).decode(data)
 
 
-class Resend(msgspec.Struct, Packed, frozen=True, array_like=True):
+class Resend(msgspec.Struct, AsMessagePack, frozen=True, array_like=True):
     """A writer's answer to a Nack. epoch: the writer's, if that is all that there is; 0 if more."""
 
     epoch: int

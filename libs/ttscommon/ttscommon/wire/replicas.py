@@ -9,7 +9,7 @@ import msgspec
 
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.parameters import Parameter
-from ttscommon.wire.structs import Printed
+from ttscommon.wire.structs import AsJson
 from ttscommon.wire.subjects import StageName
 
 # BCP 47, as far as voices need it: a language, then script, region and the like.
@@ -98,7 +98,7 @@ class Model(msgspec.Struct, frozen=True):
     says: bool = False
 
 
-class Replica(msgspec.Struct, Printed, frozen=True):
+class Replica(msgspec.Struct, AsJson, frozen=True):
     """One worker's capacity, as of its last report.
 
     batch: streams that one engine step may hold. queued: jobs of its stage that wait.

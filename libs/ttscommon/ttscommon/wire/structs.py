@@ -20,7 +20,7 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
         raise MalformedMessage(str(error)) from error
 
 
-class Packed:
+class AsMessagePack:
     """A struct's form as MessagePack."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class Packed:
         return decoded(lambda given: msgspec.msgpack.decode(given, type=cls), data)
 
 
-class Printed:
+class AsJson:
     """A struct's form as JSON, which operators read at the broker."""
 
     __slots__ = ()

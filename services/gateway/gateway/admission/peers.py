@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from ttscommon.wire.structs import Packed
+from ttscommon.wire.structs import AsMessagePack
 
 
 class TenantUse(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +41,7 @@ class LoopWord(msgspec.Struct, frozen=True, array_like=True):
     limit: float = 0.0
 
 
-class GatewayUse(msgspec.Struct, Packed, frozen=True):
+class GatewayUse(msgspec.Struct, AsMessagePack, frozen=True):
     """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
     tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
     it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which

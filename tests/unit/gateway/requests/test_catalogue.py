@@ -233,7 +233,7 @@ async def test_streams_of_other_gateways_count_at_once_and_once(bus: Bus) -> Non
     peers.hear(GatewayUse("other", {"a": 2}), 0.0)
     for _ in range(3):
         await catalogue.refresh()
-    # Five are reported: one of ours, two of the other gateway, two that nobody listens to.
+    # Workers report five: one of ours, two of the other gateway, two without a listener.
     assert catalogue.capacity("a").busy == 5
     peers.hear(GatewayUse("other", {"a": 4}), 0.1)
     assert catalogue.capacity("a").busy == 7
