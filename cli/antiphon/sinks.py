@@ -14,11 +14,11 @@ from typing import BinaryIO, Final, Protocol
 import numpy as np
 import soundfile
 
-from gateway.audio import Provenance, wav
+from gateway.audio import Provenance, formats
 from gateway.audio.encoders import AudioEncoder, encoder_for, ready
 from gateway.audio.formats import AudioFormat, Codec
+from gateway.audio.provenance import riff_info
 from gateway.audio.resample import StreamResampler, resampler
-from gateway.audio.tags import riff_info
 from gateway.errors import Unsupported
 
 # Each reads mono s16le from its standard input; the first that is installed plays.
@@ -101,7 +101,7 @@ class WavFile:
             self._file.write(self._header())
 
     def _header(self) -> bytes:
-        return wav.header(self._rate, self._bytes // wav.BYTES_PER_SAMPLE, info=self._info)
+        return formats.header(self._rate, self._bytes // formats.BYTES_PER_SAMPLE, info=self._info)
 
 
 class FlacFile:

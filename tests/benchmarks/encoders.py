@@ -12,8 +12,7 @@ import numpy as np
 
 from gateway.audio.encoders import encoder_for
 from gateway.audio.formats import AudioFormat, Codec
-from gateway.audio.resample import Pcm, StreamResampler, resampler
-from gateway.audio.stretch import TimeStretch
+from gateway.audio.resample import Pcm, StreamResampler, TimeStretch, resampler
 from gateway.errors import Unsupported
 
 _RATE: Final = 24_000

@@ -23,8 +23,8 @@ from typing import Final
 import psutil
 
 from antiphon.stack import LocalStack, StackConfig
+from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
-from gateway.requests.retention.horizon import HorizonTuning
 from ttscommon.bus import Bus
 from ttscommon.wire.subjects import AUDIO, CODES, Log
 

@@ -11,7 +11,7 @@ import numpy as np
 import soxr
 
 from gateway.audio import AudioFormat, Pcm, encoder_for
-from gateway.audio.encoders.raw import MULAW
+from gateway.audio.encoders.chosen import MULAW
 from gateway.audio.formats import Codec
 
 RATE: Final = 24_000

@@ -21,7 +21,7 @@ import torch
 
 from gateway.audio import Pcm
 from gateway.audio.watermark import MARKED, Perth, WatermarkedStream, scores_of_cuts
-from gateway.audio.watermark.detection import CUT_S
+from gateway.audio.watermark.stream import CUT_S
 from tests.evaluation.treatments import RATE, TREATMENTS
 from voicetrain.corpus import everyday_sentences, held_out
 from voicetrain.vesper.judges import Judges

@@ -14,8 +14,8 @@ import pytest
 
 from gateway.admission import Admission, Exchange
 from gateway.admission.exchange import ExchangeTuning
+from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
-from gateway.requests.retention.horizon import HorizonTuning
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics

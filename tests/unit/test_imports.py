@@ -98,6 +98,12 @@ def dependencies(path: Path, known: Container[str]) -> Iterator[str]:
             yield from (name if name in known else node.module for name in below)
 
 
+def files_of(package: str, room: str) -> Iterator[Path]:
+    """A room is a folder, or one module."""
+    folder = PACKAGES[package] / room
+    yield from folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]
+
+
 def modules(package: str, folder: Path) -> list[str]:
     """Names of all modules below a package; `__main__` runs and is not imported."""
     below = [module.name for module in pkgutil.walk_packages([str(folder)], f"{package}.")]
@@ -173,7 +179,7 @@ def test_a_room_imports_only_rooms_below_it(package: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for height, room in enumerate(floors)
-        for path in (PACKAGES[package] / room).rglob("*.py")
+        for path in files_of(package, room)
         for line, name in imported(path)
         if name.startswith(tuple(_module(package, above) for above in floors[height + 1 :]))
     ]

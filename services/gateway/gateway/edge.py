@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway import errors
 from gateway.errors import NotFound, SynthesisFailed
 from gateway.protocols import cartesia, deepgram, elevenlabs
-from gateway.protocols.shared.shapes import ErrorShape, openai_shape
+from gateway.protocols.shared.context import ErrorShape, openai_shape
 from gateway.requests import new_request_id
 from ttscommon.process import tracing
 from ttscommon.wire.errors import AntiphonError, BadRequest

@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, cast
 
 import structlog
 import uvicorn
 
-from gateway.admission.capacity import export_capacity
-from gateway.app import Gateway, create_gateway
+from gateway.app import LARGE, Gateway, create_gateway
 from gateway.connections import (
     Budget,
     ConnectionLimits,
@@ -25,12 +24,41 @@ from gateway.connections import (
 )
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
-from gateway.sockets import LARGE
 from ttscommon.bus import Bus, StoreWatch
+from ttscommon.cluster.admission.capacity import View, expected
 from ttscommon.cluster.reaper import Reaper
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.service import Service
 from ttscommon.process.tasks import stop, until
+
+Views = Callable[[], Iterable[tuple[str, View]]]
+
+
+def export_capacity(
+    metrics: GatewayMetrics, views: Views, utilisation: float
+) -> Callable[[], None]:
+    """What to call now and then, so that `tts_capacity_streams` says what `views` are worth."""
+    shown: set[tuple[str, str]] = set()
+
+    def export() -> None:
+        found = dict(_capacities(views(), utilisation))
+        for labels, streams in found.items():
+            metrics.capacity.labels(*labels).set(streams)
+        for labels in shown - found.keys():
+            metrics.capacity.remove(*labels)
+        shown.clear()
+        shown.update(found)
+
+    return export
+
+
+def _capacities(
+    views: Iterable[tuple[str, View]], utilisation: float
+) -> Iterable[tuple[tuple[str, str], int]]:
+    for model, view in views:
+        for name, stage in zip(("talker", "vocoder"), view.stages, strict=True):
+            yield (name, model), expected(stage, view.frame_rate_hz, utilisation)
+
 
 log_ = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from gateway.books import reader
+from gateway.books import records
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed
@@ -55,7 +55,7 @@ async def test_a_text_of_nothing_takes_no_process(
     async def read(*_: object) -> Any:
         pytest.fail("a process was started")
 
-    monkeypatch.setattr(reader, "read_apart", read)
+    monkeypatch.setattr(records, "read_apart", read)
     assert [await send(stand, data, A) for data in (b"", b" \n\t")] == [400, 400]
 
 

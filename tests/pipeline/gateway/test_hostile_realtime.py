@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.protocols.realtime.items import MOST_ITEMS
 from gateway.requests import sessions
-from gateway.requests.quota import ByteQuota
+from gateway.requests.tenants import ByteQuota
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
 from tests.probes import probed

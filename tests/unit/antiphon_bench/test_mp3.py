@@ -6,7 +6,7 @@ import pytest
 
 from antiphon_bench.clients.http import BadMp3, Mp3Stream
 from gateway.audio import Provenance
-from gateway.audio.tags import id3
+from gateway.audio.provenance import id3
 
 
 def encoded(rate: int, kbit_s: int, seconds: int) -> bytes:

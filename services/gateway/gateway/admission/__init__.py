@@ -2,9 +2,8 @@
 
 from gateway.admission.admission import Admission
 from gateway.admission.exchange import Exchange
-from gateway.admission.grant import Grant
+from gateway.admission.grant import Applicant, Grant
 from gateway.admission.peers import Peers
-from gateway.admission.terms import Applicant
 from ttscommon.cluster.admission import AdmissionLimits
 
 __all__ = [

@@ -13,13 +13,10 @@ from typing import Final
 import structlog
 
 from gateway.admission.control import AdmissionControl, Refusals
-from gateway.admission.grant import Grant
+from gateway.admission.grant import Applicant, Capacity, Grant
 from gateway.admission.limits import KeyLimits
-from gateway.admission.offline import OfflineStreams
-from gateway.admission.peers import GatewayUse, Peers
-from gateway.admission.queueing import WaitingRoom
-from gateway.admission.terms import Applicant, Capacity
-from gateway.admission.turns import Turns
+from gateway.admission.peers import GatewayUse, Peers, Turns
+from gateway.admission.queueing import OfflineStreams, WaitingRoom
 from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.settings import GatewaySettings

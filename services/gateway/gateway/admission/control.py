@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from gateway.admission.grant import Grant
+from gateway.admission.grant import Capacity, Grant
 from gateway.admission.peers import LoopWord, Peers
-from gateway.admission.terms import Capacity
 from ttscommon.cluster.admission import AdmissionLimits, Judge, Streams
 from ttscommon.cluster.admission.capacity import streams_of
 from ttscommon.process.metrics import GatewayMetrics

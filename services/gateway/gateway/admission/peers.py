@@ -1,14 +1,13 @@
-"""The other gateways of the deployment: what they hold and have used, as they report it. Pure.
-
-Each gateway tells its own counts (see Exchange). Usage is told as totals, so a message that is lost
-costs nothing but time, and nothing is counted twice.
+"""The other gateways of the deployment: what they hold and have used, as they report it, and whose
+turn it is where several see the same free streams. Pure.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -186,3 +185,66 @@ def _since(before: dict[str, TenantUse], now: dict[str, TenantUse]) -> Iterable[
         requests, characters = use.requests - known.requests, use.characters - known.characters
         if requests > 0 or characters > 0:
             yield PeerUsage(name, requests, characters, met=False)
+
+
+_RECENT_S: Final = 1.0
+
+
+@dataclass
+class Turns:
+    """What this gateway took of each kind in the window that is open.
+
+    A window closes after `window_s`, and not before the word that tells of it has come back from
+    the broker, and with it all that the others said before: a busy gateway hears late. It closes
+    after `most_s` anyway, where there is no broker.
+    """
+
+    peers: Peers
+    window_s: float = 0.1
+    most_s: float = 1.0
+    _said: int = 0
+    _echoed: int = 0
+    _told: int = 0
+    _admitted_s: deque[float] = field(default_factory=deque)
+    _taken: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
+
+    def took(self, kinds: Iterable[str], now: float) -> None:
+        """A request was admitted, which takes one of each kind."""
+        if self.peers:
+            self._admitted_s.append(now)
+            for kind in kinds:
+                self._taken.setdefault(kind, deque()).append((now, self._said + 1))
+
+    def say(self, now: float) -> tuple[int, int]:
+        """What the others are told next: requests admitted in the last second, and the number of
+        the word, which tells of all that was taken before.
+        """
+        while self._admitted_s and self._admitted_s[0] + _RECENT_S <= now:
+            self._admitted_s.popleft()
+        self._said += 1
+        return len(self._admitted_s), self._said
+
+    def echo(self, word: int, recent: int) -> None:
+        """A word of this gateway came back: the others know it, and `recent` in it."""
+        self._told = recent
+        self._echoed = max(self._echoed, word)
+
+    def has_come(self, kind: str, free: float, now: float) -> bool:
+        """Whether one more of `free` may be taken: a gateway may take its share of what was free
+        before the window, and always one.
+        """
+        taken = self._within(kind, now)
+        share = self.peers.share(self._told)  # or the shares of all were more than one
+        return not taken or len(taken) + 1 <= (free + len(taken)) * share
+
+    def _within(self, kind: str, now: float) -> deque[tuple[float, int]]:
+        taken = self._taken.get(kind, deque())
+        while taken and self._is_over(*taken[0], now):
+            taken.popleft()
+        if not taken:
+            self._taken.pop(kind, None)
+        return taken
+
+    def _is_over(self, at_s: float, word: int, now: float) -> bool:
+        known = word <= self._echoed or at_s + self.most_s <= now
+        return known and at_s + self.window_s <= now

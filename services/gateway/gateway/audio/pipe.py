@@ -1,12 +1,9 @@
-"""The one way from a request's audio to a client's bytes.
-
-Watermark, where there is one, stretch, resample, skip, encode.
-"""
+"""The one way from a request's audio to a client's bytes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -14,9 +11,10 @@ from typing import Final, Protocol, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from gateway.audio.encoders import AudioEncoder, RawPcm
-from gateway.audio.resample import Pcm, resampler
-from gateway.audio.stretch import TimeStretch
+from gateway.audio.encoders import AudioEncoder, RawPcm, encoder_for
+from gateway.audio.formats import AudioFormat
+from gateway.audio.provenance import Provenance
+from gateway.audio.resample import Pcm, TimeStretch, resampler
 from gateway.audio.watermark import Perth, WatermarkedStream
 from ttscommon.wire.messages import AudioChunk, SaidText, WordTime
 
@@ -186,3 +184,17 @@ async def pieces(
 
 async def _off_loop(expected_ms: float, work: Callable[[], T]) -> T:
     return work() if expected_ms < _LOOP_MS else await asyncio.to_thread(work)
+
+
+SILENCE_S: Final = 0.2
+
+
+def silence(
+    audio: AudioFormat, sample_rate: int, seconds: float, provenance: Provenance | None = None
+) -> Iterator[PcmBlock]:
+    """So many seconds in a format, complete."""
+    encoder = encoder_for(audio, sample_rate, provenance)
+    samples = round(sample_rate * seconds)
+    yield PcmBlock(encoder.feed(np.zeros(samples, np.int16)), samples)
+    if rest := encoder.finish():
+        yield PcmBlock(rest, 0)

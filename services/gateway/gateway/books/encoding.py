@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
-from gateway.audio import AudioEncoder, AudioFormat, Pcm, encoder_for, tags, wav
+from gateway.audio import AudioEncoder, AudioFormat, Pcm, encoder_for, formats, provenance
 from gateway.audio.chaptered import BookMetadata, ChapterTime, book_file
-from gateway.books.parts import JobParts
+from gateway.books.job_store import JobParts
 from gateway.books.portions import patiently
 from gateway.books.records import BookRecord, JobResult, PortionText, ResultPart
 
@@ -47,8 +47,8 @@ def raw_result(record: BookRecord) -> JobResult:
     order = record.order
     if order.audio.container == "wav":
         fits = record.samples * _SAMPLE_BYTES < _LONGEST_WAV
-        info = tags.riff_info(order.provenance)
-        head = wav.header(order.sample_rate, record.samples if fits else None, info=info)
+        info = provenance.riff_info(order.provenance)
+        head = formats.header(order.sample_rate, record.samples if fits else None, info=info)
     return JobResult(parts, packed=True, head=head)
 
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.books.finish import finish
-from gateway.books.hold import BookHold, BookLost, HoldTuning
+from gateway.books.hold import BookHold, BookLost, HoldTuning, Staleness
 from gateway.books.job_store import FoundBook, JobStore, key_of, made_of, unfinished_of
 from gateway.books.portions import MOST_REDRAWS, patiently
 from gateway.books.records import BookRecord
-from gateway.books.run import BookRun, SpokenPortion
-from gateway.books.staleness import Staleness
+from gateway.books.run import BookRun, SpokenPortion, finish
 from gateway.requests import GatewayContext
 from ttscommon.process.tasks import Chores, stop
 from ttscommon.wire.errors import BusUnavailable

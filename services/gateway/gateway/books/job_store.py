@@ -1,25 +1,94 @@
-"""All books that the broker knows: stored, found and removed, each by the key that owns it."""
+"""All books that the broker knows, each by the key that owns it, with their texts and sounds."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
-from gateway.books.parts import JobParts
 from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText, index_of
 from gateway.errors import NotFound, QuotaExceeded
-from gateway.requests.quota import owner_of
+from gateway.requests.tenants import owner_of
 from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire.errors import BusUnavailable
-from ttscommon.wire.subjects import BOOKS
+from ttscommon.wire.subjects import BOOK_PARTS, BOOKS
+
+T = TypeVar("T")
+
+
+class JobParts(Protocol):
+    """Every method raises BusUnavailable where the store cannot do it now."""
+
+    async def put(self, name: str, data: bytes) -> None: ...
+    async def get(self, name: str) -> bytes | None: ...
+    async def delete(self, name: str) -> None: ...
+
+
+class StoredParts:
+    """In the broker's object store, which is bounded, and forgets what is a month old."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._objects = bus.objects
+
+    async def put(self, name: str, data: bytes) -> None:
+        await self._objects.put(BOOK_PARTS, name, data)
+
+    async def get(self, name: str) -> bytes | None:
+        return await self._objects.get(BOOK_PARTS, name)
+
+    async def delete(self, name: str) -> None:
+        await self._objects.delete(BOOK_PARTS, name)
+
+
+class FolderParts:
+    """In a folder that all gateways see."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Another reader sees all of it or nothing."""
+        await self._do(name, lambda path: _write(path, data))
+
+    async def get(self, name: str) -> bytes | None:
+        try:
+            return await self._do(name, Path.read_bytes)
+        except FileNotFoundError:
+            return None
+
+    async def delete(self, name: str) -> None:
+        await self._do(name, lambda path: path.unlink(missing_ok=True))
+
+    async def _do(self, name: str, action: Callable[[Path], T]) -> T:
+        try:
+            return await asyncio.to_thread(action, self._folder / name)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise BusUnavailable(f"{self._folder}: {error.strerror}") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    passing = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        passing.write_bytes(data)
+        passing.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            passing.unlink()
+        raise
+
 
 # What a broker keeps for all keys together, at some kilobytes each.
 _MOST: Final = 2000

@@ -12,8 +12,8 @@ import numpy as np
 import structlog
 
 from gateway.audio import Pcm, pieces
-from gateway.audio.lossless import packed
-from gateway.books.parts import JobParts
+from gateway.audio.encoders.compressed import packed
+from gateway.books.job_store import JobParts
 from gateway.books.records import BookOrder, PortionText
 from gateway.errors import (
     Draining,

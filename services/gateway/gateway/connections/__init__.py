@@ -1,7 +1,6 @@
 """Connections before any protocol reads them: who may open them, how many, and for how long."""
 
-from gateway.connections.descriptors import Budget, descriptor_budget
-from gateway.connections.doors import ConnectionCounts, Doors
+from gateway.connections.doors import Budget, ConnectionCounts, Doors, descriptor_budget
 from gateway.connections.guarded import ConnectionLimits, GuardedHttp, GuardedWebSocket, overdue
 
 __all__ = [

@@ -29,11 +29,11 @@ from gateway.description.operation import (
     json,
     sound,
 )
-from gateway.protocols.openai.body import FORMATS, SpeechBody
-from gateway.protocols.openai.job_body import JobBody
+from gateway.protocols.openai.jobs import JobBody
+from gateway.protocols.openai.kept import VoiceBody
 from gateway.protocols.openai.kokoro import PhonesBody
-from gateway.protocols.openai.voices import VoiceBody
-from gateway.protocols.realtime.secrets import SecretBody
+from gateway.protocols.openai.speech import FORMATS, SpeechBody
+from gateway.protocols.realtime.record import SecretBody
 
 _SAID: Final = {"input": "The tide is coming in.", "voice": "vesper"}
 _FORMATS: Final = tuple(audio.media_type for audio in FORMATS.values())

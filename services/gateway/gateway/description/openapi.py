@@ -23,7 +23,7 @@ from gateway.description.vendor_answers import (
     ElevenLabsErrorBody,
 )
 from gateway.protocols import cartesia, deepgram, elevenlabs
-from gateway.protocols.shared.shapes import ErrorShape, openai_shape
+from gateway.protocols.shared.context import ErrorShape, openai_shape
 from ttscommon.process.version import VERSION
 from ttscommon.wire.errors import AntiphonError
 

@@ -30,9 +30,9 @@ from gateway.description.operation import (
 )
 from gateway.protocols.cartesia.fields import Speak
 from gateway.protocols.cartesia.http import TokenBody
-from gateway.protocols.deepgram.fields import Query, SpeakBody
+from gateway.protocols.deepgram.http import Query, SpeakBody
 from gateway.protocols.elevenlabs.dialogue import DialogueBody
-from gateway.protocols.elevenlabs.fields import TextBody
+from gateway.protocols.elevenlabs.http import TextBody
 from gateway.requests import DEFAULT
 
 _TIDE: Final = "The tide is coming in."

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 
 from gateway import errors
-from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.audio.resample import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.bounded_json import Json
 from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire import parameters

@@ -1,14 +1,19 @@
-"""A protocol's reports on a text, whatever carries its messages."""
+"""A protocol's reports on a text, whatever carries its messages: audio, timed words, one object."""
 
 from __future__ import annotations
 
+import base64
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar, Final
+
+import msgspec
 
 from gateway.audio import PcmBlock
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import WordTime
 
 
 class Framing(ABC):
@@ -61,3 +66,88 @@ class Plain(Framing):
 
     def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         return piece.data
+
+
+class WholeJson(Framing):
+    """Audio leaves as it comes; only what is told beside it waits for its end.
+
+    field: what the audio is called.
+    """
+
+    media_type = "application/json"
+    blames = "input"
+    field: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._head = b'{"' + self.field.encode() + b'":"'
+        self._rest = b""
+
+    @abstractmethod
+    def beside(self) -> dict[str, Any]:
+        """The other fields."""
+
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
+        data = self._rest + piece.data
+        whole = len(data) - len(data) % 3  # three bytes are four characters
+        self._rest = data[whole:]
+        return self._encoded(data[:whole])
+
+    def end(self, speech: Speech) -> bytes:
+        return self._encoded(self._rest) + b'",' + msgspec.json.encode(self.beside())[1:]
+
+    def _encoded(self, data: bytes) -> bytes:
+        head, self._head = self._head, b""
+        return head + base64.b64encode(data)
+
+
+# Markup is no part of what is read.
+_MARKUP: Final = re.compile(r"<[^>]*>|\\[{}]|[<>]")
+
+
+class WrittenText:
+    """What is written between the words of a text, which are timed one after another.
+
+    text: the whole text, where it is known; else one space stands between two words.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+        self._said = 0
+        self._begun = False
+
+    def before(self, word: WordTime) -> str:
+        """What is written in front of a word, and was not told yet; the word is told now."""
+        plain = " " if self._begun else ""
+        self._begun = True
+        text, said = self._text, self._said
+        if text is None:
+            return plain
+        if word.first < said or text[word.first : word.last] != word.word:
+            self._text = ""  # its places are not known: from here on words are all there is
+            return plain
+        self._said = word.last
+        between = text[said : word.first]
+        return without_markup(between) or (plain if between else "")
+
+    def rest(self) -> str:
+        """What is written behind the last word; nothing where the text is not known."""
+        return without_markup((self._text or "")[self._said :])
+
+
+def without_markup(text: str) -> str:
+    """What of a text is read."""
+    return _MARKUP.sub("", text)
+
+
+def timed(word: WordTime) -> dict[str, Any]:
+    """Its times; what it is read as, and its place in the request's text, where they are known."""
+    told: dict[str, Any] = {
+        "word": word.word,
+        "start_s": round(word.start_s, 4),
+        "end_s": round(word.end_s, 4),
+    }
+    if word.spoken:
+        told["spoken"] = word.spoken
+    if word.first >= 0:
+        told |= {"start_char": word.first, "end_char": word.last}
+    return told

@@ -13,8 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from gateway.errors import NotFound
-from gateway.protocols.shared.context import Context
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.context import Context, tenant_of
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; "

@@ -17,8 +17,7 @@ import structlog
 from gateway import errors
 from gateway.audio import AudioFormat, Outbox
 from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyContexts
-from gateway.protocols.transport import Gone, Transport, hang_up
-from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, StreamedText
+from gateway.protocols.utterance import CLEAN_UP_S, F, Gone, Rest, StreamedText, Transport, hang_up
 from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
 from ttscommon.process.tasks import stop, to_the_end
 from ttscommon.wire.errors import AntiphonError

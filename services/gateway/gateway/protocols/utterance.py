@@ -1,4 +1,4 @@
-"""One text on its way to a client's ears: the only place where audio is delivered."""
+"""One text on its way to a client's ears, and the carrier of its frames."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from gateway.audio import AudioFormat, encoder_for, pieces
+from gateway.audio import AudioFormat, Outbox, encoder_for, pieces
 from gateway.audio.encoders import cost_ms
-from gateway.audio.silence import silence
+from gateway.audio.pipe import silence
 from gateway.errors import SynthesisFailed
 from gateway.protocols.framing import Framing
 from gateway.requests import IncrementalText, Speech
@@ -207,3 +207,50 @@ class Playlist(Generic[F]):
         left = list(self._utterances)
         self._utterances.clear()
         return left
+
+
+# How long a client may take for the last messages.
+_CLOSE_S: Final = 1.0
+
+
+class Gone(Exception):
+    """The client's connection is over. `lost`: it broke, as far as can be known."""
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self.lost = lost
+
+
+class Transport(Protocol):
+    """What carries a session's frames."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether anything can still be sent."""
+
+    async def receive(self) -> Any:
+        """The next frame; raises Gone, and an AntiphonError for what is none."""
+
+    async def send(self, data: str | bytes) -> None:
+        """Raises Gone."""
+
+    async def close(self, code: int) -> None:
+        """Raises Gone."""
+
+
+async def hang_up(
+    transport: Transport, outbox: Outbox, sender: asyncio.Task[None], code: int
+) -> None:
+    """Send what is still to be said, within a bound, and close. `sender` empties the outbox."""
+    if not transport.connected:
+        await stop(sender, again_s=CLEAN_UP_S)
+        return
+    outbox.finish()
+    if sender.done():
+        sender = asyncio.create_task(outbox.send_all(transport.send))
+    await asyncio.wait((sender,), timeout=_CLOSE_S)
+    await stop(sender, again_s=CLEAN_UP_S)
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await transport.close(code)
+    except (TimeoutError, Gone):
+        log_.debug("session.close_unheard")

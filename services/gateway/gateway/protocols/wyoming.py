@@ -21,8 +21,7 @@ from gateway.keys import ANONYMOUS
 from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Leave, Session
-from gateway.protocols.transport import Gone
-from gateway.protocols.utterance import CLEAN_UP_S, Playlist, StreamedText
+from gateway.protocols.utterance import CLEAN_UP_S, Gone, Playlist, StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong

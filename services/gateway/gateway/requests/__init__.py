@@ -4,7 +4,8 @@ from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue, CatalogueTuning, ReplicaSnapshot
 from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.listeners import Listeners
+from gateway.requests.kept import NewVoice, StoredVoice
+from gateway.requests.listeners import Listeners, ResumeTokens
 from gateway.requests.options import RequestOptions
 from gateway.requests.retention import Retention
 from gateway.requests.rows import Production
@@ -12,9 +13,7 @@ from gateway.requests.services import RequestServices
 from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
-from gateway.requests.tokens import ResumeTokens
 from gateway.requests.usage import UsageCounter
-from gateway.requests.voices import NewVoice, StoredVoice
 
 __all__ = [
     "DEFAULT",

@@ -10,20 +10,16 @@ from typing import Literal, TypeAlias
 
 from gateway.errors import Unsupported
 from gateway.keys import ANONYMOUS, KeyRing
-from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.lexicons import LexiconStore
-from gateway.requests.lookups import Lookups
-from gateway.requests.options import RequestOptions, recording
+from gateway.requests.kept import AdapterStore, LexiconStore, VoiceStore, unknown
+from gateway.requests.options import DialogueTurns, RequestOptions, recording
 from gateway.requests.rows import Production
-from gateway.requests.services import RequestServices
+from gateway.requests.services import Lookups, RequestServices
 from gateway.requests.sessions import SessionStore
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
-from gateway.requests.turns import DialogueTurns
-from gateway.requests.voices import VoiceStore
 from gateway.settings import GatewaySettings
 from ttscommon.sound.recordings import LEAST_SAID_S
 from ttscommon.wire.adapters import ADAPTER, AdapterRef

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from gateway.requests.lexicon import Lookup, slices
 from gateway.requests.markup import MarkupReader
-from gateway.requests.sourced import SourcedCleaner
-from gateway.requests.text import TextCleaner, speakable, too_long, unread_scripts
+from gateway.requests.text import SourcedCleaner, TextCleaner, speakable, too_long, unread_scripts
 from ttscommon.wire.errors import AntiphonError, NothingToSay
 from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Span, Text, marked
 

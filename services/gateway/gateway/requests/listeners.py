@@ -1,20 +1,20 @@
-"""Listeners of this gateway, and the places of those who may come back.
-
-A request is heard over one connection: the latest one that asked for it. The stages are told now
-and then that there is a listener; a request that cannot be resumed ends without that. A client that
-was lost keeps its place until its request has its End, or until it is back.
-"""
+"""Listeners of this gateway, and the tokens by which a listener may come back to its place."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import structlog
 
+from gateway.errors import NotFound
+from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.process.tasks import Chores
@@ -23,6 +23,40 @@ from ttscommon.wire.messages import End, Listening, Message
 from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
+
+
+class ResumeTokens:
+    """The first of the keys signs; all of them are accepted, so that they can be rotated."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        if not keys:
+            raise ValueError("there is at least one key")
+        self._keys = [key.encode() for key in keys]
+
+    @classmethod
+    def of(cls, settings: GatewaySettings) -> Self:
+        """Without a secret of the deployment's, this process's own: no resuming elsewhere."""
+        given = settings.resume_keys
+        if not given:
+            log_.warning("resume.no_secret", setting="ANTIPHON_RESUME_SECRET")
+        return cls(given or [secrets.token_urlsafe(32)])
+
+    def issue(self, request_id: str, tenant: str) -> str:
+        """43 characters."""
+        return _sign(self._keys[0], request_id, tenant)
+
+    def require(self, token: str | None, request_id: str, tenant: str) -> None:
+        """Raises NotFound: who may not hear a request does not learn that it exists."""
+        given = (token or "").encode()
+        right = (_sign(key, request_id, tenant).encode() for key in self._keys)
+        if not any(hmac.compare_digest(given, each) for each in right):
+            raise NotFound("there is no such request for this token", param="request_id")
+
+
+def _sign(key: bytes, request_id: str, tenant: str) -> str:
+    """Ids and names hold no colon, so no two pairs are written alike."""
+    digest = hmac.digest(key, f"resume:{request_id}:{tenant}".encode(), "sha256")
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 class Listener(Protocol):

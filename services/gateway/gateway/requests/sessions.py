@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.errors import NotFound
-from gateway.requests.quota import OWNER_CHARACTERS, ByteQuota, owner_of
+from gateway.requests.tenants import OWNER_CHARACTERS, ByteQuota, owner_of
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BadRequest

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from gateway.requests.quota import owner_of
+from gateway.requests.tenants import owner_of
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import USAGE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ import pytest
 import soundfile
 
 from gateway.audio import AudioFormat, encoder_for
-from gateway.audio.encoders import aac
+from gateway.audio.encoders import aac, chosen, opus
 from gateway.audio.encoders.aac import REQUIREMENT, adts
-from gateway.audio.encoders.flac import GrowingFile
+from gateway.audio.encoders.chosen import ALAW, MULAW
+from gateway.audio.encoders.compressed import GrowingFile
 from gateway.audio.encoders.opus import OggStream, checksum
-from gateway.audio.encoders.raw import ALAW, MULAW
 from gateway.audio.formats import Codec
 from gateway.errors import Unsupported
 
@@ -167,3 +168,49 @@ def test_a_growing_file_forgets_what_is_written_over_taken_bytes() -> None:
 )  # fmt: skip
 def test_a_codec_takes_the_next_rate_it_can(codec: Codec, wanted: int, rate: int) -> None:
     assert AudioFormat(codec).rate_for(wanted) == rate
+
+
+RATE_HZ = 24_000
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """The library is looked for anew, before the test and behind it."""
+    opus.library.cache_clear()
+    yield
+    opus.library.cache_clear()
+
+
+def test_the_packages_library_comes_before_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_, last = opus.candidates()
+    assert "opuslib_next" in first
+    assert last == "libopus.0.dylib"
+    monkeypatch.setattr(opus, "find_spec", lambda name: None)
+    assert list(opus.candidates()) == ["libopus.so.0", "libopus.0.dylib"]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_opus_is_refused_with_a_remedy_where_there_is_no_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opus, "candidates", lambda: iter(["libnothing.so.0"]))
+    with pytest.raises(Unsupported, match="libopus0"):
+        chosen.ready(AudioFormat("opus"))
+
+
+def test_packets_are_as_small_as_the_bit_rate_asks() -> None:
+    sound = np.random.default_rng(0).normal(scale=3000, size=(50, 480)).astype(np.int16)
+    sizes = []
+    for bit_rate in (16_000, 64_000):
+        encoder = opus.OpusEncoder(RATE_HZ, bit_rate, complexity=5)
+        assert encoder.lookahead > 0
+        sizes.append(sum(len(encoder.encode(frame)) for frame in sound))
+    assert 0.7 < sizes[0] / 2000 < 1.5  # bytes of a second
+    assert 0.7 < sizes[1] / 8000 < 1.5
+
+
+def test_what_libopus_refuses_is_raised_with_its_reason() -> None:
+    with pytest.raises(opus.OpusFailed, match="invalid argument"):
+        opus.OpusEncoder(RATE_HZ, 48_000, complexity=5).encode(np.zeros(7, np.int16))
+    with pytest.raises(opus.OpusFailed, match="invalid argument"):
+        opus.OpusEncoder(44_100, 48_000, complexity=5)

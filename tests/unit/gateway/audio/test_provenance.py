@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 import pytest
 
-from gateway.audio import AudioFormat, Provenance, encoder_for, wav
+from gateway.audio import AudioFormat, Provenance, encoder_for, formats
 from gateway.audio.formats import Codec
-from gateway.audio.provenance import DIGITAL_SOURCE_TYPE, claims
-from gateway.audio.silence import silence
-from gateway.audio.tags import riff_info
+from gateway.audio.pipe import silence
+from gateway.audio.provenance import DIGITAL_SOURCE_TYPE, claims, riff_info
 from tests.unit.gateway.audio.test_encoders import BARE, PACKED, RATE, decoded, encoded, tone
 
 ORIGIN: Final = Provenance("vesper", "Radio [Nord]; Köln")
@@ -75,7 +74,7 @@ def test_bare_samples_stay_bare(codec: Codec) -> None:
 
 
 def test_a_whole_wav_with_its_origin_is_read_by_the_standard_library() -> None:
-    data = wav.header(16_000, 3, info=riff_info(ORIGIN)) + b"\x01\x00\x02\x00\x03\x00"
+    data = formats.header(16_000, 3, info=riff_info(ORIGIN)) + b"\x01\x00\x02\x00\x03\x00"
     assert int.from_bytes(data[4:8], "little") == len(data) - 8
     with wave.open(io.BytesIO(data)) as audio:
         assert audio.getparams()[:4] == (1, 2, 16_000, 3)

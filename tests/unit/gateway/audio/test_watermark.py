@@ -17,7 +17,7 @@ from gateway.audio.watermark import (
     WatermarkedStream,
     scores_of_cuts,
 )
-from gateway.audio.watermark.spectrum import SpectrumFrames, levels
+from gateway.audio.watermark.network import SpectrumFrames, levels
 from tests.unit.gateway.audio.tiny_perth import (
     BINS,
     COMPARED,

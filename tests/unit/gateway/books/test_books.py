@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.audio import AudioFormat, Provenance
 from gateway.audio.chaptered import book_encoder
-from gateway.audio.lossless import packed, unpacked
+from gateway.audio.encoders.compressed import packed, unpacked
 from gateway.books.encoding import BookEncoder, described, headed, is_file, raw_result
 from gateway.books.job_store import made_of
 from gateway.books.portions import is_final, passes, pause_s, seed_of

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import pytest
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from gateway.connections import Doors
+from gateway.connections import ConnectionCounts, Doors
+from gateway.connections.doors import RESERVED, Budget, descriptor_budget
+from gateway.errors import TooManyConnections
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 
@@ -81,3 +84,50 @@ async def test_settings_let_named_pages_and_names_in() -> None:
     assert await ask(named, "websocket", host="localhost") == "foreign_host"
     every = GatewaySettings(cors_origins="*", allowed_hosts="*")  # type: ignore[arg-type]
     assert await ask(every, "websocket", host="x", origin="https://b.example") == "in"
+
+
+def test_a_budget_fits_what_the_system_gives_and_keeps_a_reserve() -> None:
+    wanted = Budget(4096, 1000)
+    assert wanted.within(wanted.descriptors) == wanted
+    for limit in (256, 1024, 4096):
+        granted = wanted.within(limit)
+        assert granted.descriptors <= limit
+        assert granted.connections >= (limit - RESERVED) // 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "connections", "raised"),
+    [
+        ((1024, 100_000), 4096, 5224),
+        ((1024, 1024), 717, None),
+        ((100_000, 100_000), 4096, None),
+        ((1024, resource.RLIM_INFINITY), 4096, 5224),
+    ],
+)
+def test_the_soft_limit_is_raised_and_the_hard_one_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    connections: int,
+    raised: int | None,
+) -> None:
+    given: list[tuple[int, tuple[int, int]]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, to: given.append((kind, to)))
+    assert descriptor_budget(Budget(4096, 1000)).connections == connections
+    wanted = [] if raised is None else [(resource.RLIMIT_NOFILE, (raised, limits[1]))]
+    assert given == (wanted or given[:1])
+    assert raised is None or given == wanted
+
+
+def test_a_name_has_as_many_places_as_it_may_hold_and_gets_them_back() -> None:
+    places = ConnectionCounts()
+    places.take("a", 2, "this key")
+    places.take("a", 2, "this key")
+    places.take("b", 2, "this key")
+    with pytest.raises(TooManyConnections, match="this key holds 2"):
+        places.take("a", 2, "this key")
+    places.leave("a")
+    places.take("a", 2, "this key")
+    for name in ("a", "a", "b"):
+        places.leave(name)
+    assert places.held("a") == places.held("b") == 0

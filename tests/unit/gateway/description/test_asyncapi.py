@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gateway.app import KINDS
 from gateway.description import asyncapi
 from gateway.description.sockets import CHANNELS
-from gateway.sockets import KINDS
 
 RECORDED = Path(__file__).resolve().parents[3] / "pipeline/gateway/recorded"
 # Written where a number or an id differs from run to run.

@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from gateway import errors
+from gateway.app import KINDS
 from gateway.description import openapi
 from gateway.description.openapi import PROTOCOLS
 from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground, realtime
-from gateway.sockets import KINDS
 
 ROUTERS = (playground, openai, realtime, elevenlabs, cartesia, deepgram)
 # The page, and other names of lists that are described.

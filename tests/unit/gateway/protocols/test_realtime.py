@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,9 +13,10 @@ from gateway.audio.encoders import encoder_for
 from gateway.errors import ItemExists, Unsupported
 from gateway.protocols.realtime import items as bounds
 from gateway.protocols.realtime.configuration import TURNS, defaults, for_response, merged
-from gateway.protocols.realtime.hearing import MOST_S, HeardSound, SpeechDetector, decoded
+from gateway.protocols.realtime.hearing import MOST_S, HeardSound, SpeechDetector, decoded, restored
 from gateway.protocols.realtime.items import Conversation, ConversationItem, parsed_item
 from gateway.protocols.realtime.wanted import spoken_text, wanted
+from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 
 RATE = 24_000
@@ -257,3 +258,31 @@ def test_sound_that_waits_is_bounded() -> None:
     sound.begin_at(78.5)
     assert sound.take().tolist() == [78] * 50 + [79] * 100
     assert sound.seconds == 0
+
+
+class Laid:
+    """A message whose recordings were left out."""
+
+    def restore(self, name: str) -> str:
+        return f"the sound of {name}"
+
+
+def put_back(message: dict[str, Any]) -> dict[str, Any]:
+    return restored(message, cast("Json", Laid()))
+
+
+def test_recordings_of_a_message_its_item_and_its_response_are_put_back() -> None:
+    def item() -> dict[str, Any]:
+        return {"content": [{"type": "input_audio", "audio": "a"}]}
+
+    found = put_back({"audio": "b", "item": item(), "response": {"input": [item()]}})
+    assert found["audio"] == "the sound of b"
+    assert found["item"]["content"][0]["audio"] == "the sound of a"
+    assert found["response"]["input"][0]["content"][0]["audio"] == "the sound of a"
+
+
+@pytest.mark.parametrize("wrong", [5, "x", None, [5], {"content": 5}, {"content": [5, None]}])
+def test_what_is_no_item_is_left_for_the_parser_to_refuse(wrong: object) -> None:
+    message = {"item": wrong, "response": {"input": [wrong]}}
+    assert put_back(message) == {"item": wrong, "response": {"input": [wrong]}}
+    assert put_back({"item": {}, "response": wrong}) == {"item": {}, "response": wrong}

@@ -11,7 +11,7 @@ import pytest
 from gateway.errors import BinaryMessage, WrongOrder
 from gateway.protocols.framing import Plain
 from gateway.protocols.session import Leave, Session
-from gateway.protocols.transport import Gone
+from gateway.protocols.utterance import Gone
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import InvalidLexicon
 from gateway.requests.lexicon import LexiconEntry
-from gateway.requests.pls import MOST_ENTRIES, parse_json, parse_pls
+from gateway.requests.pls import MOST_ENTRIES, parse_json, parse_pls, to_ipa
 
 NAMESPACE = "http://www.w3.org/2005/01/pronunciation-lexicon"
 
@@ -120,3 +120,20 @@ def test_what_is_no_lexicon_is_refused(document: bytes, why: str) -> None:
 def test_json_that_is_no_lexicon_is_refused(body: bytes, why: str) -> None:
     with pytest.raises(InvalidLexicon, match=why):
         parse_json(body)
+
+
+@pytest.mark.parametrize(
+    ("written", "ipa"),
+    [
+        ('t@"meIt@U', "təˈmeɪtəʊ"),
+        ("dZVmp", "dʒʌmp"),
+        ("fA:D@", "fɑːðə"),
+        ('b3`d "r\\Ed', "bɝd ˈɹɛd"),
+        ("bVtn=", "bʌtn\u0329"),
+        ("Tr\\i: {nd", "θɹiː ænd"),
+        ("ta£d", ""),
+        ("", ""),
+    ],
+)
+def test_symbols_are_those_of_the_ipa(written: str, ipa: str) -> None:
+    assert to_ipa(written) == ipa

@@ -10,8 +10,8 @@ import pytest
 from gateway.errors import NotFound
 from gateway.requests import StoredSession
 from gateway.requests import sessions as module
-from gateway.requests.quota import ByteQuota
 from gateway.requests.sessions import MOST_SECRET_BYTES, SessionStore, new_session_id
+from gateway.requests.tenants import ByteQuota
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import BUCKET_BYTES
 from ttscommon.wire import subjects

@@ -1,18 +1,15 @@
-"""The mark in a stream: added block by block, at places that the request's first sample fixes.
-
-A block is a function of the samples around it alone. A stream that is taken up again in its middle
-is therefore marked as it would have been, from `lead` samples behind that place on.
-"""
+"""The mark in a stream, at places that the request's first sample fixes, and in a recording."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from gateway.audio.resample import Pcm
-from gateway.audio.watermark.network import Floats, Perth
-from gateway.audio.watermark.spectrum import SpectrumFrames, levels, raised
+from gateway.audio.watermark.network import Floats, Perth, SpectrumFrames, levels, raised
 
 _FRAMES: Final = 20
 # The blocks before leave unmarked and at once, so that the first sound is not later.
@@ -116,3 +113,34 @@ class WatermarkedStream:
         old = max(0, before - self._origin)
         self._sound, self._mark = self._sound[old:], self._mark[old:]
         self._origin += old
+
+
+CUT_S: Final = 5.0
+# docs/provenance.md has the rates of both mistakes at it.
+MARKED: Final = 0.5
+_LEAST_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class CutScore:
+    """Seconds of a recording, and how sure the detector is that they are marked: 0 to 1."""
+
+    start_s: float
+    end_s: float
+    score: float
+
+    @property
+    def marked(self) -> bool:
+        return self.score > MARKED
+
+
+def scores_of_cuts(perth: Perth, sound: Floats, sample_rate: int) -> Iterator[CutScore]:
+    """[samples] of full scale 1, cut by cut; a rest that is too short counts to the last cut."""
+    frames = SpectrumFrames(sample_rate, perth.bins)
+    cut, least = round(CUT_S * sample_rate), round(_LEAST_S * sample_rate)
+    start = 0
+    while len(sound) - start >= frames.window:
+        end = len(sound) if len(sound) - start < cut + least else start + cut
+        score = perth.heard(levels(frames.spectra(sound[start:end])))
+        yield CutScore(start / sample_rate, end / sample_rate, score)
+        start = end

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from gateway import errors
 from gateway.audio import AudioFormat
-from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.audio.resample import MAX_SPEED, MIN_SPEED
 from gateway.protocols.fields import LenientMessage, Name, SampleRate
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from gateway.requests.options import RequestOptions

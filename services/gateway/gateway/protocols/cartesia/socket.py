@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from starlette.websockets import WebSocket
 
 from gateway.audio import PcmBlock
-from gateway.audio.silence import SILENCE_S
+from gateway.audio.pipe import SILENCE_S
 from gateway.protocols.cartesia.fields import (
     Speak,
     error_shape,
@@ -17,9 +17,7 @@ from gateway.protocols.cartesia.fields import (
     word_timestamps,
 )
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import max_wait_s
-from gateway.protocols.shared.credentials import caller_of
-from gateway.protocols.shared.shapes import ErrorShape
+from gateway.protocols.shared.context import ErrorShape, caller_of, max_wait_s
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, Speech

@@ -1,10 +1,8 @@
 """ElevenLabs' text-to-speech: HTTP, `stream-input` and `multi-stream-input`."""
 
 from gateway.protocols.elevenlabs.dialogue import router as dialogue_router
-from gateway.protocols.elevenlabs.dialogue_socket import DialogueInput
-from gateway.protocols.elevenlabs.dialogue_stream import DialogueStream
-from gateway.protocols.elevenlabs.fields import error_shape
-from gateway.protocols.elevenlabs.http import router
+from gateway.protocols.elevenlabs.dialogue_sockets import DialogueInput, DialogueStream
+from gateway.protocols.elevenlabs.http import error_shape, router
 from gateway.protocols.elevenlabs.sockets import MultiStreamInput, StreamInput
 from gateway.protocols.elevenlabs.voices import models
 from gateway.protocols.elevenlabs.voices import router as voices_router

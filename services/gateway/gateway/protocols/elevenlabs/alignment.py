@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.protocols.shared.words import WrittenText, without_markup
+from gateway.protocols.framing import WrittenText, without_markup
 from ttscommon.wire.messages import WordTime
 
 _MARKS: Final = ".,;:!?…–—-\"'()[]“”‘’"

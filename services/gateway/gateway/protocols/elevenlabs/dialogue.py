@@ -15,14 +15,19 @@ from msgspec.structs import replace as changed
 from pydantic import Field
 
 from gateway.protocols.elevenlabs.alignment import VoiceSegments
-from gateway.protocols.elevenlabs.fields import VoiceSettings, error_shape, parse_format
-from gateway.protocols.elevenlabs.http import Output, TimedLines, TimedWhole, headers_of
+from gateway.protocols.elevenlabs.http import (
+    Output,
+    TimedLines,
+    TimedWhole,
+    VoiceSettings,
+    error_shape,
+    headers_of,
+    parse_format,
+)
 from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, max_wait_s, read_speech
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.context import Context, max_wait_s, read_speech, shaped, tenant_of
 from gateway.protocols.shared.response import SpeechResponse
-from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, GatewayContext, Speech, SpeechSpec
 from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire.messages import MAX_TURNS, AudioChunk, Tensor, WordTime

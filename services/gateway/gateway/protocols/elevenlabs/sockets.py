@@ -11,10 +11,10 @@ from starlette.websockets import WebSocket
 
 from gateway import errors
 from gateway.audio import AudioFormat, PcmBlock
-from gateway.audio.silence import SILENCE_S
+from gateway.audio.pipe import SILENCE_S
 from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.alignment import Alignment
-from gateway.protocols.elevenlabs.fields import (
+from gateway.protocols.elevenlabs.http import (
     VoiceSettings,
     error_shape,
     parse_format,
@@ -22,9 +22,7 @@ from gateway.protocols.elevenlabs.fields import (
 from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import NORMAL
-from gateway.protocols.shared.context import max_wait_s
-from gateway.protocols.shared.credentials import key_of, tenant_of
-from gateway.protocols.shared.shapes import ErrorShape
+from gateway.protocols.shared.context import ErrorShape, key_of, max_wait_s, tenant_of
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech

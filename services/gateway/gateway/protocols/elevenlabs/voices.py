@@ -6,13 +6,10 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request
 
-from gateway.protocols.elevenlabs.fields import error_shape
+from gateway.protocols.elevenlabs.http import error_shape
 from gateway.protocols.shared import voices as shared
-from gateway.protocols.shared.context import Context
-from gateway.protocols.shared.credentials import tenant_of
-from gateway.protocols.shared.pages import limit_of, page
-from gateway.protocols.shared.shapes import shaped
-from gateway.protocols.shared.voices import Listed
+from gateway.protocols.shared.context import Context, shaped, tenant_of
+from gateway.protocols.shared.voices import Listed, limit_of, page
 from gateway.requests import GatewayContext
 
 router = APIRouter(dependencies=[shaped(error_shape)])

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from gateway import errors
 from gateway.audio import PcmBlock
-from gateway.protocols.framing import Framing
+from gateway.protocols.framing import Framing, timed
 from gateway.protocols.native.messages import control, error_message
-from gateway.protocols.shared.words import timed
 from gateway.protocols.utterance import Rest
 from gateway.requests import IncrementalText, Speech
-from gateway.requests.dropped import dropped
+from gateway.requests.delivery import dropped
 from ttscommon.wire.errors import AntiphonError, Overloaded
 from ttscommon.wire.messages import WordTime
 

@@ -43,8 +43,7 @@ from gateway.protocols.native.messages import (
 )
 from gateway.protocols.native.producers import Producers
 from gateway.protocols.session import SessionPhase
-from gateway.protocols.shared.credentials import subprotocol_of, tenant_of
-from gateway.protocols.shared.shapes import ErrorShape, openai_shape
+from gateway.protocols.shared.context import ErrorShape, openai_shape, subprotocol_of, tenant_of
 from gateway.protocols.shared.sockets import SocketSession, json_of
 from gateway.protocols.utterance import Playlist, Rest, StreamedText
 from gateway.requests import GatewayContext, SpeechSpec

@@ -16,8 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
 from gateway.protocols.fields import LenientMessage, Name
-from gateway.protocols.shared.context import Context, read_json
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.context import Context, read_json, tenant_of
 from gateway.requests.text import clean
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.lookups import PhonesFound, PhonesWanted, Style, StyleWanted

@@ -12,13 +12,23 @@ from gateway.errors import NotFound
 from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.framing import Framing, Plain
-from gateway.protocols.openai import adapters, jobs, kokoro, lexicons, lists, usage, voices
-from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named
-from gateway.protocols.openai.captioned import CaptionedWhole, CaptionLines
-from gateway.protocols.openai.events import SpeechEvents
+from gateway.protocols.openai import jobs, kept, kokoro, lists
 from gateway.protocols.openai.lists import default_first, model_card
-from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_speech
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.openai.speech import (
+    SAMPLE_RATE,
+    CaptionedWhole,
+    CaptionLines,
+    SpeechBody,
+    SpeechEvents,
+    format_named,
+)
+from gateway.protocols.shared.context import (
+    Context,
+    chosen_headers,
+    max_wait_s,
+    read_speech,
+    tenant_of,
+)
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from gateway.requests.text import only_pictures
@@ -66,11 +76,8 @@ async def captioned(request: Request, context: Context) -> Response:
 # Routes are tried in order, and speech is asked for most.
 router.include_router(lists.router)
 router.include_router(kokoro.router)
-router.include_router(voices.router)
-router.include_router(lexicons.router)
-router.include_router(adapters.router)
+router.include_router(kept.router)
 router.include_router(jobs.router)
-router.include_router(usage.router)
 
 
 async def _speak(

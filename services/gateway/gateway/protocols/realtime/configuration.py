@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from gateway.audio import AudioFormat
-from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.audio.resample import MAX_SPEED, MIN_SPEED
 from gateway.errors import Unsupported
 from gateway.requests import DEFAULT
 from ttscommon.wire.errors import BadRequest

@@ -15,9 +15,9 @@ from gateway.protocols.realtime.hearing import (
     HeardSound,
     SpeechDetector,
     SpeechEdge,
+    sound_of,
 )
 from gateway.protocols.realtime.items import new_id
-from gateway.protocols.realtime.uploads import sound_of
 from gateway.protocols.shared.sockets import JsonObject
 from ttscommon.process.tasks import stop
 

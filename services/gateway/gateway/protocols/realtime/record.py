@@ -1,15 +1,20 @@
-"""A session's record at the broker, kept up to date: one write at a time, of what is then."""
+"""A session's record at the broker, and secrets with which browsers open sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Any, Final
 
 import structlog
+from fastapi import APIRouter, Request
+from pydantic import Field
 
 from gateway.errors import HeardElsewhere, NotFound
-from gateway.requests import StoredSession
+from gateway.protocols.fields import LenientMessage
+from gateway.protocols.realtime.configuration import defaults, merged
+from gateway.protocols.shared.context import Context, read_json, tenant_of
+from gateway.requests import DEFAULT, StoredSession
 from gateway.requests.sessions import SessionStore
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BusUnavailable
@@ -97,3 +102,30 @@ class SessionRecord:
             self._revision = 0
             return True
         return found.writer == self._writer
+
+
+router = APIRouter()
+
+_SECONDS: Final = 600
+
+
+class ExpiresAfter(LenientMessage):
+    seconds: Annotated[int, Field(ge=10, le=7200)] = _SECONDS
+
+
+class SecretBody(LenientMessage):
+    """session: what the sessions that it opens begin with."""
+
+    session: dict[str, Any] = Field(default_factory=dict)
+    expires_after: ExpiresAfter = ExpiresAfter()
+
+
+@router.post("/v1/realtime/client_secrets")
+async def client_secret(request: Request, context: Context) -> dict[str, Any]:
+    """A secret, when it expires, and what a session of it begins with."""
+    tenant = tenant_of(context, request)
+    body = SecretBody.parsed(await read_json(request, context.settings))
+    settings = merged(defaults(DEFAULT), body.session)
+    seconds = body.expires_after.seconds
+    value, expires_at = await context.sessions.issue(tenant, body.session, seconds)
+    return {"value": value, "expires_at": expires_at, "session": settings}

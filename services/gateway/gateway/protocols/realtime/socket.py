@@ -15,17 +15,16 @@ import structlog
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.audio import Pcm, wav
+from gateway.audio import Pcm, formats
 from gateway.errors import Draining, SessionExpired, Unsupported
 from gateway.protocols.realtime.configuration import Settings, defaults, merged
+from gateway.protocols.realtime.hearing import MOST_MESSAGE_BYTES, joined, restored
 from gateway.protocols.realtime.items import ConversationItem, parsed_item
 from gateway.protocols.realtime.listening import QuietTimer, UserSound, UserTurn
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
-from gateway.protocols.realtime.uploads import MOST_MESSAGE_BYTES, joined, restored
 from gateway.protocols.session import SessionPhase
-from gateway.protocols.shared.credentials import key_of, tenant_of
-from gateway.protocols.shared.shapes import ErrorShape, openai_shape
+from gateway.protocols.shared.context import ErrorShape, key_of, openai_shape, tenant_of
 from gateway.protocols.shared.sockets import JsonObject, json_of, object_of
 from gateway.requests import DEFAULT, GatewayContext, StoredSession
 from gateway.requests.sessions import new_session_id
@@ -281,6 +280,6 @@ class RealtimeSession(SpeakingSession):
     async def _keep(self, item: ConversationItem, pcm: Pcm, rate_hz: int) -> None:
         """Store its sound for the talkers; raises BadRecording, BusUnavailable."""
         pcm = pcm[-int(MOST_S * rate_hz) :]
-        data = wav.header(rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
+        data = formats.header(rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
         item.sound = await self.context.heard(self.tenant, data)
         item.sound_unix_s = time.time()

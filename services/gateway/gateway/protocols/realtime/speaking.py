@@ -14,8 +14,7 @@ from starlette.websockets import WebSocket
 
 from gateway.errors import Draining, NoActiveResponse, ResponseActive
 from gateway.protocols.realtime.configuration import Settings, for_response, format_of, voice_of
-from gateway.protocols.realtime.conversation import ConversationEvents
-from gateway.protocols.realtime.items import ConversationItem
+from gateway.protocols.realtime.items import ConversationEvents, ConversationItem
 from gateway.protocols.realtime.response import ResponseEvents, SpokenResponse
 from gateway.protocols.realtime.wanted import WantedResponse, wanted
 from gateway.protocols.session import SessionPhase

@@ -1,21 +1,22 @@
-"""The context of a route."""
+"""The context of a route: the gateway's, the caller's key, and the shape of its errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from typing import Annotated, Final, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
+from gateway import errors
 from gateway.books import BookReader, JobRunner, JobStore
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.bounded_json import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
-from gateway.requests.dropped import dropped
+from gateway.requests.delivery import dropped
 from gateway.settings import GatewaySettings
-from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 
 # FastAPI has a thread call what is no coroutine.
@@ -121,3 +122,76 @@ def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
     found = dropped(spec, text)
     ignored = {"x-ignored": ", ".join(found)} if found else {}
     return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}
+
+
+_SCHEMES: Final = frozenset({"bearer", "token"})
+_HEADERS: Final = ("xi-api-key", "x-api-key", "api-key")
+_QUERY: Final = ("api_key", "access_token", "xi-api-key", "token")
+# OpenAI's clients in browsers offer `realtime` and the key behind this.
+_REALTIME: Final = "realtime"
+_INSECURE: Final = "openai-insecure-api-key."
+
+
+def key_of(connection: HTTPConnection) -> str | None:
+    """The key that a request or a socket's handshake carries, if it carries one."""
+    return next(_keys(connection), None)
+
+
+def tenant_of(context: GatewayContext, connection: HTTPConnection) -> str:
+    """The tenant that calls; raises InvalidApiKey."""
+    return context.keys.tenant(key_of(connection))
+
+
+async def caller_of(context: GatewayContext, connection: HTTPConnection) -> str:
+    """The same, also for a token of a while; raises InvalidApiKey, BusUnavailable."""
+    token = await context.sessions.secret(key_of(connection))
+    return tenant_of(context, connection) if token is None else token.tenant
+
+
+def subprotocol_of(connection: HTTPConnection) -> str | None:
+    """What a server must choose where a browser hid its key among subprotocols."""
+    offered = _subprotocols(connection)
+    if _REALTIME in offered:
+        return _REALTIME
+    return offered[0] if len(offered) > 1 and offered[0].lower() in _SCHEMES else None
+
+
+def _keys(connection: HTTPConnection) -> Iterator[str]:
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES and key.strip():
+        yield key
+    for name in _HEADERS:
+        if found := connection.headers.get(name):
+            yield found
+    for name in _QUERY:
+        if found := connection.query_params.get(name):
+            yield found
+    offered = _subprotocols(connection)
+    if len(offered) > 1 and offered[0].lower() in _SCHEMES:
+        yield offered[1]
+    for one in offered:
+        if one.startswith(_INSECURE):
+            yield one.removeprefix(_INSECURE)
+
+
+def _subprotocols(connection: HTTPConnection) -> list[str]:
+    header = connection.headers.get("sec-websocket-protocol", "")
+    return [part.strip() for part in header.split(",") if part.strip()]
+
+
+ErrorShape: TypeAlias = Callable[[AntiphonError, str], Mapping[str, Any]]
+"""An error and the request's id -> the body that tells it."""
+
+
+def openai_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
+    """OpenAI's, and Antiphon's own."""
+    return {"error": errors.body(error)}
+
+
+def shaped(shape: ErrorShape) -> Any:
+    """A router's dependency: what fails below it is told in `shape`."""
+
+    async def choose(request: Request) -> None:
+        request.state.error_shape = shape
+
+    return Depends(choose)

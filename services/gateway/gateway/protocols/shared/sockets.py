@@ -13,10 +13,8 @@ from gateway import errors
 from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
 from gateway.protocols.session import M, Session, SessionPhase
 from gateway.protocols.shared.bounded_json import Json, parsed_json
-from gateway.protocols.shared.credentials import subprotocol_of
-from gateway.protocols.shared.shapes import ErrorShape
-from gateway.protocols.transport import Gone
-from gateway.protocols.utterance import F
+from gateway.protocols.shared.context import ErrorShape, subprotocol_of
+from gateway.protocols.utterance import F, Gone
 from gateway.requests import GatewayContext, new_request_id
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError

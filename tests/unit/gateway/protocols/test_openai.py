@@ -1,0 +1,81 @@
+"""The lists that menus are made of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.protocols.openai.lists import default_first
+from gateway.protocols.openai.speech import FORMATS, SpeechBody, format_named
+from gateway.protocols.shared.bounded_json import Json
+from ttscommon.wire.errors import BadRequest
+
+
+def test_a_minimal_body_gets_openais_defaults() -> None:
+    body = SpeechBody.parsed(Json(b'{"input": "hi"}'))
+    assert (body.model, body.voice, body.response_format, body.sample_rate, body.stream) == (
+        "default", "default", "mp3", 24_000, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"instructions": "whisper", "user": "u", "non_streaming_mode": True, "lang_code": "a"},
+        {"stream": None, "voice": None, "speed": None, "stream_format": None, "seed": None},
+        {"speed": 1, "sample_rate": 24_000.0, "voice": {"id": "slt"}},
+        {"return_download_link": False, "normalization_options": {}, "volume_multiplier": 1.0},
+    ],
+)
+def test_what_other_servers_clients_send_is_taken(extra: dict[str, Any]) -> None:
+    SpeechBody.parsed(Json(json.dumps({"input": "hi", **extra}).encode()))
+
+
+def test_a_voice_may_be_an_object() -> None:
+    assert SpeechBody.parsed(Json(b'{"input": "hi", "voice": {"id": "slt"}}')).voice == "slt"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input"),
+        ({"input": None}, "input"),
+        ({"input": 3}, "input"),
+        ({"input": "hi", "stream": "perhaps"}, "stream"),
+        ({"input": "hi", "seed": -1}, "seed"),
+        ({"input": "hi", "speed": 9}, "speed"),
+        ({"input": "hi", "speed": float("nan")}, "speed"),
+        ({"input": "hi", "stream_format": "rss"}, "stream_format"),
+        ({"input": "hi", "voice": {"name": "x"}}, "voice"),
+    ],
+)
+def test_a_wrong_field_is_named(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        SpeechBody.parsed(Json(json.dumps(body).encode()))
+    assert caught.value.param == param
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        format_named("ogg")
+    assert {format_named(name) for name in FORMATS} == set(FORMATS.values())
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_no_json_escapes_as_anything_but_a_bad_request(value: Any) -> None:
+    with pytest.raises(BadRequest):
+        SpeechBody.parsed(Json(json.dumps(value).encode()))
+
+
+def test_the_default_model_leads_the_list() -> None:
+    assert default_first(["joe", "vesper", "amber"], "vesper") == ["vesper", "amber", "joe"]
+    assert default_first(["joe", "amber"], "vesper") == ["amber", "joe"]
