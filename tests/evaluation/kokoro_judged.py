@@ -23,7 +23,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import LOUDNESS_LUFS
 from ttsfamilies.base.codec.base import Codec, Work
-from ttsfamilies.base.text.breaths import Breaths
+from ttsfamilies.base.text.frontend import Breaths
 from ttsfamilies.chatterbox.voices import levelled
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kokoro import request

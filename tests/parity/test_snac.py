@@ -12,7 +12,7 @@ from tests.parity.snac_material import SEED, codes
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
-from ttsfamilies.base.codec.noise import keyed
+from ttsfamilies.base.codec.windowed import keyed
 from ttsfamilies.orpheus.snac.codec import Snac, load
 from ttsfamilies.orpheus.snac.synthetic import write_codec
 

@@ -13,7 +13,7 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.texts import plain_text
+from ttsfamilies.base.lm.request import plain_text
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import ModelSpec, Prepared

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ttscommon.engine.checkpoint import find_checkpoint
-from ttsfamilies.base.talker.adapters import MOST_RANK
-from ttsfamilies.base.talker.options import LEXICON, ModelOptions
+from ttsfamilies.base.talker.options import LEXICON, MOST_RANK, ModelOptions
 from ttsfamilies.known import FAMILIES
 
 if TYPE_CHECKING:

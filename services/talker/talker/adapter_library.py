@@ -15,8 +15,8 @@ from ttscommon.cluster.adapters.peft import Files, Lora, held
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import InvalidAdapter
-from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.base import ModelSpec
+from ttsfamilies.base.talker.options import Adaptable
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

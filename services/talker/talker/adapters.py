@@ -21,7 +21,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
-from ttsfamilies.base.talker.adapters import Adaptable, Sized
+from ttsfamilies.base.talker.options import Adaptable, Sized
 
 _AGAIN_S: Final = 0.2
 

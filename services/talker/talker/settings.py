@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 
 from talker.engine.scheduler import PolicyName
 from ttscommon.process.settings import StageSettings, listed
-from ttsfamilies.base.talker.adapters import MOST_RANK
+from ttsfamilies.base.talker.options import MOST_RANK
 
 
 class TalkerSettings(StageSettings):

@@ -14,7 +14,7 @@ from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.fields import Array, Arrays, Derived, concatenate
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.pieces import unmarked
-from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.talker.streams import CutShort
 
 

@@ -28,8 +28,7 @@ from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, Run
 from ttscommon.wire.fields import Arrays, Derived, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.base import Prepared, check
 from ttsfamilies.base.talker.streams import CutShort
 
 # Encoding half a minute of sound, beside the speech of other streams.

@@ -28,7 +28,7 @@ class GoldenSnac(Snac):
 
 
 def golden(block: int, first: int, steps: int, device: torch.device) -> Tensor:
-    """See ttsfamilies.base.codec.noise.Noise."""
+    """See ttsfamilies.base.codec.windowed.Noise."""
     return torch.from_numpy(noise(SEED, block, first + steps)[first:]).to(device)
 
 

@@ -16,7 +16,7 @@ from tests.parity.material import GOLDENS, Floats
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
-from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID
+from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.glm_voice.family import GlmVoice, load
 from ttsfamilies.glm_voice.synthetic import (

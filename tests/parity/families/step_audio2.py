@@ -23,7 +23,7 @@ from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.silence import SILENT
-from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
+from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS

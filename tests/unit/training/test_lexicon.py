@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ttsfamilies.base.text.symbols import SYMBOL_IDS
+from ttsfamilies.base.text.ipa import SYMBOL_IDS
 from voicetrain import lexicon
 
 needs_teacher = pytest.mark.skipif(

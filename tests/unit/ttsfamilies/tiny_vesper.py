@@ -10,7 +10,7 @@ import torch
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
-from ttsfamilies.base.text.symbols import SYMBOLS, Phone
+from ttsfamilies.base.text.ipa import SYMBOLS, Phone
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 from ttsfamilies.vesper.stream import VesperSampling

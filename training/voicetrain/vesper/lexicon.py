@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ttsfamilies.base.text.lexicon import derived
+from ttsfamilies.base.text.ipa import CONSONANTS, VOWELS
+from ttsfamilies.base.text.lexicon import derived, is_vowel
 from ttsfamilies.base.text.misaki import symbols_of
-from ttsfamilies.base.text.postlexical import is_vowel
-from ttsfamilies.base.text.symbols import CONSONANTS, VOWELS
 from voicetrain.vesper.teacher import graph_path
 
 _TAGS: Final = {"NOUN": "n", "VERB": "v", "ADJ": "j", "ADV": "r", "None": "end"}

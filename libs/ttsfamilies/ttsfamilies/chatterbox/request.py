@@ -17,8 +17,7 @@ from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.drawing import PenalisedDrawing
-from ttsfamilies.base.lm.texts import PassagesText, limited
+from ttsfamilies.base.lm.request import PassagesText, PenalisedDrawing, limited
 from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY

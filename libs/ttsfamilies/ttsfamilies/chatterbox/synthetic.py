@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
+from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
-from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
 from ttsfamilies.base.synthetic.families import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
 from ttsfamilies.chatterbox.config import CODES, END, IDS, SPEAKER, T3Sizes

@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from ttscommon.engine.nn.weights import Shards, digest, fill, same
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.base.lm.mel import mel_filters
-from ttsfamilies.base.lm.recordings import resampled, windowed_sinc
-from ttsfamilies.base.s3.references import PROMPT_HZ, conditions, prompt_mel
+from ttsfamilies.base.lm.recordings import mel_filters, resampled, windowed_sinc
+from ttsfamilies.base.s3.references import PROMPT_HZ, SpeechTokens, conditions, prompt_mel
 from ttsfamilies.base.s3.speaker import SpeakerVector
-from ttsfamilies.base.s3.tokens import SpeechTokens
 from ttsfamilies.base.s3.weights import load_speaker, load_tokens
 from ttsfamilies.chatterbox.config import SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW

@@ -17,9 +17,9 @@ from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.drawing import Drawing, fields_of
+from ttsfamilies.base.lm.depth import decoder_config
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.request import Drawing, fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import FlowReferences, silence

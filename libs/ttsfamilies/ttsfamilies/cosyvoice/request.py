@@ -10,11 +10,16 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
-from ttsfamilies.base.lm.drawing import Drawing
 from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
-from ttsfamilies.base.lm.texts import IdsPrompt, limited, nothing_to_say, plain_text, speakable
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.checks import recorded
+from ttsfamilies.base.lm.request import (
+    Drawing,
+    IdsPrompt,
+    limited,
+    nothing_to_say,
+    plain_text,
+    speakable,
+)
+from ttsfamilies.base.talker.base import Prepared, recorded
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.cosyvoice.config import END_OF_PROMPT, TOKENS, Opening

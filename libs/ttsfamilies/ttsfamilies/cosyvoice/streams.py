@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.lm.texts import IdsPrompt
+from ttsfamilies.base.lm.request import IdsPrompt
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
 from ttsfamilies.base.talker.streams import Progress, SlotWriter

@@ -23,10 +23,9 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks
-from ttsfamilies.base.lm.drawing import LayeredDrawing, fields_of
+from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks, decoder_config
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of

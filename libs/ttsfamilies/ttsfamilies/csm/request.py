@@ -13,8 +13,8 @@ from ttscommon.engine.checkpoint import checked_config, read_json
 from ttscommon.engine.mimi import MimiSizes
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.drawing import LayeredDrawing, tell
 from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.request import LayeredDrawing, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter

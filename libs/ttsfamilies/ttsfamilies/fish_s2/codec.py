@@ -14,14 +14,13 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.snake import Snake
+from ttscommon.engine.nn.snake import DILATIONS, Snake
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
-from ttsfamilies.base.codec.causal_dac import DILATIONS, CausalWave
+from ttsfamilies.base.codec.dac import CausalWave, Level
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.snake import Level
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.fish_s2.config import CODEC, FishCodecSizes, load_sizes

@@ -19,13 +19,12 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
-from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.checks import known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig, Voices, load_voices

@@ -18,8 +18,7 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.drawing import Drawing, tell
-from ttsfamilies.base.lm.texts import WholeText, nothing_to_say, speakable
+from ttsfamilies.base.lm.request import Drawing, WholeText, nothing_to_say, speakable, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrompt
 from ttsfamilies.base.talker.lmstream import SequenceStream

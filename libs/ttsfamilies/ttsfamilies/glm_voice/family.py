@@ -17,12 +17,11 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
-from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, AnswerStream, frame_of
-from ttsfamilies.base.lm.drawing import tell
+from ttsfamilies.base.lm.request import tell
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
+from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.runners.computation import Rows
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared, stated
-from ttsfamilies.base.talker.checks import known_voice
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared, known_voice, stated
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter

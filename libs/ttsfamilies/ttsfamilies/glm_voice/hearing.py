@@ -18,7 +18,7 @@ from ttscommon.engine.nn.weights import Shards, Source, digest, filled, same, un
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.lm.recordings import windowed_sinc
-from ttsfamilies.base.s3.tokens import RATE_HZ, WhisperMel
+from ttsfamilies.base.s3.references import RATE_HZ, WhisperMel
 from ttsfamilies.glm_voice.request import TOKENIZER, HearingConfig, load_hearing_config
 
 _TAPS, _HOP, _STRIDE = 3, 160, 2

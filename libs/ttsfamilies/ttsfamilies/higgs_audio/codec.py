@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.weights import Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
+from ttsfamilies.base.codec.dac import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.snake import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.windowed import (
     WindowedCodec,
     WindowStream,

@@ -20,8 +20,8 @@ from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
-from ttsfamilies.base.lm.drawing import fields_of
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled, windowed_sinc
+from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderBlock, DecoderConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same, unfilled
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.depth import decoder_config
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.higgs_audio.config import HiggsConfig, load_config
 from ttsfamilies.higgs_audio.sizes import tensors_of

@@ -13,7 +13,7 @@ from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.delayed import counts, is_over
-from ttsfamilies.base.lm.drawing import Drawing, tell
+from ttsfamilies.base.lm.request import Drawing, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter

@@ -21,8 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
-from ttsfamilies.base.talker.base import ModelSpec, Prepared
-from ttsfamilies.base.talker.checks import not_cloning
+from ttsfamilies.base.talker.base import ModelSpec, Prepared, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY

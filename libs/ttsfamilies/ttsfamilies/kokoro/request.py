@@ -21,11 +21,17 @@ from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.talker.segments import LENGTH, SegmentStream
 from ttsfamilies.base.talker.streams import SlotWriter
-from ttsfamilies.base.text.breaths import Breaths, Spoken
-from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
+from ttsfamilies.base.text.frontend import (
+    Breaths,
+    EnglishFrontend,
+    Spoken,
+    Substitution,
+    Utterance,
+    Word,
+)
 from ttsfamilies.base.text.misaki import SYMBOLS, TOKENS, tokens_of
 from ttsfamilies.base.text.reader import Reader
-from ttsfamilies.base.text.tables import british
+from ttsfamilies.base.text.rules import british
 from ttsfamilies.kokoro.sizes import LANGUAGES, style_row
 from ttsfamilies.piper.phones import Espeak, Sentence
 

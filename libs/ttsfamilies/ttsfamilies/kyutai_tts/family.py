@@ -28,8 +28,15 @@ from ttsfamilies.base.runners.computation import (
 )
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_alone
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
-from ttsfamilies.base.talker.checks import known_voice
+from ttsfamilies.base.talker.base import (
+    NUMBER,
+    REAL,
+    CacheSpec,
+    ModelSpec,
+    Prepared,
+    known_voice,
+    stated,
+)
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.kyutai_tts.config import NEW_WORD, PAD, KyutaiConfig
 from ttsfamilies.kyutai_tts.counters import FINAL_STEPS, Counters, EntrySpan, Moved, moved, text_id

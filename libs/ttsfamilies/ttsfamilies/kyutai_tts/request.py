@@ -12,7 +12,7 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.lm.texts import chosen, nothing_to_say, speakable
+from ttsfamilies.base.lm.request import chosen, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import load_processor
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.kyutai_tts.config import KyutaiConfig

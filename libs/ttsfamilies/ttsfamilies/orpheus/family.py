@@ -19,14 +19,20 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Gender, Voice
-from ttsfamilies.base.lm.drawing import fields_of
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.depth import decoder_config
+from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
-from ttsfamilies.base.talker.checks import known_voice, not_cloning
+from ttsfamilies.base.talker.base import (
+    NUMBER,
+    ModelSpec,
+    Prepared,
+    known_voice,
+    not_cloning,
+    stated,
+)
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.orpheus.facts import FAMILY

@@ -17,9 +17,8 @@ from ttscommon.engine.checkpoint import checked_config
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
 from ttsfamilies.base.lm.llama import LlamaSizes
-from ttsfamilies.base.lm.texts import IdsPrompt, PassagesText, limited
+from ttsfamilies.base.lm.request import IdsPrompt, PassagesText, PenalisedDrawing, limited, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, LmStream
 from ttsfamilies.base.talker.signs import letters, longest_s

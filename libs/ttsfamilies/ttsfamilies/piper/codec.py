@@ -18,15 +18,15 @@ from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import StreamContext
 from ttsfamilies.base.codec.hifigan import PRE, Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.sentences import (
+from ttsfamilies.base.codec.windowed import (
     BEGINS,
     FLAG,
     TOLERANCE,
     Kept,
     SentenceCodec,
     SentenceStream,
+    left_context,
 )
-from ttsfamilies.base.codec.windowed import left_context
 from ttsfamilies.piper.voice import HOP, PiperConfig, PiperVoice
 
 _OTHERS: Final = ("enc_p.", "dp.", "flow.")

@@ -24,14 +24,13 @@ from ttsfamilies.base.runners.computation import Out, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
-from ttsfamilies.base.talker.checks import known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.reader import utterances_of
-from ttsfamilies.base.text.tables import british
+from ttsfamilies.base.text.rules import british
 from ttsfamilies.piper.net import Vits
 from ttsfamilies.piper.phones import (
     PROGRAM,

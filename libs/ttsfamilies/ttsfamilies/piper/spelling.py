@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from ttsfamilies.base.text.frontend import Utterance
-from ttsfamilies.base.text.postlexical import is_vowel
-from ttsfamilies.base.text.symbols import Phone
+from ttsfamilies.base.text.ipa import Phone
+from ttsfamilies.base.text.lexicon import is_vowel
 
 _FINAL_MARK: Final = "."
 _STRESS: Final = {"1": "ˈ", "2": "ˌ", "0": ""}

@@ -13,7 +13,7 @@ import numpy as np
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
+from ttsfamilies.base.lm.request import PassagesText, chosen, limited
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import ENDLESS, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter

@@ -23,7 +23,7 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
-from ttsfamilies.base.codec.causal_dac import CausalWave, UpsampleBlock
+from ttsfamilies.base.codec.dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec, CausalStream

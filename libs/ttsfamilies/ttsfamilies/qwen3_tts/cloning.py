@@ -23,8 +23,7 @@ from ttscommon.engine.nn.mimi import MimiEncoder
 from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays
-from ttsfamilies.base.lm.mel import LogMel
-from ttsfamilies.base.lm.recordings import resampled
+from ttsfamilies.base.lm.recordings import LogMel, resampled
 from ttsfamilies.qwen3_tts.config import SpeakerConfig
 
 FOLDER = "speech_tokenizer"

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig
 from ttsfamilies.base.kernels.slots import embed_codes
-from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, decoder_config
 from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import NO_TEXT, Heard
 from ttsfamilies.qwen3_tts.stream import Prohibitions

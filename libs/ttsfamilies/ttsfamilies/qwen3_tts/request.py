@@ -13,10 +13,15 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 from ttscommon.wire.replicas import MANY
-from ttsfamilies.base.lm.drawing import LayeredDrawing, PenalisedDrawing
-from ttsfamilies.base.lm.texts import chosen, nothing_to_say, plain_text, speakable
-from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.checks import known_voice, recorded
+from ttsfamilies.base.lm.request import (
+    LayeredDrawing,
+    PenalisedDrawing,
+    chosen,
+    nothing_to_say,
+    plain_text,
+    speakable,
+)
+from ttsfamilies.base.talker.base import Prepared, known_voice, recorded
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.config_files import NAMES
 from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, TurnTokenizer, prompt_positions

@@ -24,18 +24,16 @@ from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.answering import STATE, AnsweringModel
-from ttsfamilies.base.lm.answers import REPLAY, AnswerIds, frame_of
+from ttsfamilies.base.lm.depth import decoder_config
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.recordings import windowed_sinc
-from ttsfamilies.base.lm.stack import decoder_config
 from ttsfamilies.base.lm.stepped import DrawnStep
+from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
-from ttsfamilies.base.s3.references import FlowReferences, silence
-from ttsfamilies.base.s3.tokens import RATE_HZ
+from ttsfamilies.base.s3.references import RATE_HZ, FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
-from ttsfamilies.base.talker.base import ModelSpec, Prepared, stated
-from ttsfamilies.base.talker.checks import recorded
+from ttsfamilies.base.talker.base import ModelSpec, Prepared, recorded, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.config import TOKENS, ChatIds, StepConfig, StepSizes, load_config
 from ttsfamilies.step_audio2.facts import FAMILY

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import dense_attention
-from ttsfamilies.base.s3.tokens import RATE_HZ, WhisperMel
+from ttsfamilies.base.s3.references import RATE_HZ, WhisperMel
 from ttsfamilies.step_audio2.config import SEGMENT_S, HearingSizes
 
 _PADDING: Final = 479

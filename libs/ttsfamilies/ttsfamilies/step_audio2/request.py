@@ -13,10 +13,9 @@ import numpy as np
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
-from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.lm.texts import WholeText, limited, speakable
+from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable, tell
+from ttsfamilies.base.lm.turns import AnswerIds, AnswerStream
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.streams import SlotWriter

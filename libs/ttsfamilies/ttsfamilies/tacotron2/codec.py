@@ -27,15 +27,15 @@ from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import StreamContext, convolved, reach_of
 from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.sentences import (
+from ttsfamilies.base.codec.windowed import (
     BEGINS,
     FLAG,
     TOLERANCE,
     Kept,
     SentenceCodec,
     SentenceStream,
+    left_context,
 )
-from ttsfamilies.base.codec.windowed import left_context
 from ttsfamilies.tacotron2.net import counted, normed_sources, sizes_of
 from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes
 

@@ -21,8 +21,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
-from ttsfamilies.base.talker.checks import known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE

@@ -23,9 +23,8 @@ from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
-from ttsfamilies.base.talker.segments import LENGTH, PLACE
+from ttsfamilies.base.talker.segments import LENGTH, PLACE, TimedStream
 from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter
-from ttsfamilies.base.talker.wordtimes import TimedStream
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.piper.phones import Sentence, Sentences, ids_of

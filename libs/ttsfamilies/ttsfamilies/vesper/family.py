@@ -31,15 +31,14 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.checks import known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.signs import RunawaySigns, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
 from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
 from ttsfamilies.base.text.reader import utterances_of
-from ttsfamilies.base.text.tables import british
+from ttsfamilies.base.text.rules import british
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
 from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from ttsfamilies.vesper.stream import (

@@ -18,7 +18,7 @@ from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.texts import PassagesText, chosen, limited
+from ttsfamilies.base.lm.request import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream

@@ -19,13 +19,12 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending
-from ttsfamilies.base.lm.drawing import fields_of
+from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.rules import OUT, unlikely
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, stated
-from ttsfamilies.base.talker.checks import known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.zonos.config import CODEBOOKS, END, MASK, PHONES

@@ -12,7 +12,7 @@ from typing import Final
 
 from ttscommon.wire.errors import BadRequest
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.tables import british
+from ttsfamilies.base.text.rules import british
 from ttsfamilies.piper.phones import PROGRAM, English, Espeak, Sentences
 
 OWN, ESPEAK = "own", "espeak"

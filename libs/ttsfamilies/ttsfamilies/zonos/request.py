@@ -16,7 +16,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Pause, Piece, Text
 from ttsfamilies.base.lm.delayed import counts
-from ttsfamilies.base.lm.drawing import PenalisedDrawing, tell
+from ttsfamilies.base.lm.request import PenalisedDrawing, tell
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import SlotWriter

@@ -15,8 +15,8 @@ from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
+from ttsfamilies.base.talker.options import Adaptable
 
 
 class TalkerEdge(EdgeEngine[TalkerFacts]):

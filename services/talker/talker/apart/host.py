@@ -17,8 +17,8 @@ from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.talker.adapters import Adaptable, Sized
 from ttsfamilies.base.talker.base import Family, Prepared
+from ttsfamilies.base.talker.options import Adaptable, Sized
 
 
 @dataclass(eq=False)

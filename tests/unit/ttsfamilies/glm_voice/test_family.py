@@ -16,7 +16,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Arrays, Derived, cut
 from ttscommon.wire.messages import Reference, SaidText, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
+from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
 
 SOUND = Reference(f"{'a' * 16}-{'b' * 64}")
 IDS = AnswerIds(1000, 16_384, (5,))

@@ -19,7 +19,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.kokoro.family import load
 from ttsfamilies.kokoro.sizes import Voices, load_config, voice_of

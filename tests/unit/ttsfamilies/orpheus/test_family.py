@@ -18,7 +18,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.lm.texts import IdsPrompt
+from ttsfamilies.base.lm.request import IdsPrompt
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.orpheus.family import load_net
 from ttsfamilies.orpheus.request import (

@@ -9,7 +9,7 @@ import pytest
 
 from ttscommon.wire.errors import AntiphonError, NothingToSay
 from ttsfamilies.base.text.frontend import Utterance, Word
-from ttsfamilies.base.text.symbols import Phone
+from ttsfamilies.base.text.ipa import Phone
 from ttsfamilies.piper.phones import Espeak, Sentence, characters, ids_of, spelt
 from ttsfamilies.piper.spelling import symbols_of
 

@@ -12,7 +12,7 @@ from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.talker.signs import Seen, Watch
 from ttsfamilies.base.text.frontend import Utterance, Word
-from ttsfamilies.base.text.symbols import PAUSE, Phone
+from ttsfamilies.base.text.ipa import PAUSE, Phone
 from ttsfamilies.tacotron2.request import MOST_IDS, TacotronStream, spelt_out
 
 

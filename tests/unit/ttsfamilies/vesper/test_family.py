@@ -19,7 +19,7 @@ from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet

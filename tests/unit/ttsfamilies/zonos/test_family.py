@@ -19,7 +19,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.checks import check
+from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of

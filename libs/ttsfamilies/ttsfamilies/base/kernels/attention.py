@@ -1,4 +1,7 @@
-"""Attention of new tokens over a paged cache, for decode steps and prompts alike."""
+"""Attention over a paged cache, for decode steps and prompts alike, and within a frame.
+
+On a device compiled, elsewhere in torch's own operations.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,40 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import use_triton
-from ttsfamilies.base.kernels.cache import store
+from ttscommon.engine.nn import dense_attention
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
+
+# Rows of a paged KV cache, written by number: exact copies in every version.
+
+
+def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> None:
+    """Put tokens [tokens, kv_heads, head_dim] at rows `places` [tokens] int64 of one layer.
+
+    keys, values: [rows, kv_heads, head_dim]. Tokens may share a row that is not read.
+    """
+    keys.index_copy_(0, places, k.to(keys.dtype))
+    values.index_copy_(0, places, v.to(values.dtype))
+
+
+def rotate_store(
+    heads: Tensor, rotation: HeadRotation, keys: Tensor, values: Tensor, places: Tensor
+) -> Tensor:
+    """Rotate a product's queries and keys, and `store` its keys and values.
+
+    heads: [tokens, all heads, head_dim], the others as of `store`. Returns the queries [tokens,
+    heads, head_dim], contiguous.
+    """
+    if use_triton(keys):
+        from ttsfamilies.base.kernels import cache_triton
+
+        return cache_triton.rotate_store(heads, rotation, keys, values, places)
+    q, k, v = rotation.parts(heads)
+    store(rotation.keys(k), v, keys, values, places)
+    return rotation.queries(q)
+
+
+# Attention of new tokens over a paged cache, for decode steps and prompts alike.
+
 
 # Consecutive tokens of a prompt that one program attends for.
 TILE_QUERIES = 16
@@ -143,3 +178,39 @@ def prompt_tiles(starts: list[int], counts: list[int], queries: int = TILE_QUERI
             flat += [row, token + done, min(queries, count - done), start + done]
         token += count
     return flat
+
+
+# Attention within a frame: a depth transformer's, over the few positions of one frame.
+
+
+def attend_frame(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    filled: int,
+    rotation: HeadRotation | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Store k and v behind `filled` positions; attention of q over all positions up to its own.
+
+    q: [rows, new, heads, head_dim]; k, v: [rows, new, kv_heads, head_dim];
+    keys, values: [rows, positions, kv_heads, head_dim] float32, of any content behind `filled`.
+    rotation: of q and k before that, its angles those of the `new` positions; None where it is
+    done. Returns [rows, new, heads, head_dim] in `dtype`, or v's type.
+    """
+    if use_triton(q):
+        from ttsfamilies.base.kernels import frame_triton
+
+        return frame_triton.attend_frame(
+            *(q, k, v, keys, values, filled, rotation), dtype or v.dtype
+        )
+    if rotation is not None:
+        q, k = rotation.queries(q), rotation.keys(k)
+    end = filled + k.shape[1]
+    keys[:, filled:end], values[:, filled:end] = k, v
+    visible = None
+    if q.shape[1] > 1:
+        visible = torch.ones(end, end, dtype=torch.bool, device=q.device).tril()[filled:]
+    return dense_attention(q, keys[:, :end], values[:, :end], visible).to(dtype or v.dtype)

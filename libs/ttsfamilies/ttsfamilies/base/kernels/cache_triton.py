@@ -71,7 +71,7 @@ def rotate_store_heads(
 def rotate_store(
     heads: Tensor, rotation: HeadRotation, keys: Tensor, values: Tensor, places: Tensor
 ) -> Tensor:
-    """See ttsfamilies.base.kernels.cache.rotate_store."""
+    """See ttsfamilies.base.kernels.attention.rotate_store."""
     tokens, _, dim = heads.shape
     query_heads, kv_heads, _ = rotation.shares
     heads = heads if heads.stride()[1:] == (dim, 1) else heads.contiguous()

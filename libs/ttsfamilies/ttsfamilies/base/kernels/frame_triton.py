@@ -132,7 +132,7 @@ def attend_frame(
     rotation: HeadRotation | None,
     dtype: torch.dtype,
 ) -> Tensor:
-    """See ttsfamilies.base.kernels.frame.attend_frame; rows of a cache are contiguous."""
+    """See ttsfamilies.base.kernels.attention.attend_frame; rows of a cache are contiguous."""
     rows, new, heads, dim = q.shape
     kv_heads = k.shape[2]
     q, k, v = (x if x.stride()[2:] == (dim, 1) else x.contiguous() for x in (q, k, v))

@@ -10,9 +10,13 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.trial import Trial, drawn, narrow
-from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
-from ttsfamilies.base.kernels.cache import rotate_store
-from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.kernels.attention import (
+    attend,
+    attend_frame,
+    attend_step,
+    prompt_tiles,
+    rotate_store,
+)
 from ttsfamilies.base.kernels.slots import (
     NUMBERS,
     REALS,

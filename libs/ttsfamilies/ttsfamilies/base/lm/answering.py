@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ttscommon.wire.fields import Field
 from ttscommon.wire.silence import SILENT
-from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
+from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, REAL

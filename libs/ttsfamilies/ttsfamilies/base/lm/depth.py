@@ -1,9 +1,4 @@
-"""The codes of a frame, made one after the other within a step of the backbone.
-
-A depth transformer sees one frame only. Its keys and values live in scratch of that frame: two
-positions go in first (the backbone's hidden state and codebook 0), then one a codebook. All shapes
-are fixed by the number of rows, so that a whole frame can be captured as one graph.
-"""
+"""The stack of blocks that sizes describe, and the one that makes the codes of a frame."""
 
 from __future__ import annotations
 
@@ -17,9 +12,40 @@ from torch.nn import functional
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.few_rows import multiply
-from ttscommon.engine.nn import Decoder, DecoderConfig
-from ttsfamilies.base.kernels.frame import attend_frame
+from ttscommon.engine.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig
+from ttsfamilies.base.kernels.attention import attend_frame
+from ttsfamilies.base.lm.llama import StackSizes
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_alone
+
+
+def decoder_config(c: StackSizes) -> DecoderConfig:
+    """The stack of blocks."""
+    s = c.scaling
+    scaling = s and Llama3Scaling(
+        s["factor"],
+        s["low_freq_factor"],
+        s["high_freq_factor"],
+        s["original_max_position_embeddings"],
+    )
+    return DecoderConfig(
+        dim=c.hidden_size,
+        layers=c.num_hidden_layers,
+        heads=c.num_attention_heads,
+        kv_heads=c.num_key_value_heads,
+        head_dim=c.head_size,
+        hidden=c.intermediate_size,
+        eps=c.rms_norm_eps,
+        rope=RopeConfig(theta=c.theta, scaling=scaling or None),
+        qkv_bias=c.attention_bias,
+        out_bias=c.attention_bias,
+    )
+
+
+# The codes of a frame, made one after the other within a step of the backbone.
+#
+# A depth transformer sees one frame only. Its keys and values live in scratch of that frame: two
+# positions go in first (the backbone's hidden state and codebook 0), then one a codebook. All
+# shapes are fixed by the number of rows, so that a whole frame can be captured as one graph.
 
 
 class CodeDraw(Protocol):

@@ -23,7 +23,7 @@ from ttsfamilies.base.runners.computation import Computation, TwoPartComputation
 from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.base.runners.launches import TABLE, Decodes, LaunchContext, Part
 from ttsfamilies.base.runners.mixed import Between, Mixed, Promptings
-from ttsfamilies.base.runners.resident import ResidentState
+from ttsfamilies.base.runners.state import ResidentState
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 from ttsfamilies.base.talker.runner import Results, Row
 

@@ -24,8 +24,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.nn import ROW_TILE
-from ttsfamilies.base.kernels.attention import attend, attend_step
-from ttsfamilies.base.kernels.cache import rotate_store, store
+from ttsfamilies.base.kernels.attention import attend, attend_step, rotate_store, store
 from ttsfamilies.base.runners.computation import Attend
 from ttsfamilies.base.runners.state import padded
 from ttsfamilies.base.talker.base import CacheSpec

@@ -18,8 +18,7 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Rows
 from ttsfamilies.base.runners.kv import DeviceCache
-from ttsfamilies.base.runners.resident import ResidentState
-from ttsfamilies.base.runners.state import BranchInputs
+from ttsfamilies.base.runners.state import BranchInputs, ResidentState
 from ttsfamilies.base.talker.runner import Row
 
 # The field of a slot's state that holds its blocks.

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.weights import unfilled
+from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import FixedNorm, SpeakerSizes, SpeakerVector
-from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
-from ttsfamilies.base.synthetic.onnx_file import Array, constant, model, node
-from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tensors import Array, constant, drawn, model, node
 
 SMALL_TOKENS: Final = TokenSizes(64, 2, 256)
 SMALL_SPEAKER: Final = SpeakerSizes(4, 8, (2, 1, 2), 4, 8, 4)

@@ -19,8 +19,8 @@ from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.weights import Tensors, check, fill, same
 from ttscommon.engine.onnx import Graph, Node, read_graph
 from ttscommon.engine.onnx_weights import OnnxWeights, module_of, put
+from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
-from ttsfamilies.base.s3.tokens import SpeechTokens, TokenSizes
 
 Net = TypeVar("Net", bound=nn.Module)
 Sizes = TypeVar("Sizes")

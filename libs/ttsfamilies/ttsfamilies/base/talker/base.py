@@ -16,14 +16,15 @@ bits, on a device the log decides (docs/decisions/engine-interface.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from ttscommon.wire.adapters import Adapter
-from ttscommon.wire.errors import BadRequest
+from ttscommon.wire import parameters
+from ttscommon.wire.adapters import ADAPTER, Adapter
+from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
@@ -31,8 +32,8 @@ from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Model, Voice
 from ttsfamilies.base.facts import FamilyFacts
-from ttsfamilies.base.talker.adapters import Adaptable
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.options import Adaptable
 from ttsfamilies.base.talker.runner import Runner
 from ttsfamilies.base.talker.signs import RunawaySigns, Watch
 from ttsfamilies.base.talker.streams import TalkerStream
@@ -272,3 +273,50 @@ class Family(ABC):
     def example_reference(self) -> Arrays | None:
         """What to warm up with where `prepare` needs a reference."""
         return None
+
+
+# Checks of requests, which may not have come by a gateway: of every one, and those that families
+# make while they prepare one.
+
+
+_FEW: Final = 9
+
+
+def check(spec: ModelSpec, request: SpeechRequest) -> None:
+    """Raises BadRequest for what the model, as its specification says, knows nothing of."""
+    if request.turns and "turns" not in spec.accepts:
+        raise BadRequest("this model goes on from no turns: send the text alone", param="turns")
+    if request.adapter is not None and ADAPTER not in spec.accepts:
+        raise BadRequest("this model, as it is served here, takes no adapters", param=ADAPTER)
+    if request.speaker and "speaker" not in spec.accepts:
+        raise BadRequest("this model has one speaker at a time", param="speaker")
+    if request.rows and not spec.row_width:
+        raise BadRequest("this model takes no rows: send text", param="rows")
+    slowest, fastest = spec.speeds
+    if slowest < fastest and not slowest <= request.speed <= fastest:
+        raise BadRequest(f"speed is {slowest} to {fastest} with this model", param="speed")
+    parameters.checked(spec.parameters, request.extra_params)
+
+
+def known_voice(voice: str, known: Iterable[str]) -> None:
+    """Raises UnknownVoice, which says a few that there are."""
+    if voice not in (names := tuple(known)):
+        there = ", ".join(names[:_FEW]) or "none"
+        raise UnknownVoice(f"no voice {voice!r}; there are {there}", param="voice")
+
+
+def not_cloning(request: SpeechRequest) -> None:
+    """Raises BadRequest for a recording."""
+    if request.reference is not None:
+        raise BadRequest("this model cannot clone a voice", param="ref_audio")
+
+
+def recorded(reference: Arrays | None) -> Arrays:
+    """What was derived of the voice's recording; raises BadRequest without one."""
+    if reference is None:
+        raise BadRequest(
+            "this model speaks with the voice of a recording: send ref_audio, or name a voice made"
+            " of one",
+            param="ref_audio",
+        )
+    return reference

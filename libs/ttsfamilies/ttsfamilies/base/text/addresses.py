@@ -4,8 +4,7 @@ import re
 
 from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.names import RAW
-from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, alternatives, rule
-from ttsfamilies.base.text.tables import table
+from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, alternatives, rule, table
 
 WAYS = table(
     """

@@ -6,17 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttsfamilies.base.text import (
-    codes,
-    dates,
-    fractions,
-    maths,
-    measures,
-    quantities,
-    telephones,
-    times,
-    years,
-)
+from ttsfamilies.base.text import codes, dates, maths, measures, quantities, times
 from ttsfamilies.base.text.addresses import ADDRESSES
 from ttsfamilies.base.text.cleanup import clean
 from ttsfamilies.base.text.maths import FORMULAS
@@ -42,7 +32,7 @@ def _before_powers(day_first: bool) -> tuple[tuple[str, Rule], ...]:
     """Kinds that need a digit, in order of precedence, as far as units may have powers."""
     return _flat(
         Kind("address", ADDRESSES),
-        Kind("telephone", telephones.TELEPHONES),
+        Kind("telephone", codes.TELEPHONES),
         Kind("code", codes.LABELS),
         Kind("maths", maths.MATHS),
         Kind("date", dates.dates(day_first)),
@@ -65,8 +55,8 @@ _WORDS = _flat(
 _NUMERIC = {day_first: _before_powers(day_first) for day_first in (False, True)}
 _POWERS = _flat(Kind("maths", maths.POWERS))
 _PLAIN = _flat(
-    Kind("date", years.YEARS),
-    Kind("fraction", fractions.FRACTIONS),
+    Kind("date", dates.YEARS),
+    Kind("fraction", quantities.FRACTIONS),
     Kind("number", quantities.NUMBERS),
 )
 

@@ -6,8 +6,8 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-from ttsfamilies.base.text.pronunciations import ACCENTED
-from ttsfamilies.base.text.tables import collection, listing, table
+from ttsfamilies.base.text.heteronyms import ACCENTED
+from ttsfamilies.base.text.rules import collection, listing, table
 
 # Formulas that TeX or HTML would set, as they would be typed: `\frac{1}{2}` is "1/2".
 

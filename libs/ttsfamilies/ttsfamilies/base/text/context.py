@@ -3,10 +3,21 @@
 import re
 from collections.abc import Sequence
 
-from ttsfamilies.base.text import abbreviations, addresses, numbers
+from ttsfamilies.base.text import addresses, numbers
 from ttsfamilies.base.text.atoms import NOTHING, Atom
-from ttsfamilies.base.text.tables import collection
-from ttsfamilies.base.text.words import spell
+from ttsfamilies.base.text.rules import collection
+from ttsfamilies.base.text.words import (
+    ALSO_WORDS,
+    DOTTED,
+    ENDING_SENTENCES,
+    KINGS,
+    RULERS,
+    SAINT_STREET,
+    SECTIONS,
+    SYMBOLIC,
+    TITLES,
+    spell,
+)
 
 _SIGNS = {"+": "plus", "=": "equals", "&": "and", "%": "percent", "@": "at"}
 _SIGNS_BETWEEN_NUMBERS = {
@@ -39,7 +50,7 @@ def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
 def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
     """Spoken words of a bare atom where its neighbours decide, else None."""
     atom = atoms[index]
-    symbolic = abbreviations.SYMBOLIC.get(atom.text.rstrip(",.;:!?)"))
+    symbolic = SYMBOLIC.get(atom.text.rstrip(",.;:!?)"))
     if symbolic is not None:
         return symbolic.split()
     if not atom.core:
@@ -109,7 +120,7 @@ def _after_the(atoms: Sequence[Atom], index: int) -> list[str] | None:
 
 def _title(atoms: Sequence[Atom], index: int) -> list[str] | None:
     atom, after = atoms[index], neighbour(atoms, index + 1)
-    title = abbreviations.TITLES.get(atom.core)
+    title = TITLES.get(atom.core)
     if title is None:
         return None
     named = after.core[:1].isupper() or atom.core in ("Jr", "Sr")
@@ -120,7 +131,7 @@ def _title(atoms: Sequence[Atom], index: int) -> list[str] | None:
 
 def _saint_or_street(atoms: Sequence[Atom], index: int) -> list[str] | None:
     atom = atoms[index]
-    names = abbreviations.SAINT_STREET.get(atom.core)
+    names = SAINT_STREET.get(atom.core)
     if names is None:
         return None
     person, way = names
@@ -147,11 +158,11 @@ def _numeral(atoms: Sequence[Atom], index: int, core: str) -> list[str] | None:
     before = neighbour(atoms, index - 1).core
     name, ruler = before.lower(), neighbour(atoms, index - 2).core.lower()
     capital = before[:1].isupper()
-    if capital and (name in abbreviations.KINGS or ruler in abbreviations.RULERS):
+    if capital and (name in KINGS or ruler in RULERS):
         following = neighbour(atoms, index + 1)
         if core != "I" or atoms[index].tail or following is NOTHING or following.start == -1:
             return ["the", *numbers.ordinal(value)]
-    in_section = name in abbreviations.SECTIONS and (capital or len(core) > 1)
+    in_section = name in SECTIONS and (capital or len(core) > 1)
     if in_section and core not in ("C", "D", "L", "M"):
         return numbers.cardinal(value)
     counted = capital and len(core) > 1 and _SMALL_ROMAN.fullmatch(core) is not None
@@ -185,17 +196,17 @@ def _state_or_way(atoms: Sequence[Atom], index: int) -> list[str] | None:
 
 def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
     atom, after = atoms[index], neighbour(atoms, index + 1)
-    full = abbreviations.DOTTED.get(atom.core)
+    full = DOTTED.get(atom.core)
     if full is None or not atom.tail.startswith("."):
         return None
     if atom.core in ("est", "Est") and after.kind == "date":
         return ["established"]
-    if atom.core not in abbreviations.ALSO_WORDS or after.numeric:
+    if atom.core not in ALSO_WORDS or after.numeric:
         return [full]
     if atom.core in ("No", "no"):
         return [full] if any(map(str.isdigit, after.text)) else None
     capital = after.core[:1].isupper() and atom.core[0].isupper()
-    goes_on = after.text[:1].islower() and atom.core not in abbreviations.ENDING_SENTENCES
+    goes_on = after.text[:1].islower() and atom.core not in ENDING_SENTENCES
     return [full] if capital or goes_on else None
 
 
@@ -203,7 +214,7 @@ def dot_belongs(atoms: Sequence[Atom], index: int, words: Sequence[str] | None) 
     """Whether the full stop behind an atom is part of an abbreviation rather than a break."""
     core = atoms[index].core
     if words is not None:
-        known = core in abbreviations.TITLES or core in abbreviations.DOTTED
+        known = core in TITLES or core in DOTTED
         return known or (len(core) == 2 and core != "US")
     return (
         "." in core

@@ -1,16 +1,53 @@
-"""The International Phonetic Alphabet in the frontend's phones (General American).
+"""The phones of the frontend, the talker and the voice's training, and IPA in them."""
 
-Read are the symbols of English dictionaries, of eSpeak and of misaki, and for sounds that English
-lacks the ones its speakers say instead ("x" is k). Length, ties and other diacritics change
-nothing; a stress mark is its next vowel's.
-"""
+from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ttscommon.wire.errors import BadRequest
-from ttsfamilies.base.text.symbols import CONSONANTS
+
+PAD = "<pad>"
+PAUSE = "pau"
+
+CONSONANTS = (
+    *("b", "ch", "d", "dh", "f", "g", "hh", "jh", "k", "l", "m", "n", "ng"),
+    *("p", "r", "s", "sh", "t", "th", "v", "w", "y", "z", "zh"),
+)
+VOWELS = (
+    *("aa", "ae", "ah", "ao", "aw", "ax", "ay", "eh", "er"),
+    *("ey", "ih", "iy", "ow", "oy", "uh", "uw"),
+)
+
+SYMBOLS: tuple[str, ...] = (
+    PAD,
+    PAUSE,
+    *CONSONANTS,
+    *(vowel + stress for vowel in VOWELS for stress in "01"),
+)
+SYMBOL_IDS: dict[str, int] = {symbol: index for index, symbol in enumerate(SYMBOLS)}
+
+
+class Phone(NamedTuple):
+    """One phone of an utterance.
+
+    symbol: an entry of SYMBOLS (vowels carry their stress digit, 0 or 1).
+    word: index of the word in the utterance, -1 for a pause.
+    initial: whether the phone begins its word.
+    """
+
+    symbol: str
+    word: int
+    initial: bool
+
+
+# The International Phonetic Alphabet in the frontend's phones (General American).
+#
+# Read are the symbols of English dictionaries, of eSpeak and of misaki, and for sounds that
+# English lacks the ones its speakers say instead ("x" is k). Length, ties and other diacritics
+# change nothing; a stress mark is its next vowel's.
+
 
 _STRESS: Final = {"ˈ": "1", "'": "1", "ˌ": "2", ",": "2"}
 _SYLLABIC: Final = "\u0329"

@@ -7,8 +7,8 @@ files are wrapped at some column, and their sentences go on.
 import re
 from typing import Final
 
-from ttsfamilies.base.text.abbreviations import TITLES
-from ttsfamilies.base.text.tables import collection
+from ttsfamilies.base.text.rules import collection
+from ttsfamilies.base.text.words import TITLES
 
 # Narrower columns are no wrapped text, wider ones are not wrapped by hand.
 _WRAPPED: Final = range(50, 121)

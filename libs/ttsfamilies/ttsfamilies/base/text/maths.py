@@ -4,8 +4,7 @@ import re
 
 from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.names import RAW
-from ttsfamilies.base.text.rules import Rule, rule
-from ttsfamilies.base.text.tables import listing
+from ttsfamilies.base.text.rules import Rule, listing, rule
 
 _OPERATORS = {
     "+": ["plus"],

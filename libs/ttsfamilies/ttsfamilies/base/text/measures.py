@@ -3,20 +3,20 @@
 import re
 
 from ttsfamilies.base.text import numbers
-from ttsfamilies.base.text.fractions import FRACTION, mixed
-from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
-from ttsfamilies.base.text.shapes import (
+from ttsfamilies.base.text.quantities import (
     EDGE,
+    FRACTION,
     MINUS,
     NUMBER,
     RANGE,
     SCALE_NAMES,
     SPACED,
+    mixed,
     scaled,
     signed,
     spoken_range,
 )
-from ttsfamilies.base.text.tables import collection, table
+from ttsfamilies.base.text.rules import Rule, alternatives, before, collection, rule, table
 
 _LENGTHS = table(
     "km: kilometer, cm: centimeter, mm: millimeter, m: meter, mi: mile, yd: yard, ft: foot,"

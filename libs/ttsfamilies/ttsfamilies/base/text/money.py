@@ -3,8 +3,7 @@
 import re
 
 from ttsfamilies.base.text import numbers
-from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
-from ttsfamilies.base.text.shapes import (
+from ttsfamilies.base.text.quantities import (
     EDGE,
     NUMBER,
     SCALE,
@@ -15,6 +14,7 @@ from ttsfamilies.base.text.shapes import (
     scaled,
     signed,
 )
+from ttsfamilies.base.text.rules import Rule, alternatives, before, rule
 
 _DOLLAR = ("dollar", "dollars", "cent", "cents")
 

@@ -6,8 +6,7 @@ Every function takes ASCII digits and returns lower-case words without hyphens.
 import re
 from collections.abc import Sequence
 
-from ttsfamilies.base.text.rules import Rule, rule
-from ttsfamilies.base.text.tables import listing
+from ttsfamilies.base.text.rules import Rule, listing, rule
 
 _UNITS = listing(
     """

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from sentencex import segment
 
 from ttsfamilies.base.text import lines
-from ttsfamilies.base.text.abbreviations import DOTTED, ENDING_SENTENCES, TITLES
 from ttsfamilies.base.text.addresses import STATES
-from ttsfamilies.base.text.tables import collection
+from ttsfamilies.base.text.rules import collection
+from ttsfamilies.base.text.words import DOTTED, ENDING_SENTENCES, TITLES
 
 FIRST_CLAUSE_WORDS = range(4, 13)
 LONGEST_WORDS = 40

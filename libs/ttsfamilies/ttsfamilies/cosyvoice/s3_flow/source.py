@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ttsfamilies.base.codec.noise import Noise, keyed, keyed_uniform
+from ttsfamilies.base.codec.windowed import Noise, keyed, keyed_uniform
 from ttsfamilies.cosyvoice.s3_flow.sizes import SAMPLE_RATE
 
 FRAMES: Final = 15_000

@@ -18,12 +18,13 @@ from ttscommon.engine.nn.snake import Snake, units, wide
 from ttscommon.engine.nn.weights import Shards, unfilled
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.noise import Noise, keyed
+from ttsfamilies.base.codec.dac import Level, upsampling, widths
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.snake import Level, upsampling, widths
 from ttsfamilies.base.codec.windowed import (
+    Noise,
     WindowedCodec,
     WindowStream,
+    keyed,
     surrounding_samples,
     windowed_spec,
 )

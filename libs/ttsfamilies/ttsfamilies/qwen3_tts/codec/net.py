@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
-from ttsfamilies.base.codec.causal_dac import (
+from ttsfamilies.base.codec.dac import (
     CausalResidualUnit,
     CausalWave,
     ConvNeXtBlock,
@@ -23,7 +23,7 @@ from ttsfamilies.base.codec.causal_dac import (
 )
 from ttsfamilies.base.codec.kernels.rows import StateRows, UnsettledSum
 from ttsfamilies.base.codec.kernels.way import FusedTails, Wave, packed_of
-from ttsfamilies.base.lm.stack import decoder_config
+from ttsfamilies.base.lm.depth import decoder_config
 from ttsfamilies.qwen3_tts.codec.config import DecoderSizes, WaveSizes
 
 

@@ -13,8 +13,8 @@ from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.dac import level_sources
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttscommon.wire.fields import Field
+from ttsfamilies.base.codec.dac import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.snake import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.windowed import (
     WindowedCodec,
     WindowStream,

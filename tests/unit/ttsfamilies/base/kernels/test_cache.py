@@ -7,7 +7,7 @@ import torch
 
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import only
-from ttsfamilies.base.kernels.cache import rotate_store, store
+from ttsfamilies.base.kernels.attention import rotate_store, store
 
 pytest.importorskip("triton")
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn import dense_attention
-from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.kernels.attention import attend_frame
 
 pytest.importorskip("triton")
 

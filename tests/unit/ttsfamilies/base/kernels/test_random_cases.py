@@ -16,8 +16,7 @@ from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, rotate, swig
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttsfamilies.base.kernels import attention
-from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
-from ttsfamilies.base.kernels.frame import attend_frame
+from ttsfamilies.base.kernels.attention import attend, attend_frame, attend_step, prompt_tiles
 from ttsfamilies.base.kernels.slots import (
     NUMBERS,
     REALS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
-from ttsfamilies.base.lm.texts import chosen, plain_text
+from ttsfamilies.base.lm.request import chosen, plain_text
 
 
 @pytest.mark.parametrize(("asked", "found"), [(None, 7), (0, 0), (3, 3)])

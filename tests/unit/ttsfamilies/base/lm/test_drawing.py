@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttscommon.wire.messages import Sampling
-from ttsfamilies.base.lm.drawing import Drawing, LayeredDrawing, PenalisedDrawing
+from ttsfamilies.base.lm.request import Drawing, LayeredDrawing, PenalisedDrawing
 
 
 def test_nothing_asked_is_the_model_s_own() -> None:

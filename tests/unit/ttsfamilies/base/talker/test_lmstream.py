@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ttscommon.wire.fields import Arrays, Field
-from ttsfamilies.base.lm.texts import IdsPrompt
+from ttsfamilies.base.lm.request import IdsPrompt
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import Plan, SlotWriter
 

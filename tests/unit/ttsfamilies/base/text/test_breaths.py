@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from tests.unit.ttsfamilies.kokoro.tiny import english
-from ttsfamilies.base.text.breaths import Breaths, Spoken
+from ttsfamilies.base.text.frontend import Breaths, Spoken
 from ttsfamilies.kokoro.request import spoken
 
 LONG = (

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from ttscommon.wire.errors import BadRequest
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.ipa import phones_of
+from ttsfamilies.base.text.ipa import SYMBOL_IDS, phones_of
 from ttsfamilies.base.text.misaki import symbols_of
-from ttsfamilies.base.text.symbols import SYMBOL_IDS
 
 # Sounds of the voice's own lexicon that given phones do without: a flap, reduced vowels.
 _SHARED = str.maketrans("Tᵊᵻɐ", "təɪʌ")

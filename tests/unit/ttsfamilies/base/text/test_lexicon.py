@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ttsfamilies.base.text.ipa import SYMBOL_IDS
 from ttsfamilies.base.text.lexicon import Lexicon, LexiconError, derived
-from ttsfamilies.base.text.symbols import SYMBOL_IDS
 
 VOICE = Path(__file__).parents[5] / "voices" / "vesper"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.tables import british
+from ttsfamilies.base.text.rules import british
 
 
 @pytest.mark.parametrize("language", ["en-GB", "en-gb", "en_GB", "en-AU", "en-IN", "en-IE"])

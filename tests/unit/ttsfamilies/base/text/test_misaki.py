@@ -3,8 +3,8 @@
 import pytest
 
 from ttsfamilies.base.text.frontend import EnglishFrontend, Utterance, Word
+from ttsfamilies.base.text.ipa import CONSONANTS, VOWELS, Phone
 from ttsfamilies.base.text.misaki import SILENCE, TOKENS, Tokens, in_parts, symbols_of, tokens_of
-from ttsfamilies.base.text.symbols import CONSONANTS, VOWELS, Phone
 
 SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
 PAUSE = Phone("pau", -1, False)

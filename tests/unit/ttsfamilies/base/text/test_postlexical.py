@@ -1,6 +1,6 @@
 import pytest
 
-from ttsfamilies.base.text.postlexical import join
+from ttsfamilies.base.text.lexicon import post_lexical
 
 PHONES = {
     "the": ("dh", "ax0"),
@@ -30,5 +30,5 @@ PHONES = {
 )
 def test_neighbours_change_the_phones(text: str, expected: str) -> None:
     words = text.split()
-    joined = join(words, [PHONES[word] for word in words])
+    joined = post_lexical(words, [PHONES[word] for word in words])
     assert " ".join(phone for phones in joined for phone in phones) == expected

@@ -3,8 +3,8 @@
 import pytest
 
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.pronunciations import ACCENTED, PHONES
-from ttsfamilies.base.text.symbols import SYMBOL_IDS
+from ttsfamilies.base.text.heteronyms import ACCENTED, PHONES
+from ttsfamilies.base.text.ipa import SYMBOL_IDS
 
 
 @pytest.mark.parametrize(
