@@ -21,7 +21,7 @@ from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.sweep import in_turns
 from antiphon_bench.sweep import sweep as run_sweep
-from ttsfamilies.base.synthetic import families
+from ttsfamilies.base import synthetic
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -168,7 +168,7 @@ def report(
 
 @app.command()
 def checkpoint(
-    family: Annotated[str, typer.Argument(help=f"One of {', '.join(families.names())}.")],
+    family: Annotated[str, typer.Argument(help=f"One of {', '.join(synthetic.names())}.")],
     folder: Annotated[Path, typer.Argument(file_okay=False, help="Where it is written.")],
     size: Annotated[str, typer.Option(help="tiny, or a published one: 0.6b or 1.7b.")] = "",
     kind: Annotated[str, typer.Option(help="custom_voice, voice_design or base.")] = "",
@@ -176,7 +176,7 @@ def checkpoint(
 ) -> None:
     """Write a checkpoint with published names and shapes and drawn weights: it babbles."""
     try:
-        typer.echo(families.family(family).written(folder, size, kind, seed))
+        typer.echo(synthetic.family(family).written(folder, size, kind, seed))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -32,7 +32,7 @@ PURPOSES: Final[Mapping[str, Sequence[str]]] = {
     "products": ("nn/half.py", "nn/modules/linear.py"),
     "between products": ("_numba.py", "engine/kernels/", "torch/"),
     "reading": ("base/text/", "vesper/text", "reading_turns.py", "_told ("),
-    "codec": ("/codec/",),
+    "codec": ("/codec/", "/codec.py"),
     "step": ("ttsfamilies/",),
     "turns": ("talker/engine/", "vocoder/engine/", "ttscommon/engine/"),
     "reports": ("cluster/reporter.py", "cluster/progress.py", "worker/", "reaper/", "leases.py"),

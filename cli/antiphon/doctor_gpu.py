@@ -20,7 +20,7 @@ from ttscommon.engine.kernels.choice import settle
 from ttscommon.engine.kernels.trial import BLOCKS, problems_of
 from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
 from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
-from ttsfamilies.qwen3_tts.synthetic.sizes import Size
+from ttsfamilies.qwen3_tts.sizes import Size
 
 _DRIVER: Final = Path("/proc/driver/nvidia/version")
 _SMI_S: Final = 10.0

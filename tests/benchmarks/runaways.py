@@ -40,7 +40,7 @@ from ttsfamilies.higgs_audio import synthetic as higgs_audio
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
 from ttsfamilies.orpheus import synthetic as orpheus
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
-from ttsfamilies.qwen3_tts.synthetic import write as qwen3_tts
+from ttsfamilies.qwen3_tts import synthetic as qwen3_tts
 from ttsfamilies.zonos import synthetic as zonos
 
 TEXT: Final = "It is the end of the world, and one is singing to the user: how odd that is to say!"

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.weights import load_decoder
+from ttsfamilies.qwen3_tts.codec import load_decoder
+from ttsfamilies.qwen3_tts.codec_net import CodecDecoder
+from ttsfamilies.qwen3_tts.sizes import Size
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.synthetic.sizes import Size
 
 Round = Callable[[Tensor], Tensor]
 

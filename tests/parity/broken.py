@@ -21,7 +21,7 @@ from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.chatterbox.synthetic import write_checkpoint as write_chatterbox
 from ttsfamilies.codecs import load as load_codec
-from ttsfamilies.cosyvoice.config import BACKBONE as COSY_BACKBONE
+from ttsfamilies.cosyvoice.request import BACKBONE as COSY_BACKBONE
 from ttsfamilies.cosyvoice.synthetic import write_family as write_cosyvoice
 from ttsfamilies.csm.mimi.synthetic import add_decoder
 from ttsfamilies.csm.synthetic import write_checkpoint as write_csm
@@ -32,8 +32,8 @@ from ttsfamilies.higgs_audio.synthetic import write_codec as write_higgs_codec
 from ttsfamilies.kokoro.synthetic import write_checkpoint as write_kokoro
 from ttsfamilies.kyutai_tts.synthetic import config as kyutai_config
 from ttsfamilies.kyutai_tts.synthetic import write_checkpoint as write_kyutai
-from ttsfamilies.orpheus.snac.synthetic import write_codec
 from ttsfamilies.orpheus.synthetic import write_checkpoint as write_orpheus
+from ttsfamilies.orpheus.synthetic_snac import write_codec
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint as write_pocket
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint as write_omni
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint as write_qwen3
@@ -41,8 +41,8 @@ from ttsfamilies.step_audio2.synthetic import write_checkpoint as write_step
 from ttsfamilies.tacotron2.synthetic import write_checkpoint as write_tacotron2
 from ttsfamilies.talkers import load as load_talker
 from ttsfamilies.voxcpm2.synthetic import write_checkpoint as write_voxcpm
-from ttsfamilies.zonos.dac.synthetic import write_codec as write_dac
 from ttsfamilies.zonos.synthetic import write_checkpoint as write_zonos
+from ttsfamilies.zonos.synthetic_dac import write_codec as write_dac
 
 TENSORS: Final = "model.safetensors"
 

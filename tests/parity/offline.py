@@ -16,12 +16,11 @@ from torch import Tensor
 from tests.parity.cases import Case
 from tests.parity.material import CODEBOOKS, frames, gumbel
 from ttscommon.engine.nn import dense_attention
-from ttsfamilies.base.lm.depth import CodeDraw
+from ttsfamilies.base.lm.codes import CodeDraw
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.base.sampling.rules import keep_mass, keep_top
-from ttsfamilies.qwen3_tts.config import GenerationConfig
-from ttsfamilies.qwen3_tts.config_files import load_generation_config
-from ttsfamilies.qwen3_tts.net import TalkerNet, choose_codes, embed_positions
+from ttsfamilies.qwen3_tts.config import GenerationConfig, load_generation_config
+from ttsfamilies.qwen3_tts.net import TalkerNet, choose_codes, embed_positions, load_talker
 from ttsfamilies.qwen3_tts.prompt import (
     InContext,
     Positions,
@@ -32,7 +31,6 @@ from ttsfamilies.qwen3_tts.prompt import (
     prompt,
 )
 from ttsfamilies.qwen3_tts.stream import Prohibitions
-from ttsfamilies.qwen3_tts.weights import load_talker
 
 Codes = npt.NDArray[np.int16]
 

@@ -17,8 +17,7 @@ from tests.parity.material import GOLDENS
 from tests.parity.offline import Loaded, loaded, open_stream
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.weights import talker_sources
+from ttsfamilies.qwen3_tts.net import TalkerNet, talker_sources
 
 # What the loop of the comparison asks of the network.
 _COMPUTING: Final = ("embed_text", "hidden", "code0_logits", "residuals")

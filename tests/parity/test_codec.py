@@ -11,7 +11,7 @@ from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecState, Samples, Work
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, load
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec, load
 
 pytestmark = pytest.mark.slow  # one more family
 

@@ -11,7 +11,7 @@ from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio
 from ttsfamilies.base.lm.recordings import resampled
 from ttsfamilies.qwen3_tts.cloning import CodecEncoder, SpeakerEncoder
-from ttsfamilies.qwen3_tts.weights import load_encoders
+from ttsfamilies.qwen3_tts.net import load_encoders
 
 pytestmark = pytest.mark.slow  # one more family
 

@@ -23,7 +23,7 @@ from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec, load
+from ttsfamilies.glm_voice.codec import GlmVoiceCodec, load
 from ttsfamilies.glm_voice.family import GlmVoice
 from ttsfamilies.glm_voice.synthetic import write_codec
 

@@ -17,19 +17,18 @@ from tests.parity.material import GOLDENS
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.qwen3_tts.cloning import CodecEncoder, EncoderConfig
-from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.weights import UNUSED as UNUSED_BY_DECODER
-from ttsfamilies.qwen3_tts.codec.weights import sources as codec_sources
-from ttsfamilies.qwen3_tts.synthetic.sizes import (
+from ttsfamilies.qwen3_tts.codec import UNUSED as UNUSED_BY_DECODER
+from ttsfamilies.qwen3_tts.codec import sources as codec_sources
+from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
+from ttsfamilies.qwen3_tts.net import (
+    unused_by_encoder,
+)
+from ttsfamilies.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
-from ttsfamilies.qwen3_tts.synthetic.write import Shapes, codec_shapes, model_shapes
-from ttsfamilies.qwen3_tts.weights import (
-    unused_by_encoder,
-)
+from ttsfamilies.qwen3_tts.synthetic import Shapes, codec_shapes, model_shapes
 
 WANTED = json.loads((GOLDENS / "keys.json").read_text())
 

@@ -18,8 +18,8 @@ from tests.parity.families.kokoro import goldens
 from tests.parity.kokoro_cases import CASES, SEED, Case, noise
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.conversion import convert
+from ttsfamilies.kokoro import generator as sound
 from ttsfamilies.kokoro import net as prosody
-from ttsfamilies.kokoro.codec import net as sound
 from ttsfamilies.kokoro.sizes import Voices, load_config, style_row
 from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 

@@ -10,8 +10,7 @@ import torch
 from tests.parity.families.orpheus import FAMILY, goldens
 from tests.parity.orpheus_cases import CASES, SEED, Case
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.orpheus.family import load_net
-from ttsfamilies.orpheus.request import END_SPEECH, prompt_ids
+from ttsfamilies.orpheus.family import END_SPEECH, load_net, prompt_ids
 from ttsfamilies.orpheus.synthetic import write_checkpoint
 
 

@@ -22,10 +22,10 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
-from ttsfamilies.cosyvoice.s3_flow.source import Draws, fixed
+from ttsfamilies.cosyvoice.s3_flow.flow import Networks, load_networks
+from ttsfamilies.cosyvoice.s3_flow.sound import Draws, fixed
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
 
 pytestmark = pytest.mark.slow  # one more family
 

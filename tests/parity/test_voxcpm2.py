@@ -34,9 +34,9 @@ from ttsfamilies.base.runners.computation import Out, Prompts, Rows
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec import VaeDecoder, VoxcpmCodec, load_decoder
 from ttsfamilies.voxcpm2.codec import sources as decoder_sources
+from ttsfamilies.voxcpm2.facts import VoxcpmConfig
 from ttsfamilies.voxcpm2.family import Voxcpm2
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, sources
-from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
 from vocoder.pcm import FULL_SCALE
 
 pytestmark = pytest.mark.slow  # one more family

@@ -47,7 +47,7 @@ from ttsfamilies.higgs_audio import synthetic as higgs_audio
 from ttsfamilies.kokoro import synthetic as kokoro
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
 from ttsfamilies.orpheus import synthetic as orpheus
-from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.orpheus.synthetic_snac import write_codec
 from ttsfamilies.piper import synthetic as piper
 from ttsfamilies.piper.phones import Espeak
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
@@ -56,7 +56,7 @@ from ttsfamilies.tacotron2 import synthetic as tacotron2
 from ttsfamilies.talkers import load as load_talker
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
 from ttsfamilies.zonos import synthetic as zonos
-from ttsfamilies.zonos.dac import synthetic as dac
+from ttsfamilies.zonos import synthetic_dac as dac
 from vocoder.pcm import to_pcm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

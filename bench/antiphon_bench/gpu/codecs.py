@@ -15,7 +15,7 @@ from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.codec.options import BatchShape, DeviceLimits
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec
 
 
 class Codecs:

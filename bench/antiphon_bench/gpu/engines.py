@@ -25,13 +25,13 @@ from ttsfamilies.base.codec.kernels.trials import CONVOLUTION
 from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
 from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.kernels.trials import TRIALS as OF_TALKERS
-from ttsfamilies.base.lm.depth import Picks
+from ttsfamilies.base.lm.codes import Picks
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.launches import TABLE, Shape
 from ttsfamilies.base.sampling import Noise, Rules, Settings
 from ttsfamilies.base.talker.blocks import blocks_for
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
-from ttsfamilies.qwen3_tts.synthetic.sizes import Size
+from ttsfamilies.qwen3_tts.sizes import Size
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text

@@ -18,20 +18,19 @@ from torch import Tensor, nn
 from ttscommon.engine.device.device import Cuda, Device, HostDevice, Work
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
-from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec
+from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
-from ttsfamilies.qwen3_tts.synthetic.sizes import (
+from ttsfamilies.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     Size,
     codec_config,
     model_config,
 )
-from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048

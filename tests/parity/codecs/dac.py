@@ -14,8 +14,8 @@ from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.zonos.dac.codec import load
-from ttsfamilies.zonos.dac.synthetic import write_codec
+from ttsfamilies.zonos.codec import load
+from ttsfamilies.zonos.synthetic_dac import write_codec
 
 
 class DacSubject(CodecSubject):

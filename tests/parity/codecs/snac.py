@@ -13,18 +13,16 @@ from tests.parity.material import GOLDENS, Floats
 from tests.parity.snac_material import FRAMES, SEED, codes, noise
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.orpheus.snac.codec import Snac, Stream, load_decoder
-from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.base.codec.windowed import Noise
+from ttsfamilies.orpheus.codec import Snac, load_decoder
+from ttsfamilies.orpheus.synthetic_snac import write_codec
 
 
 class GoldenSnac(Snac):
     """With the goldens' noise at absolute steps."""
 
-    def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
-        stream = super().open(request, frame)
-        stream.noise = golden
-        return stream
+    def noise(self, seed: int) -> Noise:
+        return golden
 
 
 def golden(block: int, first: int, steps: int, device: torch.device) -> Tensor:

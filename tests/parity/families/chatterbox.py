@@ -18,7 +18,7 @@ from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.chatterbox.config import IDS, SILENCE
+from ttsfamilies.chatterbox.facts import IDS, SILENCE
 from ttsfamilies.chatterbox.family import Chatterbox, load
 from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 

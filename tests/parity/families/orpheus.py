@@ -15,8 +15,7 @@ from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.orpheus.family import Orpheus, load
-from ttsfamilies.orpheus.request import CODES, END_SPEECH, ids_of
+from ttsfamilies.orpheus.family import CODES, END_SPEECH, Orpheus, audio_ids, load
 from ttsfamilies.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 
@@ -65,7 +64,7 @@ class OrpheusSubject(Subject[Case]):
     def wanted(self, case: Case) -> Arrays:
         ids = goldens()[case.name]["ids"]
         ids = ids[: ids.index(END_SPEECH)] if END_SPEECH in ids else ids
-        codes = np.array(ids).reshape(-1, 7) - ids_of(np.zeros((1, 7), np.int16))
+        codes = np.array(ids).reshape(-1, 7) - audio_ids(np.zeros((1, 7), np.int16))
         return {"codes": codes.astype(np.int16), "passage": np.zeros(len(codes), np.int32)}
 
 

@@ -26,8 +26,8 @@ from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.options import ModelOptions
-from ttsfamilies.step_audio2.config import TOKENS
 from ttsfamilies.step_audio2.family import StepAudio2, load
+from ttsfamilies.step_audio2.request import TOKENS
 from ttsfamilies.step_audio2.synthetic import PUBLISHED, SMALL, config, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)

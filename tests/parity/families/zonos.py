@@ -16,7 +16,7 @@ from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, reco
 from ttscommon.wire.fields import Array, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.zonos.config import IDS
+from ttsfamilies.zonos.facts import IDS
 from ttsfamilies.zonos.family import Zonos, load
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from tests.unit.ttsfamilies.higgs_audio.test_authors import as_authors, rewrite
-from ttsfamilies.base.synthetic.families import family
+from ttsfamilies.base.synthetic import family
 from ttsfamilies.cosyvoice.facts import HIFT
 
 Files = dict[str, bytes]

@@ -16,8 +16,8 @@ import torch
 from tests.unit.ttsfamilies.test_conformance import FAMILIES, QUICK, request
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.runners.computation import SegmentComputation
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.runners.segments import SegmentComputation
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import TalkerStream

@@ -13,7 +13,7 @@ from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.kokoro import synthetic as kokoro
-from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.orpheus.synthetic_snac import write_codec
 
 Write = Callable[[Path], object]
 

@@ -46,7 +46,7 @@ from ttsfamilies.base.codec.base import Codec, CodecSpec, Samples, Work
 from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
-from ttsfamilies.kokoro.codec.codec import example
+from ttsfamilies.kokoro.codec import example
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame

@@ -11,8 +11,8 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.flow import load_networks, shards_of
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES
-from ttsfamilies.cosyvoice.s3_flow.weights import load_networks, shards_of
 
 _CONFIG: Final = "config.json"
 # Of the built-in voice; conditions' names, see docs/decisions/streaming-flow.md.

@@ -26,16 +26,16 @@ from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTens
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.chatterbox.config import (
+from ttsfamilies.chatterbox.facts import (
     BEGIN,
     END,
+    FAMILY,
     HEAD_DIM,
     IDS,
     SILENCE,
     FolderSettings,
     T3Sizes,
 )
-from ttsfamilies.chatterbox.facts import FAMILY
 from ttsfamilies.chatterbox.net import ROW, SPEECH, T3Net, load_net, penalised_last
 from ttsfamilies.chatterbox.request import (
     MOST_POSITIONS,

@@ -19,7 +19,7 @@ from ttscommon.engine.nn import (
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttsfamilies.base.sampling import Rules, Settings
 from ttsfamilies.base.sampling.rules import NEVER, keep_mass, keep_top
-from ttsfamilies.chatterbox.config import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
+from ttsfamilies.chatterbox.facts import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
 
 
 def penalised_last(logits: Tensor, settings: Settings, rules: Rules) -> Tensor:

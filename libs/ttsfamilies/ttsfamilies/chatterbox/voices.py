@@ -18,7 +18,7 @@ from ttsfamilies.base.lm.recordings import mel_filters, resampled, windowed_sinc
 from ttsfamilies.base.s3.references import PROMPT_HZ, SpeechTokens, conditions, prompt_mel
 from ttsfamilies.base.s3.speaker import SpeakerVector
 from ttsfamilies.base.s3.weights import load_speaker, load_tokens
-from ttsfamilies.chatterbox.config import SPEAKER, T3Sizes
+from ttsfamilies.chatterbox.facts import SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW
 
 # Of the head's high shelf and of the high pass: gain in dB, quality, frequency in Hz.

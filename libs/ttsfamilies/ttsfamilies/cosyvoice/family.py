@@ -17,7 +17,7 @@ from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.depth import decoder_config
+from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import Drawing, fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
@@ -26,21 +26,23 @@ from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
+from ttsfamilies.base.talker.guard import RunawaySigns
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.signs import RunawaySigns
 from ttsfamilies.base.talker.streams import TalkerStream
-from ttsfamilies.cosyvoice.config import (
+from ttsfamilies.cosyvoice.facts import FAMILY
+from ttsfamilies.cosyvoice.request import (
     BACKBONE,
     TOKENS,
     V2,
     V3,
     BackboneSizes,
+    CosyPrepared,
     SpeechRows,
+    Vocabulary,
     load_sizes,
+    opening,
 )
-from ttsfamilies.cosyvoice.facts import FAMILY
-from ttsfamilies.cosyvoice.request import CosyPrepared, Vocabulary, opening
 from ttsfamilies.cosyvoice.streams import TOKEN, WINDOW, InterleavedStream, PassagesStream
 
 _OWN = ("llm.", "llm_embedding.", "speech_embedding.", "llm_decoder.")

@@ -18,8 +18,15 @@ from ttsfamilies.base.lm.request import IdsPrompt
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
 from ttsfamilies.base.talker.streams import Progress, SlotWriter
-from ttsfamilies.cosyvoice.config import TOKENS, Block, Blocks, common
-from ttsfamilies.cosyvoice.request import MOST_RATIO, CosyPrepared, MoreText
+from ttsfamilies.cosyvoice.request import (
+    MOST_RATIO,
+    TOKENS,
+    Block,
+    Blocks,
+    CosyPrepared,
+    MoreText,
+    common,
+)
 
 TOKEN: Final = MappingProxyType({"token": Field((), "i2", TOKENS)})
 # Tokens that a draw is held against, and what stands for none.

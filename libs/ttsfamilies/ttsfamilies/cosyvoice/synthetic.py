@@ -12,12 +12,12 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.facts import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
-from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.family import CosyNet, sources
+from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)

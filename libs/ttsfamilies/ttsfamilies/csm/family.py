@@ -23,7 +23,7 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.depth import CodeDraw, DepthTransformer, Picks, decoder_config
+from ttsfamilies.base.lm.codes import CodeDraw, DepthTransformer, Picks, decoder_config
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import CodesModel

@@ -10,7 +10,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
 from ttsfamilies.csm.family import CODEC, CsmNet, sources
 from ttsfamilies.csm.mimi import synthetic as mimi

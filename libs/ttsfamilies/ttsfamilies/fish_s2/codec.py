@@ -24,7 +24,7 @@ from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.fish_s2.config import CODEC, FishCodecSizes, load_sizes
-from ttsfamilies.fish_s2.net import stack_sources
+from ttsfamilies.fish_s2.family import stack_sources
 
 _CONV = "conv.parametrizations.weight.original"
 _ENCODES = ("encoder.", "quantizer.downsample.", "quantizer.pre_module.")

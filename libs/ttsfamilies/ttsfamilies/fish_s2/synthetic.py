@@ -12,15 +12,15 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.fish_s2.codec import FishDecoder
 from ttsfamilies.fish_s2.codec import sources as decoder_sources
 from ttsfamilies.fish_s2.config import CODEC, FOLDER, load_config, load_sizes
 from ttsfamilies.fish_s2.facts import KIND
-from ttsfamilies.fish_s2.net import FAST, SLOW, FishNet, sources
+from ttsfamilies.fish_s2.family import FAST, SLOW, FishNet, sources
 from ttsfamilies.orpheus.synthetic import write_tokenizer
-from ttsfamilies.zonos.dac.synthetic import drawn_sound
+from ttsfamilies.zonos.synthetic_dac import drawn_sound
 
 # Heads, KV heads and head_dim, of both transformers.
 SMALL: Final = (4, 2, 8)

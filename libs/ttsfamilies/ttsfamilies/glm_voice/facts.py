@@ -20,7 +20,7 @@ FAMILY = FamilyFacts(
     title="GLM-4-Voice",
     fits=Marks(("chatglm",)),
     codec=CodecFacts(
-        package="ttsfamilies.glm_voice.codec",
+        package="ttsfamilies.glm_voice",
         name="glm_voice",
         title="GLM-4-Voice's flow and HiFT",
         fits=Marks(tensors=(OLDER,)),

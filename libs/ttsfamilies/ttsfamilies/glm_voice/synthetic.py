@@ -11,18 +11,16 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import BYTES
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import published_tensors
-from ttsfamilies.glm_voice.codec.flow import GlmFlow
 from ttsfamilies.glm_voice.facts import FAMILY as FACTS
-from ttsfamilies.glm_voice.family import GlmNet, sources
-from ttsfamilies.glm_voice.hearing import WhisperVQ
-from ttsfamilies.glm_voice.hearing import sources as hearing_sources
+from ttsfamilies.glm_voice.family import GlmNet, WhisperVQ, hearing_sources, sources
+from ttsfamilies.glm_voice.flow import GlmFlow
 from ttsfamilies.glm_voice.request import TOKENIZER, load_config, load_hearing_config
-from ttsfamilies.qwen3_tts.synthetic.write import vocabulary
+from ttsfamilies.qwen3_tts.synthetic import vocabulary
 
 _SPACE: Final = "\u0120"
 CODES: Final = 256

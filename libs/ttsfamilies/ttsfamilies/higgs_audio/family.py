@@ -1,6 +1,6 @@
 """Higgs Audio in the engine: a row of delayed codes a step, all of them drawn side by side.
 
-In row r codebook c is drawn from r = c on. What ends a codebook is ttsfamilies.base.lm.delayed's.
+In row r codebook c is drawn from r = c on. What ends a codebook is ttsfamilies.base.lm.codes's.
 Ids that are no codes are logged and fed back as they were drawn.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending, unbegun
+from ttsfamilies.base.lm.codes import COUNTS, Ending, closed, ending, unbegun
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled, windowed_sinc
 from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
@@ -30,14 +30,15 @@ from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.higgs_audio.config import (
-    HiggsConfig,
-    HiggsDefaults,
-    load_defaults,
-)
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, load_encoder
 from ttsfamilies.higgs_audio.facts import FAMILY
-from ttsfamilies.higgs_audio.net import HiggsNet, load_net
+from ttsfamilies.higgs_audio.net import (
+    HiggsConfig,
+    HiggsDefaults,
+    HiggsNet,
+    load_defaults,
+    load_net,
+)
 from ttsfamilies.higgs_audio.request import (
     MOST_REMEMBERED,
     HiggsDrawing,

@@ -12,12 +12,12 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.delayed import counts, is_over
+from ttsfamilies.base.lm.codes import counts, is_over
 from ttsfamilies.base.lm.request import Drawing, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
-from ttsfamilies.higgs_audio.config import HiggsConfig, HiggsDefaults
+from ttsfamilies.higgs_audio.net import HiggsConfig, HiggsDefaults
 
 # The longest window that a slot remembers.
 MOST_REMEMBERED: Final = 16

@@ -9,16 +9,15 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.higgs_audio.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec import sources as decoder_sources
-from ttsfamilies.higgs_audio.config import V2, V3, HiggsConfig, load_config
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, encoder_sources
-from ttsfamilies.higgs_audio.net import HiggsNet, sources
+from ttsfamilies.higgs_audio.net import V2, V3, HiggsConfig, HiggsNet, load_config, sources
 from ttsfamilies.higgs_audio.sizes import KIND, load_sizes
 from ttsfamilies.orpheus.synthetic import write_tokenizer
-from ttsfamilies.zonos.dac.synthetic import drawn_sound
+from ttsfamilies.zonos.synthetic_dac import drawn_sound
 
 SECOND, THIRD = "v2", "v3"
 Heads = tuple[int, int, int]

@@ -18,9 +18,8 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Array, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.talker.base import ModelSpec, Prepared, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions

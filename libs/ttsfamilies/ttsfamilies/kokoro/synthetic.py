@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import VOICES, dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import save, spread_out
+from ttsfamilies.kokoro import generator as sound
 from ttsfamilies.kokoro import net as prosody
-from ttsfamilies.kokoro.codec import net as sound
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 
 # The published vocabulary: ids in runs of neighbours.

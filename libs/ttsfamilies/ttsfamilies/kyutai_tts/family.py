@@ -17,7 +17,7 @@ from torch import Tensor
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.depth import Picks
+from ttsfamilies.base.lm.codes import Picks
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,

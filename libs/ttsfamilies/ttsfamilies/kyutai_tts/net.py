@@ -14,7 +14,7 @@ from ttscommon.engine.nn.decoder import DecoderBlock, SwiGLU
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
-from ttsfamilies.base.lm.depth import CodeDraw, Scratch
+from ttsfamilies.base.lm.codes import CodeDraw, Scratch
 from ttsfamilies.kyutai_tts.conditions import StepConditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
-from ttsfamilies.csm.mimi import kyutai
+from ttsfamilies.csm.mimi.codec import kyutai_sources, load_kyutai_sizes
 from ttsfamilies.csm.mimi.net import MimiDecoder
 from ttsfamilies.csm.mimi.synthetic import drawn as codec_drawn
 from ttsfamilies.kyutai_tts.config import NEW_WORD, KyutaiConfig, load_config
@@ -229,8 +229,8 @@ def _write_codec(folder: Path, c: KyutaiConfig, seed: int) -> None:
     books = {"dimension": 16, "n_q": c.n_q, "bins": c.card}
     outer = {"input_dimension": 32, "output_dimension": 32}
     dump_json(folder / "mimi.json", {**_MIMI, "quantizer": {**books, **outer}})
-    net = unfilled(MimiDecoder, kyutai.load_sizes(folder), interleaved=True)
-    shapes = published_shapes(net, kyutai.sources(net))
+    net = unfilled(MimiDecoder, load_kyutai_sizes(folder), interleaved=True)
+    shapes = published_shapes(net, kyutai_sources(net))
     save_file(
         {name: codec_drawn(name, shapes[name], seed) for name in sorted(shapes)}, folder / CODEC
     )

@@ -21,7 +21,7 @@ FAMILY = FamilyFacts(
     fits=_talks,
     codec=CodecFacts(
         name="snac",
-        package="ttsfamilies.orpheus.snac",
+        package="ttsfamilies.orpheus",
         title="SNAC, 24 kHz",
         fits=Marks(keys=("vq_strides", "decoder_rates", "codebook_size")),
         sample_rate=24_000,

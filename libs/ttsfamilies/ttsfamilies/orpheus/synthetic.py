@@ -11,11 +11,10 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import divided
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
-from ttsfamilies.orpheus.family import OrpheusNet, sources
-from ttsfamilies.orpheus.request import END_SPEECH, load_config
-from ttsfamilies.qwen3_tts.synthetic.write import merges, vocabulary
+from ttsfamilies.orpheus.family import END_SPEECH, OrpheusNet, load_config, sources
+from ttsfamilies.qwen3_tts.synthetic import merges, vocabulary
 
 # Llama 3's division of a text into pre-tokens.
 _PRE_TOKEN: Final = (

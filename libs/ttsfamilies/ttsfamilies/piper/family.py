@@ -20,9 +20,8 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.runners.segments import SegmentComputation, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds

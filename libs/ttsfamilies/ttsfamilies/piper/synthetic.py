@@ -16,7 +16,7 @@ from torch import nn
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.codec.hifigan import Generator, ResidualSizes, Sizes, UpsampleSizes
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import model, node, normals
 from ttsfamilies.piper.net import Durations, Encoder, Flow, PriorEncoder, Vits
 

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
 from ttsfamilies.pocket_tts.codec import LatentDecoder
 from ttsfamilies.pocket_tts.codec import sources as decoder_sources
+from ttsfamilies.pocket_tts.family import FOLDER
 from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, encoder_sources, sources
 from ttsfamilies.pocket_tts.sizes import (
     MODEL_TYPE,
@@ -26,7 +27,6 @@ from ttsfamilies.pocket_tts.sizes import (
     load_config,
     published,
 )
-from ttsfamilies.pocket_tts.voices import FOLDER
 
 _WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to")
 _MARKS: Final = ".,!?;:'\"-()\u2026"

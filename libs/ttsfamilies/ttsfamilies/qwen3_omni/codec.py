@@ -27,9 +27,8 @@ from ttsfamilies.base.codec.dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec, CausalStream
-from ttsfamilies.qwen3_tts.codec.config import WaveSizes
-from ttsfamilies.qwen3_tts.codec.net import SnakeBeta, transformer_config
-from ttsfamilies.qwen3_tts.codec.weights import wave_sources
+from ttsfamilies.qwen3_tts.codec import wave_sources
+from ttsfamilies.qwen3_tts.codec_net import SnakeBeta, WaveSizes, transformer_config
 
 SAMPLE_RATE: Final = 24_000
 

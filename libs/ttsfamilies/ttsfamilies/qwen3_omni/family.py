@@ -28,7 +28,7 @@ from ttsfamilies.qwen3_omni.facts import FAMILY
 from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.request import RING, OmniPrepared, OmniStream
 from ttsfamilies.qwen3_tts.config import GenerationConfig
-from ttsfamilies.qwen3_tts.framed import FramedTalker, framed
+from ttsfamilies.qwen3_tts.family import FramedTalker, framed
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.request import RequestReader
 

@@ -20,8 +20,13 @@ from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sourc
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import Array
 from ttsfamilies.qwen3_omni.config import PAD, MixtureSizes, OmniConfig, load_config
-from ttsfamilies.qwen3_tts.net import FrameNet, TextProjection, backbone_config
-from ttsfamilies.qwen3_tts.weights import check_device, predictor_sources
+from ttsfamilies.qwen3_tts.net import (
+    FrameNet,
+    TextProjection,
+    backbone_config,
+    check_device,
+    predictor_sources,
+)
 
 # What a position's row is.
 NO_ROW, EMBEDDING, STATE = range(3)

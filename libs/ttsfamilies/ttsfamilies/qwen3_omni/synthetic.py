@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.qwen3_omni import codec
 from ttsfamilies.qwen3_omni.codec import load_config as load_codec_config
 from ttsfamilies.qwen3_omni.config import load_config
 from ttsfamilies.qwen3_omni.net import TABLE, OmniNet, sources
-from ttsfamilies.qwen3_tts.synthetic.sizes import SPECIAL_TOKENS
-from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
+from ttsfamilies.qwen3_tts.sizes import SPECIAL_TOKENS
+from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 WIDTH: Final = 24
 SPEAKERS: Final = {"chelsie": 2301, "ethan": 2302, "aiden": 2303}

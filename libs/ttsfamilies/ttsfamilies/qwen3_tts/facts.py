@@ -13,7 +13,7 @@ FAMILY = FamilyFacts(
     title="Qwen3-TTS",
     fits=Marks(("qwen3_tts",), tensors=("talker.model.codec_embedding.weight",)),
     codec=CodecFacts(
-        package="ttsfamilies.qwen3_tts.codec",
+        package="ttsfamilies.qwen3_tts",
         name="qwen3_tts",
         title="Qwen3-TTS tokenizer, 12 Hz",
         fits=Marks((_CODEC_TYPE,), tensors=("decoder.quantizer.rvq_first.output_proj.weight",)),

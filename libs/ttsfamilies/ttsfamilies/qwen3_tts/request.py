@@ -22,8 +22,7 @@ from ttsfamilies.base.lm.request import (
     speakable,
 )
 from ttsfamilies.base.talker.base import Prepared, known_voice, recorded
-from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.config_files import NAMES
+from ttsfamilies.qwen3_tts.config import NAMES, GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import InContext, PromptRequest, TurnTokenizer, prompt_positions
 
 TASK_TYPES: Final = {

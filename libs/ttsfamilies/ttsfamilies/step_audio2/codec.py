@@ -7,7 +7,7 @@ from pathlib import Path
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
-from ttsfamilies.cosyvoice.s3_flow.weights import load_networks
+from ttsfamilies.cosyvoice.s3_flow.flow import load_networks
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> S3Flow:

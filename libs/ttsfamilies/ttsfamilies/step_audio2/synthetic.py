@@ -11,13 +11,13 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
-from ttsfamilies.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
-from ttsfamilies.step_audio2.config import TOKENS, load_config
+from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 from ttsfamilies.step_audio2.family import StepNet, sources
+from ttsfamilies.step_audio2.request import TOKENS, load_config
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)

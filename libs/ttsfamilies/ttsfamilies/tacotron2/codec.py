@@ -36,8 +36,8 @@ from ttsfamilies.base.codec.windowed import (
     SentenceStream,
     left_context,
 )
+from ttsfamilies.tacotron2.facts import HifiganConfig, TacotronSizes
 from ttsfamilies.tacotron2.net import counted, normed_sources, sizes_of
-from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes
 
 _TALKED: Final = ("embedding.", "encoder.", "decoder.")
 _PAIRED: Final = "1"

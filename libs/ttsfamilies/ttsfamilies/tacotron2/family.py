@@ -23,11 +23,12 @@ from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.guard import RunawaySigns, Stall
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
-from ttsfamilies.base.talker.signs import RunawaySigns, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.piper.phones import Sentences
+from ttsfamilies.tacotron2.facts import HifiganConfig
 from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
 from ttsfamilies.tacotron2.request import (
     BEGINS,
@@ -41,7 +42,6 @@ from ttsfamilies.tacotron2.request import (
     TacotronStream,
     frame_of,
 )
-from ttsfamilies.tacotron2.sizes import HifiganConfig
 
 SIGNS: Final = RunawaySigns(Stall(seconds=2.0, tokens=3), repeat_s=0.0)
 """Attention that stays where it is, or goes back: the furthest place does not move."""

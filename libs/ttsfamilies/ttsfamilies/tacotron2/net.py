@@ -17,8 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import halve
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
-from ttsfamilies.tacotron2.request import SYMBOLS
-from ttsfamilies.tacotron2.sizes import (
+from ttsfamilies.tacotron2.facts import (
     ATTENTION,
     COUNTED,
     LOCATION,
@@ -26,6 +25,7 @@ from ttsfamilies.tacotron2.sizes import (
     TacotronSizes,
     load_config,
 )
+from ttsfamilies.tacotron2.request import SYMBOLS
 
 _EPS: Final = 1e-5
 _WEIGHT: Final = ("weight", "running_var")

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
 from ttsfamilies.tacotron2.codec import MelVocoder, sources
+from ttsfamilies.tacotron2.facts import HifiganConfig, TacotronSizes, load_config
 from ttsfamilies.tacotron2.net import TacotronNet
 from ttsfamilies.tacotron2.net import sources as talker_sources
 from ttsfamilies.tacotron2.request import SYMBOLS
-from ttsfamilies.tacotron2.sizes import HifiganConfig, TacotronSizes, load_config
 
 TINY: Final = TacotronSizes(
     symbols=SYMBOLS,

@@ -33,8 +33,8 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.guard import RunawaySigns, Stall
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.signs import RunawaySigns, Stall
 from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance
 from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
 from ttsfamilies.base.text.reader import utterances_of

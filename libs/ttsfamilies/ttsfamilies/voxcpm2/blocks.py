@@ -12,7 +12,7 @@ from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
-from ttsfamilies.voxcpm2.sizes import VaeSizes
+from ttsfamilies.voxcpm2.facts import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."
 _MEAN_TAPS: Final = 3

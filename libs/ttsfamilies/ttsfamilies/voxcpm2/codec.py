@@ -26,7 +26,7 @@ from ttsfamilies.voxcpm2.blocks import (
     unit_parts,
     vae_shards,
 )
-from ttsfamilies.voxcpm2.sizes import VoxcpmConfig, load_config
+from ttsfamilies.voxcpm2.facts import VoxcpmConfig, load_config
 
 # Of the boundaries between output rates: an integer tensor, which config.json says as well.
 _BOUNDARIES: Final = f"{SOUNDS}sr_bin_boundaries"

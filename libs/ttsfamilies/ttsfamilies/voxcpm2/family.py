@@ -22,7 +22,6 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
-from ttsfamilies.base.lm.adapting import AdaptedParts, AdaptingModel
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stepped import DrawnStep, before, gone_on
 from ttsfamilies.base.runners.computation import (
@@ -33,11 +32,12 @@ from ttsfamilies.base.runners.computation import (
     SlotTensors,
     TwoPartComputation,
 )
+from ttsfamilies.base.runners.model import AdaptedParts, AdaptingModel
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
-from ttsfamilies.voxcpm2.facts import FAMILY
+from ttsfamilies.voxcpm2.facts import FAMILY, VoxcpmConfig
 from ttsfamilies.voxcpm2.net import BASE, RESIDUAL, VoxcpmNet, adapted_sources, load_net
 from ttsfamilies.voxcpm2.request import (
     LAST,
@@ -47,7 +47,6 @@ from ttsfamilies.voxcpm2.request import (
     VoxcpmStream,
     clone_of,
 )
-from ttsfamilies.voxcpm2.sizes import VoxcpmConfig
 
 
 @torch.inference_mode()

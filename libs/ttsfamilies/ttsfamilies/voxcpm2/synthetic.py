@@ -14,13 +14,13 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec import VaeDecoder
 from ttsfamilies.voxcpm2.codec import sources as decoder_sources
+from ttsfamilies.voxcpm2.facts import ARCHITECTURE, VoxcpmConfig
 from ttsfamilies.voxcpm2.net import VoxcpmNet, sources
-from ttsfamilies.voxcpm2.sizes import ARCHITECTURE, VoxcpmConfig
 
 _SPACE: Final = "\u2581"
 _WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to", "end")

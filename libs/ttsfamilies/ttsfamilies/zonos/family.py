@@ -18,7 +18,7 @@ from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.delayed import COUNTS, Ending, closed, ending
+from ttsfamilies.base.lm.codes import COUNTS, Ending, closed, ending
 from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
@@ -27,8 +27,7 @@ from ttsfamilies.base.sampling.rules import OUT, unlikely
 from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.zonos.config import CODEBOOKS, END, MASK, PHONES
-from ttsfamilies.zonos.facts import FAMILY
+from ttsfamilies.zonos.facts import CODEBOOKS, END, FAMILY, MASK, PHONES
 from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Array
-from ttsfamilies.zonos.config import (
+from ttsfamilies.zonos.facts import (
     CODEBOOKS,
     END,
     IDS,

@@ -27,7 +27,7 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.s3.speaker import FixedNorm
-from ttsfamilies.zonos.config import CODEBOOKS, SAMPLE_RATE, SPEAKER
+from ttsfamilies.zonos.facts import CODEBOOKS, SAMPLE_RATE, SPEAKER
 
 RATE_HZ: Final = 16_000
 BANDS: Final = 80

@@ -15,14 +15,14 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Pause, Piece, Text
-from ttsfamilies.base.lm.delayed import counts
+from ttsfamilies.base.lm.codes import counts
 from ttsfamilies.base.lm.request import PenalisedDrawing, tell
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.lmstream import LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.piper.phones import Sentence, Sentences
-from ttsfamilies.zonos.config import CODEBOOKS, EMOTIONS, END, IDS, MASK
+from ttsfamilies.zonos.facts import CODEBOOKS, EMOTIONS, END, IDS, MASK
 from ttsfamilies.zonos.net import COLUMN
 from ttsfamilies.zonos.phones import ESPEAK, LANGUAGE_IDS, OWN, code_of, ids_of
 

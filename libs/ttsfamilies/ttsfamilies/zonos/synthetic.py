@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
-from ttsfamilies.zonos.config import END, PHONES, SPEAKER, load_config
-from ttsfamilies.zonos.dac.synthetic import write_codec
+from ttsfamilies.zonos.facts import END, PHONES, SPEAKER, load_config
 from ttsfamilies.zonos.net import Conditions, ZonosNet, condition_sources, sources
 from ttsfamilies.zonos.recordings import SpeakerNet
+from ttsfamilies.zonos.synthetic_dac import write_codec
 
 _LEARNED: Final = {"uncond_type": "learned"}
 CONDITIONERS: Final[list[dict[str, Any]]] = [

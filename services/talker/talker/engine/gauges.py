@@ -11,7 +11,7 @@ from talker.engine.stream import Stream
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.subjects import TALKER
-from ttsfamilies.base.talker.signs import SIGNS
+from ttsfamilies.base.talker.guard import SIGNS
 from ttsfamilies.base.talker.streams import Caught, Plan
 
 STAGE: Final = TALKER.name

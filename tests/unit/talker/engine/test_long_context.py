@@ -26,8 +26,7 @@ from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.talker.runner import Row
-from ttsfamilies.fish_s2.family import FishS2
-from ttsfamilies.fish_s2.net import FishNet, load_net
+from ttsfamilies.fish_s2.family import FishNet, FishS2, load_net
 from ttsfamilies.fish_s2.synthetic import write_checkpoint
 
 POSITIONS = 2300  # of the voice

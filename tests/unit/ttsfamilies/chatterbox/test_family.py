@@ -16,7 +16,7 @@ from ttscommon.engine.runtime import Finished
 from ttscommon.wire.errors import BadRequest, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
-from ttsfamilies.chatterbox.config import SILENCE
+from ttsfamilies.chatterbox.facts import SILENCE
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, SentencePrompt
 from ttsfamilies.chatterbox.tokenizer import ends_sentence, evened
 from ttsfamilies.chatterbox.voices import levelled, loudness, windows

@@ -15,13 +15,11 @@ from tests.unit.ttsfamilies.cosyvoice.tiny import HEARD, SOUND, tiny
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import Reference, SpeechRequest
-from ttsfamilies.base.talker.guard import Guard
-from ttsfamilies.base.talker.signs import Watch
+from ttsfamilies.base.talker.guard import Guard, Watch
 from ttsfamilies.base.talker.streams import Plan
-from ttsfamilies.cosyvoice.config import BACKBONE, END_OF_PROMPT, V2
 from ttsfamilies.cosyvoice.facts import FAMILY
 from ttsfamilies.cosyvoice.family import CosyVoice
-from ttsfamilies.cosyvoice.request import MoreText, opening
+from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, V2, MoreText, opening
 from ttsfamilies.cosyvoice.streams import NONE, WINDOW, InterleavedStream
 from ttsfamilies.cosyvoice.synthetic import write_checkpoint
 from ttsfamilies.known import FAMILIES

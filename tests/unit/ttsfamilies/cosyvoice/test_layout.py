@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttsfamilies.cosyvoice.config import Block, Blocks, Opening, common
+from ttsfamilies.cosyvoice.request import Block, Blocks, Opening, common
 
 HEADER, TASK, SPEECH = (900,), 901, 1000
 ids = st.integers(0, 99)

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.fish_s2.family import FishS2
-from ttsfamilies.fish_s2.net import FishNet, load_net
+from ttsfamilies.fish_s2.family import FishNet, FishS2, load_net
 from ttsfamilies.fish_s2.synthetic import write_checkpoint
 
 

@@ -12,8 +12,7 @@ import torch
 from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, load_net
-from ttsfamilies.glm_voice.hearing import SpokenTurns
+from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, SpokenTurns, load_net
 from ttsfamilies.glm_voice.request import PRE_TOKEN, DialogueIds, GlmPrepared
 from ttsfamilies.glm_voice.synthetic import write_checkpoint
 

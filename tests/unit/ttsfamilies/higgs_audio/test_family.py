@@ -19,8 +19,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
 from ttsfamilies.higgs_audio import family as family_module
-from ttsfamilies.higgs_audio.config import load_config, load_defaults
-from ttsfamilies.higgs_audio.net import HiggsNet, TwoExperts
+from ttsfamilies.higgs_audio.net import HiggsNet, TwoExperts, load_config, load_defaults
 from ttsfamilies.higgs_audio.synthetic import SECOND, THIRD, config, write_checkpoint
 from ttsfamilies.talkers import load
 

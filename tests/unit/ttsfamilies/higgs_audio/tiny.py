@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.higgs_audio.config import HiggsDefaults
 from ttsfamilies.higgs_audio.family import HiggsAudio
-from ttsfamilies.higgs_audio.net import HiggsNet, load_net
+from ttsfamilies.higgs_audio.net import HiggsDefaults, HiggsNet, load_net
 from ttsfamilies.higgs_audio.synthetic import SECOND, write_checkpoint
 
 

@@ -20,12 +20,12 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.request import IdsPrompt
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.orpheus.family import load_net
-from ttsfamilies.orpheus.request import (
+from ttsfamilies.orpheus.family import (
     END_SPEECH,
     FIRST_AUDIO,
     PASSAGE_TOKENS,
     load_config,
+    load_net,
 )
 from ttsfamilies.orpheus.synthetic import write_checkpoint
 

@@ -27,7 +27,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.csm.mimi.net import context_frames
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.pocket_tts.family import PocketTts, load
+from ttsfamilies.pocket_tts.family import PocketTts, load, resampled
 from ttsfamilies.pocket_tts.net import load_encoder, load_net
 from ttsfamilies.pocket_tts.request import BEGIN, HEARD, KEPT, Prompt
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config, published
@@ -38,7 +38,6 @@ from ttsfamilies.pocket_tts.synthetic import (
 )
 from ttsfamilies.pocket_tts.synthetic import tiny as config
 from ttsfamilies.pocket_tts.tokenizer import load_tokenizer
-from ttsfamilies.pocket_tts.voices import resampled
 
 SENTENCE = "the end of the world is singing, and to say it is one. "
 

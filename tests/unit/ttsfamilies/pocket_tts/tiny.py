@@ -8,12 +8,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.pocket_tts.family import PocketTts
+from ttsfamilies.pocket_tts.family import PocketTts, VoiceCache, load_voices
 from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.sizes import load_config
 from ttsfamilies.pocket_tts.synthetic import write_checkpoint
 from ttsfamilies.pocket_tts.tokenizer import Tokenizer, load_tokenizer
-from ttsfamilies.pocket_tts.voices import VoiceCache, load_voices
 
 
 @cache

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from ttsfamilies.qwen3_tts.config import TalkerConfig
-from ttsfamilies.qwen3_tts.config_files import load_config
-from ttsfamilies.qwen3_tts.net import TalkerNet
+from ttsfamilies.qwen3_tts.config import TalkerConfig, load_config
+from ttsfamilies.qwen3_tts.net import TalkerNet, load_talker
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.weights import load_talker
 
 
 @pytest.fixture(autouse=True)

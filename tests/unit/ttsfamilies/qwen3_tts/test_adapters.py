@@ -30,8 +30,7 @@ from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.weights import talker_sources
+from ttsfamilies.qwen3_tts.net import TalkerNet, talker_sources
 
 ADAPTERS = 4
 GREEDY = Sampling(temperature=0.0, subtalker_temperature=0.0, max_new_tokens=9)

@@ -11,8 +11,12 @@ import pytest
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
-from ttsfamilies.qwen3_tts.config_files import load_config, load_generation_config
+from ttsfamilies.qwen3_tts.config import (
+    GenerationConfig,
+    TalkerConfig,
+    load_config,
+    load_generation_config,
+)
 
 TOP = (
     *("model_type", "tokenizer_type", "tts_model_type", "tts_model_size"),

@@ -13,7 +13,7 @@ from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import KINDS
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.engine.nn import dense_attention, padded_rows
 from ttsfamilies.base.kernels.slots import FED, move_on
-from ttsfamilies.base.lm.depth import Scratch
+from ttsfamilies.base.lm.codes import Scratch
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import BackboneConfig, StackConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.net import CodePredictor, TalkerNet, choose_codes, embed_positions

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.qwen3_tts.family import load
+from ttsfamilies.qwen3_tts.net import load_encoders, load_talker
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
-from ttsfamilies.qwen3_tts.weights import load_encoders, load_talker
 
 
 @pytest.fixture

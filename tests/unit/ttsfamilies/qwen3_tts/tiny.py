@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.qwen3_tts.config import GenerationConfig, StackConfig
-from ttsfamilies.qwen3_tts.config_files import load_config
+from ttsfamilies.qwen3_tts.config import GenerationConfig, StackConfig, load_config
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer

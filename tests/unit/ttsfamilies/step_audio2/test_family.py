@@ -13,7 +13,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
-from ttsfamilies.step_audio2.hearing import SEGMENT_ROWS, rows_of
+from ttsfamilies.step_audio2.family import SEGMENT_ROWS, rows_of
 
 SOUND = Reference("0" * 16 + "-" + "0" * 64)
 

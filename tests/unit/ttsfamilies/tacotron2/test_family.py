@@ -9,8 +9,8 @@ from tests.unit.ttsfamilies.tacotron2.tiny import tiny
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.talker.guard import Seen, Watch
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.base.talker.signs import Seen, Watch
 from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.ipa import PAUSE, Phone
 from ttsfamilies.tacotron2.request import MOST_IDS, TacotronStream, spelt_out

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.piper.phones import characters
+from ttsfamilies.tacotron2.facts import HifiganConfig
 from ttsfamilies.tacotron2.family import Tacotron2
 from ttsfamilies.tacotron2.net import TacotronNet, load_net
-from ttsfamilies.tacotron2.sizes import HifiganConfig
 from ttsfamilies.tacotron2.synthetic import write_checkpoint
 
 

@@ -26,9 +26,9 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load
+from ttsfamilies.voxcpm2.facts import load_config
 from ttsfamilies.voxcpm2.family import Voxcpm2
 from ttsfamilies.voxcpm2.request import AUDIO_STARTS, RECORDING_ENDS, RECORDING_STARTS, VoxcpmStream
-from ttsfamilies.voxcpm2.sizes import load_config
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
 
 LONG = "The end is odd. " * 20

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
+from ttsfamilies.voxcpm2.facts import load_config
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
 from ttsfamilies.voxcpm2.net import VoxcpmNet
 from ttsfamilies.voxcpm2.request import CharacterTokenizer
-from ttsfamilies.voxcpm2.sizes import load_config
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
 
 

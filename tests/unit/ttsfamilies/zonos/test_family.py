@@ -21,7 +21,7 @@ from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.zonos.config import EMOTIONS, END, MASK, load_config
+from ttsfamilies.zonos.facts import EMOTIONS, END, MASK, load_config
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt, ends

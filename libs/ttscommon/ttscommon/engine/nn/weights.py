@@ -94,6 +94,24 @@ def same(name: str) -> Source:
     return Source((name,))
 
 
+# Length and direction: of torch's parametrisation, and of the one before it.
+PAIRS: Final = (
+    ("parametrizations.weight.original0", "parametrizations.weight.original1"),
+    ("weight_g", "weight_v"),
+)
+
+
+def normed(place: str, shapes: Mapping[str, tuple[int, ...]]) -> Source:
+    """The weight of a convolution as the files have it: of length and direction, or as it is.
+
+    place: what its name begins with, dot included.
+    """
+    for length, direction in PAIRS:
+        if place + length in shapes:
+            return Source((place + length, place + direction), folded=True)
+    return same(f"{place}weight")
+
+
 class Tensors(Protocol):
     """Published tensors by their names; `where` is the file that holds one, or any of them."""
 

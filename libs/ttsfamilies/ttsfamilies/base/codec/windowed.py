@@ -57,10 +57,8 @@ def _uniform(value: Tensor) -> Tensor:
 # Codecs that are not causal, in windows that are exact.
 #
 # A frame is decoded again with its successors, as often as its samples depend on what is still to
-# come: a stream keeps its last frames and no other state.
-
-
-# Receptive fields: how far to either side what a decoder gives depends on frames. No torch.
+# come: a stream keeps its last frames and no other state. How far a sample depends on frames to
+# either side follows from the network's sizes.
 
 
 # Of kernels of seven: steps on either side, or before; and the dilations of residual units.
@@ -90,7 +88,7 @@ def causal_frames(ratios: Sequence[int], rates: Sequence[int]) -> int:
 
 def surrounding_samples(rates: Sequence[int]) -> int:
     """Samples before a frame's start and behind its end that the frame has a part in, by a
-    `snake.WaveDecoder`.
+    `dac.WaveDecoder`.
 
     Three steps for the first convolution; half a stride and the three residual units for each
     block; three for the last convolution.
@@ -115,11 +113,14 @@ _TOLERANCE: Final = 1
 
 @dataclass
 class WindowStream:
-    """frame: the next one. sent: samples so far. recent: [frames, codes] int64, before `frame`."""
+    """frame: the next one. sent: samples so far. recent: [frames, codes] int64, before `frame`.
+    seed: the request's, for what is made of noise.
+    """
 
     frame: int
     sent: int
     recent: Tensor
+    seed: int
 
 
 def windowed_spec(
@@ -144,9 +145,8 @@ class WindowedCodec(Codec):
         """
 
     def open(self, request: SpeechRequest, frame: int = 0) -> WindowStream:
-        del request
         none = torch.zeros(0, *self.spec.frame["codes"].shape, dtype=torch.int64)
-        return WindowStream(frame, self.spec.samples(frame, final=False), none)
+        return WindowStream(frame, self.spec.samples(frame, final=False), none, request.seed)
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:

@@ -33,9 +33,9 @@ from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Model, Voice
 from ttsfamilies.base.facts import FamilyFacts
 from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.base.talker.guard import RunawaySigns, Watch
 from ttsfamilies.base.talker.options import Adaptable
 from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.signs import RunawaySigns, Watch
 from ttsfamilies.base.talker.streams import TalkerStream
 
 # A number of each slot or position.

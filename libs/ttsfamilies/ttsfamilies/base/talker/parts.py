@@ -17,9 +17,19 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.silence import FLAG, SILENT, silent
 from ttsfamilies.base.talker.base import Family, Prepared
-from ttsfamilies.base.talker.guard import LEFT, REDRAW, Guard, logged, redraws
-from ttsfamilies.base.talker.signs import longest_s
-from ttsfamilies.base.talker.streams import Caught, CutShort, Plan, Taken, TalkerStream
+from ttsfamilies.base.talker.guard import Guard
+from ttsfamilies.base.talker.streams import (
+    LEFT,
+    REDRAW,
+    Caught,
+    CutShort,
+    Plan,
+    Taken,
+    TalkerStream,
+    logged,
+    longest_s,
+    redraws,
+)
 
 
 class Said(NamedTuple):

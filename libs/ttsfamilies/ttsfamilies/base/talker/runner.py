@@ -10,8 +10,7 @@ import numpy as np
 
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, concatenate
-from ttsfamilies.base.talker.guard import seeded
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream, seeded
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ from ttsfamilies.base.talker.lmstream import ENDLESS, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import Plan, Taken
 
+# Times of words, by the ids of their passage that frames are of.
+
 
 class TimedWord(Protocol):
     """A word, said with the ids start .. end of its passage; see text.frontend.Word."""
@@ -109,17 +111,6 @@ class TimedStream(LmStream):
 
     def take(self, count: int) -> Taken:
         return super().take(count)._replace(words=self._times.until(self._taken))
-
-
-# The books of a text whose frames do not follow from one another, segment by segment.
-#
-# For families that are not autoregressive: a segment's prompt, once all of it has been read, says
-# how long everything in it lasts, and from then on any frame can be computed. A segment is a
-# passage (see `passages`) whose prompt is read in passes over all of its ids, and whose frames
-# come in windows: at once with the prompt, or in steps of their own, or both. Windows lie on a
-# grid that begins with the segment, so that a successor computes what its predecessor did, in the
-# same pieces; frames that it knows already it drops. The log says of which passage and of which id
-# each frame is, from which word times follow.
 
 
 PLACE: Final = "place"

@@ -19,12 +19,11 @@ from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.silence import FLAG, SILENT
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
-from ttsfamilies.base.talker.guard import FLAG as REDRAW_FLAG
-from ttsfamilies.base.talker.guard import REDRAW
+from ttsfamilies.base.talker.guard import RunawaySigns, Watch
 from ttsfamilies.base.talker.parts import Said, Silence
 from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.signs import RunawaySigns, Watch, letters
-from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.base.talker.streams import FLAG as REDRAW_FLAG
+from ttsfamilies.base.talker.streams import REDRAW, TalkerStream, letters
 
 Unit: TypeAlias = Said | Silence
 # A token is most often a word or a part of one.

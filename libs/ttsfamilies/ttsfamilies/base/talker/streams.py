@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from ttscommon.wire.fields import Arrays
+import numpy as np
+
+from ttscommon.wire.fields import Array, Arrays, Field, rows
 from ttscommon.wire.messages import SaidText, WordTime
 
 
@@ -206,3 +208,75 @@ class TalkerStream(ABC):
     @abstractmethod
     def take(self, count: int) -> Taken:
         """The oldest `count` frames that were not taken yet."""
+
+
+# How long what is said may sound, by the length of its text.
+
+
+# Of text, in letters: a digit is read as a word, and a Chinese character as a syllable.
+_DIGIT, _SYLLABLE, _STOP = 6.0, 4.0, 4.0
+_STOPS: Final = frozenset(".,;:!?…—\n。！？、，")
+_FIRST_SYLLABLE: Final = "\u2e80"
+# Text of a request at its slowest, and silence before and behind it.
+_LETTERS_A_SECOND: Final = 5.0
+_BEYOND_S: Final = 4.0
+
+
+def letters(text: str) -> float:
+    """The length of a text in letters, as long as it may take to be read."""
+    return sum(map(_weight, text))
+
+
+def _weight(character: str) -> float:
+    if character.isdigit():
+        return _DIGIT
+    if character in _STOPS:
+        return _STOP
+    return _SYLLABLE if character >= _FIRST_SYLLABLE else 1.0
+
+
+def longest_s(count: float, speed: float = 1.0) -> float:
+    """Seconds that so many letters take at the most, spoken `speed` times as fast as usual."""
+    return _BEYOND_S + count / (_LETTERS_A_SECOND * speed)
+
+
+# Which draw a frame is of: noise is keyed by it, and the log says it.
+
+
+REDRAW: Final = "redraw"
+"""The number of the draw that a frame is of, and LEFT more where what was before it was left."""
+LEFT: Final = 4
+FLAG: Final = Field((), "u1", 2 * LEFT)
+# The field of a slot's state, and of raw frames, that noise is keyed by.
+_SEED: Final = "seed"
+_OTHER: Final = 0x9E3779B97F
+
+
+def other_seed(seed: int, redraw: int) -> int:
+    """What a redraw draws with; the seed itself for none."""
+    return seed ^ (redraw * _OTHER)
+
+
+def seeded(write: SlotWriter, redraw: int) -> SlotWriter:
+    """Writes a slot's state, for a draw of this number."""
+
+    def reseeded(name: str, value: Any, at: int = 0) -> None:
+        write(name, other_seed(value, redraw) if name == _SEED else value, at)
+
+    return reseeded if redraw else write
+
+
+def redraws(arrays: Arrays) -> Array:
+    """[frames] u1; zeros where the log's writer knew of none. Raises MalformedMessage."""
+    if REDRAW not in arrays:
+        return FLAG.zeros(rows(arrays))
+    return FLAG.checked(REDRAW, arrays[REDRAW])
+
+
+def logged(raw: Arrays, flags: Array) -> Arrays:
+    """With the draw that each frame is of, and the seed that it was drawn with."""
+    if _SEED not in raw or not flags.any():
+        return {**raw, REDRAW: flags}
+    draws = (flags & (LEFT - 1)).tolist()
+    seeds = [other_seed(*one) for one in zip(raw[_SEED].tolist(), draws, strict=True)]
+    return {**raw, _SEED: np.array(seeds), REDRAW: flags}

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ttsfamilies.base.text import codes, dates, maths, measures, quantities, times
-from ttsfamilies.base.text.addresses import ADDRESSES
 from ttsfamilies.base.text.cleanup import clean
 from ttsfamilies.base.text.maths import FORMULAS
 from ttsfamilies.base.text.money import MONEY, SIGNS
-from ttsfamilies.base.text.names import NAMES
+from ttsfamilies.base.text.names import ADDRESSES, NAMES
 from ttsfamilies.base.text.numbers import ROMANS
 from ttsfamilies.base.text.rules import Kind, Rule
 

@@ -9,6 +9,9 @@ from ttsfamilies.base.text.measures import UNITS, unit
 from ttsfamilies.base.text.names import RAW, pieces
 from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, behind, rule
 
+# Telephone numbers, and digits that are read in groups: cards, social security, book numbers.
+
+
 _TOLL_FREE = "800|888|877|866|855|844|833|900"
 _EXTENSION = r"(?:,? ?(?:x|ext\.?|extension) ?(?P<extension>\d{1,5}))?"
 _FREE = r"(?<![\w.+-])"

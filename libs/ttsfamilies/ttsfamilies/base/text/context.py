@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from ttsfamilies.base.text import addresses, numbers
+from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.atoms import NOTHING, Atom
+from ttsfamilies.base.text.names import STATES, WAYS
 from ttsfamilies.base.text.rules import collection
 from ttsfamilies.base.text.words import (
     ALSO_WORDS,
@@ -187,11 +188,11 @@ def _state_or_way(atoms: Sequence[Atom], index: int) -> list[str] | None:
     if not before.core[:1].isupper() or before.core.isupper():
         return None
     if atom.core in _WAYS_ALONE and not before.tail:
-        return addresses.WAYS[atom.core].split()
-    behind_town = before.tail == "," and atom.core in addresses.STATES
+        return WAYS[atom.core].split()
+    behind_town = before.tail == "," and atom.core in STATES
     behind_town = behind_town and atom.core not in ("OK", "HI", "OH")
     ends = atom.tail != "" or after is NOTHING or after.text[:1].islower()
-    return addresses.STATES[atom.core].split() if behind_town and ends else None
+    return STATES[atom.core].split() if behind_town and ends else None
 
 
 def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:

@@ -7,6 +7,12 @@ from typing import Final, NamedTuple
 
 from ttsfamilies.base.text.rules import collection, table
 
+# Words that dictionaries of English lack or give in an English way, in this frontend's phones.
+#
+# Accents are gone when the lexicon is asked, and tell most of them from no other word. Those that
+# they do tell from another are read as the word beside them.
+
+
 ACCENTED: Final = table(
     """
     pâté: patay, rosé: rozay, exposé: expozay, exposés: expozays, lamé: lamay, maté: matay,

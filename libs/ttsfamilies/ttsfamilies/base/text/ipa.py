@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 from ttscommon.wire.errors import BadRequest
 
+# The token vocabulary shared by the text frontend, the talker and the voice's training.
+
+
 PAD = "<pad>"
 PAUSE = "pau"
 

@@ -14,6 +14,9 @@ from ttscommon.wire.errors import VoiceError
 from ttsfamilies.base.text.heteronyms import PHONES, choose
 from ttsfamilies.base.text.rules import collection
 
+# Changes that words make to each other's phones: "the apple", "Rick's", "it'd".
+
+
 VOWELS = collection("aa ac ae ah ao aw ax ay eh er ex ey ih ix iy ow oy uh ur uw")
 _SIBILANTS = collection("s z sh zh ch jh")
 _VOICELESS_PHONES = collection("p t k f th s sh ch hh")

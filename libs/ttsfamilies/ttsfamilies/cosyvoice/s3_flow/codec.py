@@ -20,8 +20,18 @@ from ttscommon.wire.fields import Arrays, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Decoded, Due, StateUse, Work
 from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.cosyvoice.s3_flow.flow import Networks
 from ttsfamilies.cosyvoice.s3_flow.pages import S3Ticket
-from ttsfamilies.cosyvoice.s3_flow.passage import FlowPrompt
+from ttsfamilies.cosyvoice.s3_flow.passage import (
+    NONE,
+    FlowPrompt,
+    FlowPrompts,
+    faded,
+    follows,
+    of_one,
+    samples,
+    spec_of,
+)
 from ttsfamilies.cosyvoice.s3_flow.recorded import carrying_of
 from ttsfamilies.cosyvoice.s3_flow.sizes import (
     CHUNK,
@@ -30,19 +40,17 @@ from ttsfamilies.cosyvoice.s3_flow.sizes import (
     MEL_FRAMES,
     TOKEN_SAMPLES,
 )
-from ttsfamilies.cosyvoice.s3_flow.sound import Asking, Drawn, Sound, together
-from ttsfamilies.cosyvoice.s3_flow.source import Draws, Phase, fixed, fresh
-from ttsfamilies.cosyvoice.s3_flow.spec import (
-    NONE,
-    FlowPrompts,
-    faded,
-    follows,
-    of_one,
-    samples,
-    spec_of,
+from ttsfamilies.cosyvoice.s3_flow.sound import (
+    Asking,
+    Drawn,
+    Draws,
+    Phase,
+    Sound,
+    fixed,
+    fresh,
+    together,
 )
 from ttsfamilies.cosyvoice.s3_flow.stretches import WINDOW, S3News, S3Stream, Stretches
-from ttsfamilies.cosyvoice.s3_flow.weights import Networks
 
 
 class S3Flow(Codec):

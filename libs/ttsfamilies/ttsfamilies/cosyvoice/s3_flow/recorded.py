@@ -30,10 +30,9 @@ from ttsfamilies.cosyvoice.s3_flow.pages import (
     Pages,
     PageSizes,
 )
-from ttsfamilies.cosyvoice.s3_flow.passage import Passage
+from ttsfamilies.cosyvoice.s3_flow.passage import Passage, state_bytes
 from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES
-from ttsfamilies.cosyvoice.s3_flow.spec import state_bytes
 
 T = TypeVar("T")
 

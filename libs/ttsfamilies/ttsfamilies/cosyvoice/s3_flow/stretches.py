@@ -15,6 +15,7 @@ from ttscommon.wire.fields import Arrays, rows
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.cosyvoice.s3_flow.pages import Carrying
 from ttsfamilies.cosyvoice.s3_flow.passage import (
+    PASSAGE,
     Begun,
     FlowPrompt,
     Passage,
@@ -25,9 +26,7 @@ from ttsfamilies.cosyvoice.s3_flow.passage import (
 )
 from ttsfamilies.cosyvoice.s3_flow.past import Pair, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
-from ttsfamilies.cosyvoice.s3_flow.sound import Sound
-from ttsfamilies.cosyvoice.s3_flow.source import Draws, Phase, begin
-from ttsfamilies.cosyvoice.s3_flow.spec import PASSAGE
+from ttsfamilies.cosyvoice.s3_flow.sound import Draws, Phase, Sound, begin
 
 # Passages of a flow that has no mask: Step-Audio 2's (docs/decisions/streaming-flow.md).
 #

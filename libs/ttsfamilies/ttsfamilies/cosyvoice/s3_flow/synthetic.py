@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
 from ttscommon.engine.nn.weights import unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import spread_out
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift

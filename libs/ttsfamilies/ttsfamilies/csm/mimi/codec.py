@@ -2,19 +2,117 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
+from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file, read_json
+from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
-from ttsfamilies.csm.mimi import kyutai
-from ttsfamilies.csm.mimi.net import MimiDecoder, context_frames, load_decoder
+from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, context_frames, layers, load_decoder
+from ttsfamilies.pocket_tts.net import stack_sources
+from ttsfamilies.pocket_tts.sizes import Latent, LatentMimi, Seanet, Window
+
+# A file of Kyutai's own: other names than transformers', and neighbours are rotated.
+
+
+_SIZES: Final = "mimi_config_name"
+_FIRST, _REST = "quantizer.rvq_first.", "quantizer.rvq_rest."
+
+
+@dataclass(frozen=True)
+class Books:
+    """dimension: values of an entry. bins: entries."""
+
+    dimension: int
+    n_q: int
+    bins: int
+    input_dimension: int
+    output_dimension: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """The file that `mimi_config_name` names; without one the sizes are the published ones."""
+
+    sample_rate: int
+    frame_rate: float
+    seanet: Seanet
+    transformer: Window
+    quantizer: Books
+    channels: int = 1
+
+    def sizes(self) -> MimiSizes:
+        books = self.quantizer
+        outer = Latent(books.dimension, books.output_dimension)
+        plain = LatentMimi(
+            *(self.sample_rate, self.frame_rate, self.seanet, self.transformer, outer),
+            channels=self.channels,
+        )
+        size, dim = books.bins, books.dimension
+        return replace(plain.decoder_sizes, codebook_size=size, codebook_dim=dim)
+
+
+def holds_kyutai(folder: Path) -> bool:
+    """Whether a folder's config.json names such a file."""
+    config = folder / "config.json"
+    return config.exists() and CODEC_FILE in read_json(config, dict[str, Any])
+
+
+def load_kyutai_sizes(folder: Path) -> MimiSizes:
+    """With as many codebooks as the talker has; raises CheckpointError."""
+    config = read_json(folder / "config.json", dict[str, Any])
+    sizes = MimiSizes()
+    if named := config.get(_SIZES):
+        if Path(str(named)).name != named:
+            raise CheckpointError(f"{folder}: {_SIZES} {named!r} is no file here")
+        sizes = read_json(folder / named, Description).sizes()
+    codebooks = config.get("n_q")
+    if not isinstance(codebooks, int) or isinstance(codebooks, bool) or codebooks < 2:
+        raise CheckpointError(f"{folder / 'config.json'} is not as expected: n_q {codebooks!r}")
+    for wrong in sizes.problems():
+        raise CheckpointError(f"{folder}: {wrong}")
+    return replace(sizes, num_quantizers=codebooks)
+
+
+def load_kyutai_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
+    """The decoder in a folder, in float32; raises CheckpointError."""
+    net = unfilled(MimiDecoder, load_kyutai_sizes(folder), interleaved=True)
+    path = folder / named_file(folder / "config.json", CODEC_FILE)
+    if not path.exists():
+        raise CheckpointError(f"{path} is missing: download the checkpoint again")
+    filled(net, kyutai_sources(net), Shards((path,)), others=UNUSED, device=device)
+    net.quantizer.freeze()
+    return net
+
+
+def kyutai_sources(net: MimiDecoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    books = [f"{_FIRST}vq.layers.0._codebook."]
+    books += [f"{_REST}vq.layers.{i}._codebook." for i in range(net.sizes.num_quantizers - 1)]
+    found = {
+        "quantizer.sums": Source(tuple(f"{book}embedding_sum" for book in books), stacked=True),
+        "quantizer.usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
+        "quantizer.first.weight": same(f"{_FIRST}output_proj.weight"),
+        "quantizer.rest.weight": same(f"{_REST}output_proj.weight"),
+        "stretch.weight": same("upsample.convtr.convtr.convtr.weight"),
+    }
+    stack = "decoder_transformer.transformer."
+    found |= stack_sources(net.transformer.config, "transformer.", stack, "in_proj_weight")
+    for ours, layer in layers(net.sizes):
+        kind = "convtr.convtr" if ours.endswith(".up") else "conv.conv"
+        for part in ("weight", "bias"):
+            found[f"{ours}.{part}"] = same(f"decoder.model.{layer}.{kind}.{part}")
+    return found
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> CausalCodec:
     """The codec that a folder is, or of the talker that holds it; raises CheckpointError."""
-    read = kyutai.load_decoder if kyutai.holds(folder) else load_decoder
+    read = load_kyutai_decoder if holds_kyutai(folder) else load_decoder
     return codec_of(name, read(folder, how.where), how)
 
 

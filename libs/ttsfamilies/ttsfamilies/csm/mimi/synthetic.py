@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_sizes, sources
 

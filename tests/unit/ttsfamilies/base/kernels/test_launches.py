@@ -19,7 +19,7 @@ from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.synthetic.sizes import PUBLISHED_TEXT_VOCABULARY, model_config
+from ttsfamilies.qwen3_tts.sizes import PUBLISHED_TEXT_VOCABULARY, model_config
 
 pytest.importorskip("triton")
 

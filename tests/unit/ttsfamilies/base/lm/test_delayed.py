@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ttscommon.engine.delay_pattern import DelayPattern
-from ttsfamilies.base.lm.delayed import Ending, closed, counts, ending, is_over, unbegun
+from ttsfamilies.base.lm.codes import Ending, closed, counts, ending, is_over, unbegun
 
 DELAY_PATTERN = DelayPattern.even(4)
 DELAYS = torch.tensor(DELAY_PATTERN.delays)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from antiphon_bench.cli import app
 from ttsfamilies import codecs, talkers
-from ttsfamilies.base.synthetic import families
+from ttsfamilies.base import synthetic
 
 
 def write(*arguments: str) -> str:
@@ -18,9 +18,9 @@ def write(*arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("family", families.names())
+@pytest.mark.parametrize("family", synthetic.names())
 def test_every_family_has_a_writer(family: str) -> None:
-    assert families.family(family).holds
+    assert synthetic.family(family).holds
 
 
 @pytest.mark.parametrize("family", ["csm", "qwen3_tts"])
@@ -56,4 +56,4 @@ def test_what_there_is_not_is_refused_with_what_there_is(
 
 def test_the_command_names_the_families() -> None:
     said = CliRunner().invoke(app, ["checkpoint", "--help"], terminal_width=1000).output
-    assert all(name in said for name in families.names())
+    assert all(name in said for name in synthetic.names())

@@ -1,4 +1,6 @@
-"""Words of one spelling and several sounds, by the words near them."""
+"""Words that dictionaries lack, and words of one spelling and several sounds."""
+
+from __future__ import annotations
 
 import re
 from pathlib import Path
@@ -6,7 +8,45 @@ from pathlib import Path
 import pytest
 
 from ttsfamilies.base.text.frontend import EnglishFrontend
-from ttsfamilies.base.text.heteronyms import HETERONYMS, choose
+from ttsfamilies.base.text.heteronyms import ACCENTED, HETERONYMS, PHONES, choose
+from ttsfamilies.base.text.ipa import SYMBOL_IDS
+
+
+@pytest.mark.parametrize(
+    ("text", "phones"),
+    [
+        ("Beyoncé", "b iy0 y aa1 n s ey0"),
+        ("Mbappé", "eh0 m b ae1 p ey0"),
+        ("déjà vu", "d ey0 zh aa1 v uw1"),
+        ("Timothée", "t ih1 m ax0 th iy0"),
+        ("Xi", "sh iy1"),
+        ("Goethe", "g er1 t ax0"),
+        ("README", "r iy1 d m iy0"),
+        ("Exposé", "eh0 k s p ow0 z ey1"),
+        ("rosé,", "r ow0 z ey1"),
+        ("a jalapeño", "ac0 hh aa0 l ax0 p ey1 n y ow0"),
+    ],
+)
+def test_is_said_as_its_people_say_it(frontend: EnglishFrontend, text: str, phones: str) -> None:
+    said = " ".join(phone.symbol for phone in frontend.phones(text).phones[1:-1])
+    assert said == phones
+
+
+@pytest.mark.parametrize("word", ["rose", "expose", "pate", "mate", "divorce", "touche"])
+def test_words_without_the_accent_are_left_alone(frontend: EnglishFrontend, word: str) -> None:
+    accented = [spelling for spelling in ACCENTED if spelling.replace("é", "e") == word]
+    said = frontend.phones(word).phones
+    assert all(said != frontend.phones(one).phones for one in accented)
+
+
+def test_phones_are_those_of_every_lexicon() -> None:
+    listed = {phone for phones in PHONES.values() for phone in phones.split()}
+    assert listed <= SYMBOL_IDS.keys()
+    assert set(ACCENTED.values()) <= {*PHONES, "olay", "pair"}
+
+
+# Words of one spelling and several sounds, by the words near them.
+
 
 SENTENCES = (Path(__file__).parent / "heteronyms.txt").read_text("utf-8").splitlines()
 LEAST = 0.9

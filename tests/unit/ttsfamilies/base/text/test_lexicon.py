@@ -1,10 +1,20 @@
+"""Words to phones, and what words change in each other."""
+
+from __future__ import annotations
+
 import time
 from pathlib import Path
 
 import pytest
 
 from ttsfamilies.base.text.ipa import SYMBOL_IDS
-from ttsfamilies.base.text.lexicon import Lexicon, LexiconError, derived
+from ttsfamilies.base.text.lexicon import (
+    LetterToPhone,
+    Lexicon,
+    LexiconError,
+    derived,
+    post_lexical,
+)
 
 VOICE = Path(__file__).parents[5] / "voices" / "vesper"
 
@@ -87,3 +97,60 @@ def test_a_missing_file_is_a_lexicon_error(tmp_path: Path) -> None:
 def test_another_format_is_a_lexicon_error() -> None:
     with pytest.raises(LexiconError, match="format 2"):
         Lexicon({"format": 2})
+
+
+# Letter "c" says k, or s before "e"; all other letters but "e" say nothing.
+LEAF = 255
+TREES = {
+    "window": 1,
+    "roots": [0, 0, 1, 0, 4, *[0] * 21],
+    "nodes": [LEAF, 0, 0, 0, 1, ord("e"), 2, 3, LEAF, 2, 0, 0, LEAF, 1, 0, 0, LEAF, 3, 0, 0],
+    "outputs": ["", "k", "s", "y uw1"],
+}
+
+
+def test_trees_ask_about_the_neighbours() -> None:
+    letters = LetterToPhone(TREES)
+    assert letters.phones("cce") == ("k", "s", "y", "uw1")
+
+
+def test_what_is_no_letter_is_silent() -> None:
+    assert LetterToPhone(TREES).phones("-c1é") == ("k",)
+
+
+@pytest.mark.parametrize("change", [{"roots": [0]}, {"nodes": [LEAF]}, {"window": 0}])
+def test_malformed_trees_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        LetterToPhone({**TREES, **change})
+
+
+PHONES = {
+    "the": ("dh", "ax0"),
+    "apple": ("ae1", "p", "ax0", "l"),
+    "dog": ("d", "ao1", "g"),
+    "cat": ("k", "ae1", "t"),
+    "boss": ("b", "ao1", "s"),
+    "it": ("ih1", "t"),
+    "you": ("y", "uw1"),
+    "'s": ("z",),
+    "'d": ("d",),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the apple", "dh iy0 ae1 p ax0 l"),
+        ("the dog", "dh ax0 d ao1 g"),
+        ("dog 's", "d ao1 g z"),
+        ("cat 's", "k ae1 t s"),
+        ("boss 's", "b ao1 s ax0 z"),
+        ("it 'd", "ih1 t ax0 d"),
+        ("you 'd", "y uw1 d"),
+        ("'s", "z"),
+    ],
+)
+def test_neighbours_change_the_phones(text: str, expected: str) -> None:
+    words = text.split()
+    joined = post_lexical(words, [PHONES[word] for word in words])
+    assert " ".join(phone for phones in joined for phone in phones) == expected

@@ -8,8 +8,16 @@ from torch import Tensor
 
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import networks
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, FRAME_SAMPLES, MEL_FRAMES
-from ttsfamilies.cosyvoice.s3_flow.sound import Asked, Asking, MelWindow, Sound, together
-from ttsfamilies.cosyvoice.s3_flow.source import Phase, begin, fresh
+from ttsfamilies.cosyvoice.s3_flow.sound import (
+    Asked,
+    Asking,
+    MelWindow,
+    Phase,
+    Sound,
+    begin,
+    fresh,
+    together,
+)
 
 PIECE = CHUNK * MEL_FRAMES
 FRAMES = 3 * PIECE

@@ -19,8 +19,7 @@ from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.passage import Passage
 from ttsfamilies.cosyvoice.s3_flow.past import GrowingPass, Pair, Past, Stretch
 from ttsfamilies.cosyvoice.s3_flow.sizes import FRAME_SAMPLES
-from ttsfamilies.cosyvoice.s3_flow.sound import Sound, together
-from ttsfamilies.cosyvoice.s3_flow.source import Phase
+from ttsfamilies.cosyvoice.s3_flow.sound import Phase, Sound, together
 from ttsfamilies.cosyvoice.s3_flow.stretches import (
     S3Stream,
     noise_from,

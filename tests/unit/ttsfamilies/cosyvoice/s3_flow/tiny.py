@@ -14,9 +14,9 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.flow import Networks, load_networks
 from ttsfamilies.cosyvoice.s3_flow.sizes import MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.cosyvoice.s3_flow.weights import Networks, load_networks
 
 # Of the prompt: the first hop is eight tokens.
 PROMPT = 17

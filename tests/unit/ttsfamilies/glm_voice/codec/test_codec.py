@@ -10,8 +10,8 @@ from tests.unit.ttsfamilies.glm_voice.codec.tiny import tiny
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due, Work
-from ttsfamilies.glm_voice.codec.blocks import MOST_PROMPT, TOKEN_SAMPLES, begun, blank, stepped
-from ttsfamilies.glm_voice.codec.flow import frames_of
+from ttsfamilies.glm_voice.blocks import MOST_PROMPT, TOKEN_SAMPLES, begun, blank, stepped
+from ttsfamilies.glm_voice.flow import frames_of
 
 REQUEST = SpeechRequest("r", "m", "", "text")
 

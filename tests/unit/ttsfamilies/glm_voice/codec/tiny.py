@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.glm_voice.codec.codec import GlmVoiceCodec, load
+from ttsfamilies.glm_voice.codec import GlmVoiceCodec, load
 from ttsfamilies.glm_voice.synthetic import write_codec
 
 

@@ -16,9 +16,8 @@ from ttscommon.wire.fields import Array, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.silences import Silences
-from ttsfamilies.kokoro.codec import codec as module
-from ttsfamilies.kokoro.codec import net
-from ttsfamilies.kokoro.codec.codec import example
+from ttsfamilies.kokoro import codec, generator
+from ttsfamilies.kokoro.codec import example
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
 from vocoder.pcm import to_pcm
@@ -70,8 +69,8 @@ class Run:
 
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_STEP", 2_000_000)
-    monkeypatch.setattr(net, "_WORK", 1_000_000)
+    monkeypatch.setattr(codec, "_STEP", 2_000_000)
+    monkeypatch.setattr(generator, "_WORK", 1_000_000)
 
 
 def whole(frames: dict[str, Array]) -> Any:
@@ -82,7 +81,7 @@ def whole(frames: dict[str, Array]) -> Any:
 def test_the_work_on_a_segment_is_bounded_whatever_its_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(net, "_WORK", 1_000_000)
+    monkeypatch.setattr(generator, "_WORK", 1_000_000)
     most = []
     for frames in (20, 160):
         state = tiny().open(SpeechRequest("w", "m", "af_sky", ""))

@@ -10,8 +10,8 @@ import msgspec
 import torch
 
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.kokoro.codec.codec import KokoroCodec, Stream
-from ttsfamilies.kokoro.codec.net import load_net
+from ttsfamilies.kokoro.codec import KokoroCodec, Stream
+from ttsfamilies.kokoro.generator import load_net
 from ttsfamilies.kokoro.sizes import Voices
 from ttsfamilies.kokoro.synthetic import write_checkpoint
 

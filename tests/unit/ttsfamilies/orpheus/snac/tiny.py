@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from ttsfamilies.orpheus.snac.codec import Snac, load
-from ttsfamilies.orpheus.snac.synthetic import write_codec
+from ttsfamilies.orpheus.codec import Snac, load
+from ttsfamilies.orpheus.synthetic_snac import write_codec
 
 
 @cache

@@ -16,8 +16,8 @@ from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import SIZES, drawn
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, WindowedStream, Windows
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec, WindowedStream, Windows
+from ttsfamilies.qwen3_tts.codec_net import CodecDecoder
 from vocoder.pcm import to_pcm
 
 FRAMES = 30

@@ -8,9 +8,8 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec
-from ttsfamilies.qwen3_tts.codec.config import DecoderSizes
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec
+from ttsfamilies.qwen3_tts.codec_net import CodecDecoder, DecoderSizes
 
 SIZES = DecoderSizes(
     codebook_dim=16,

@@ -15,7 +15,7 @@ from ttsfamilies.tacotron2.codec import (
     TacotronCodec,
     load_vocoder,
 )
-from ttsfamilies.tacotron2.sizes import HifiganConfig
+from ttsfamilies.tacotron2.facts import HifiganConfig
 from ttsfamilies.tacotron2.synthetic import write_checkpoint
 
 

@@ -10,8 +10,8 @@ import torch
 
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.zonos.dac.codec import load
-from ttsfamilies.zonos.dac.synthetic import write_codec
+from ttsfamilies.zonos.codec import load
+from ttsfamilies.zonos.synthetic_dac import write_codec
 
 
 @cache

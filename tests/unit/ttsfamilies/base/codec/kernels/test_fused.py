@@ -12,7 +12,7 @@ from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import SIZES, drawn
 from ttscommon.engine.kernels.choice import only
 from ttsfamilies.base.codec.executor import StateSlots
 from ttsfamilies.base.codec.kernels.rows import StateRows
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, FusedDecoder, SnakeBeta
+from ttsfamilies.qwen3_tts.codec_net import CodecDecoder, FusedDecoder, SnakeBeta
 
 pytest.importorskip("triton")
 

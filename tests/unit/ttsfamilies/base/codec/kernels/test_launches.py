@@ -12,10 +12,9 @@ import torch
 from tests.launches import META, Launches, WithoutValues, counted, size_of
 from ttsfamilies.base.codec.kernels.rows import StateRows
 from ttsfamilies.base.codec.options import CodecOptions
-from ttsfamilies.qwen3_tts.codec.codec import Qwen3Codec, Windows
-from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder, FusedDecoder
-from ttsfamilies.qwen3_tts.synthetic.sizes import codec_config
+from ttsfamilies.qwen3_tts.codec import Qwen3Codec, Windows
+from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder, FusedDecoder
+from ttsfamilies.qwen3_tts.sizes import codec_config
 
 pytest.importorskip("triton")
 

@@ -22,8 +22,8 @@ from ttscommon.engine.nn.adain import (
     published,
 )
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
-from ttsfamilies.kokoro.codec.source import HARMONICS, Spectrum, Voicing
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
+from ttsfamilies.kokoro.source import HARMONICS, Spectrum, Voicing
 
 Pieces: TypeAlias = Generator[int, None, Tensor]
 """Yields the multiply-adds of each piece of work, as far as they count; returns the result."""

@@ -13,9 +13,9 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.dac import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save
-from ttsfamilies.zonos.dac.codec import DacDecoder, sources
+from ttsfamilies.zonos.codec import DacDecoder, sources
 
 TINY: Final[dict[str, Any]] = {
     "model_type": "dac",

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
-from ttsfamilies.cosyvoice.s3_flow.source import Phase, waves
-from ttsfamilies.glm_voice.codec.flow import STEPS, GlmFlow, frames_of
+from ttsfamilies.cosyvoice.s3_flow.sound import Phase, waves
+from ttsfamilies.glm_voice.flow import STEPS, GlmFlow, frames_of
 
 SAMPLE_RATE: Final = 22_050
 HOP: Final = 256

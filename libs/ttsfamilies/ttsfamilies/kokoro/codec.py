@@ -21,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.windowed import Noise, keyed
-from ttsfamilies.kokoro.codec.net import KokoroSound, Pieces, finished, load_net
+from ttsfamilies.kokoro.generator import KokoroSound, Pieces, finished, load_net
 from ttsfamilies.kokoro.sizes import HALVES, SAMPLE_RATE, Voices, frame_of
 
 # Of a first segment: two seconds.

@@ -21,10 +21,10 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Samples, StateUse, Work
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.facts import HIFT
+from ttsfamilies.cosyvoice.s3_flow.flow import Within, plain, sources
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import flow_sizes, hift_sizes
-from ttsfamilies.cosyvoice.s3_flow.weights import Within, plain, sources
-from ttsfamilies.glm_voice.codec.blocks import (
+from ttsfamilies.glm_voice.blocks import (
     LAG_SAMPLES,
     SAMPLE_RATE,
     TOKEN_SAMPLES,
@@ -34,8 +34,8 @@ from ttsfamilies.glm_voice.codec.blocks import (
     flushed,
     stepped,
 )
-from ttsfamilies.glm_voice.codec.flow import STEPS, GlmFlow
 from ttsfamilies.glm_voice.facts import FLOW
+from ttsfamilies.glm_voice.flow import STEPS, GlmFlow
 
 _NONE: Final = np.zeros(0, np.float32)
 # Of mel frames, which are all that grows.

@@ -1,18 +1,24 @@
-"""The stack of blocks that sizes describe, and the one that makes the codes of a frame."""
+"""Stacks of blocks by their sizes, and how the codes of a frame are made.
+
+One after the other within a step of the backbone, or in delayed rows.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig
+from ttscommon.wire.fields import Array, Field
 from ttsfamilies.base.kernels.attention import attend_frame
 from ttsfamilies.base.lm.llama import StackSizes
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_alone
@@ -150,3 +156,62 @@ class DepthTransformer(nn.Module):
         logits = self.decoder.headed(inputs, (cosines, sines), scratch, self.head(codebook))
         scratch.filled = last
         return logits
+
+
+# Rows of delayed codes: which codebooks of a row are drawn, and which row is the last.
+#
+# A slot's state is three numbers (`COUNTS`), which follow from the rows: a successor folds those
+# that are logged through the function that moves it on. `made`: rows so far. `since`: rows from
+# the one on in which the first codebook ended, 0 before. `left`: rows that still complete frames,
+# of no meaning before.
+
+
+COUNTS: Final = dict.fromkeys(("made", "since", "left"), Field((), "i8"))
+
+
+class Ending(NamedTuple):
+    """Of each row of a launch: [rows] int64. See above."""
+
+    since: Tensor
+    left: Tensor
+
+    @property
+    def over(self) -> Tensor:
+        """[rows] bool: the row is the last that completes a frame."""
+        return (self.since > 0) & (self.left < 1)
+
+
+def unbegun(made: Tensor, delays: Tensor) -> Tensor:
+    """[rows], [codebooks] -> [rows, codebooks] bool: the first frame's code comes later."""
+    return made[:, None] < delays
+
+
+def closed(since: Tensor, delays: Tensor) -> Tensor:
+    """[rows], [codebooks] -> [rows, codebooks] bool: the codebook has ended by its delay."""
+    return since[:, None] > delays
+
+
+def ending(ends: Tensor, before: Ending, most: int) -> Ending:
+    """Behind a row in which `ends` [rows, codebooks] bool are over; most: see DelayPattern.
+
+    A frame lacks a code where its first codebook has ended, and the frames before it are whole.
+    """
+    begins = (before.since == 0) & ends.any(-1)
+    since = torch.where(before.since > 0, before.since + 1, begins.long())
+    left = torch.where(begins, most - ends[:, 0].long(), before.left - 1)
+    return Ending(since, left)
+
+
+def counts(ends: Array, delay_pattern: DelayPattern) -> dict[str, int]:
+    """COUNTS behind rows of which `ends` [rows, codebooks] bool are over: as `ending` has them."""
+    told = Ending(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+    begun = np.logical_or.accumulate(ends.any(1))  # before that, nothing but `made` moves
+    for row in torch.from_numpy(ends[begun]):
+        told = ending(row[None], told, delay_pattern.most)
+    return {"made": len(ends), "since": int(told.since), "left": int(told.left)}
+
+
+def is_over(ends: Array, delay_pattern: DelayPattern) -> bool:
+    """Whether rows of which `ends` [rows, codebooks] bool are over complete all their frames."""
+    told = counts(ends, delay_pattern)
+    return told["since"] > 0 and told["left"] < 1

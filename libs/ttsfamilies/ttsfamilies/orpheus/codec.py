@@ -1,6 +1,8 @@
-"""SNAC in the engine: windows that are exact, with noise that is a function of the seed.
+"""SNAC (Siuzdak et al., 2024): three levels of codes at 1, 2 and 4 times the frame rate.
 
-No layer is causal: a frame has a part in samples before its start (`snake.reach`).
+In the engine its windows are exact, with noise that is a function of the seed.
+
+No layer is causal: a frame has a part in samples before its start (`surrounding_samples`).
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.nn.snake import Snake, units, wide
-from ttscommon.engine.nn.weights import Shards, unfilled
+from ttscommon.engine.nn.weights import Shards, filled, normed, same, unfilled
 from ttscommon.wire.fields import Field
-from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.dac import Level, upsampling, widths
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.windowed import (
@@ -152,55 +153,25 @@ class SnacDecoder(nn.Module):
         return total
 
 
-# Length and direction: of torch's parametrisation, and of the one before it.
-_PAIRS: Final = (
-    ("parametrizations.weight.original0", "parametrizations.weight.original1"),
-    ("weight_g", "weight_v"),
-)
+# Of the encoder, which is not read.
+_OTHERS: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(len(SLOTS))))
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> SnacDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
-    net = unfilled(SnacDecoder, load_config(folder))
-    shards = Shards.of(folder)
-    state = {name: _folded(name, tensor.shape, shards) for name, tensor in net.state_dict().items()}
-    net.load_state_dict(state, assign=True)
-    return net.to(device).eval().requires_grad_(False)
-
-
-def _folded(name: str, shape: torch.Size, shards: Shards) -> Tensor:
-    found = _read(name, shards)
-    if found.shape != shape:
-        raise CheckpointError(
-            f"{shards.where(name)}: {name} is {list(found.shape)}, but config.json makes it"
-            f" {list(shape)}"
-        )
-    return found
-
-
-def _read(name: str, shards: Shards) -> Tensor:
-    if name in shards.shapes:
-        return shards.read(name).float()
-    stem = name.removesuffix("weight")
-    for length, direction in _PAIRS:
-        if stem + length in shards.shapes and stem + direction in shards.shapes:
-            v = shards.read(stem + direction).float()
-            size = torch.linalg.vector_norm(v, dim=(1, 2), keepdim=True)
-            folded: Tensor = shards.read(stem + length).float() * v / size
-            return folded
-    raise CheckpointError(f"{shards.where('').parent} lacks {name}: it is no codec of SNAC")
+    net, shards = unfilled(SnacDecoder, load_config(folder)), Shards.of(folder)
+    stated = {
+        name: normed(name.removesuffix("weight"), shards.shapes)
+        if name.endswith("weight")
+        else same(name)
+        for name in net.state_dict()
+    }
+    return filled(net, stated, shards, others=_OTHERS, device=device)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Snac:
     """A codec's folder; raises CheckpointError."""
     return Snac(name, load_decoder(folder, how.where))
-
-
-@dataclass
-class Stream(WindowStream):
-    """See WindowStream."""
-
-    noise: Noise
 
 
 class Snac(WindowedCodec):
@@ -213,11 +184,11 @@ class Snac(WindowedCodec):
         rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.decoder_rates)
         self.spec = windowed_spec(name, "snac", *rates, codes)
 
-    def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
-        return Stream(**vars(super().open(request, frame)), noise=keyed(request.seed))
-
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
-        assert isinstance(stream, Stream)
         device = next(self._net.parameters()).device
-        samples: Tensor = self._net(codes.to(device), stream.noise, first)
+        samples: Tensor = self._net(codes.to(device), self.noise(stream.seed), first)
         return samples
+
+    def noise(self, seed: int) -> Noise:
+        """Of a stream."""
+        return keyed(seed)

@@ -1,4 +1,4 @@
-"""Qwen3-TTS: published names and shapes, weights drawn from a stated seed."""
+"""Qwen3-TTS, tiny or in the published sizes, of every kind; codec included."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import BYTES
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
 from ttsfamilies.qwen3_tts.cloning import EncoderConfig, SpeakerEncoder
-from ttsfamilies.qwen3_tts.codec.config import CodecConfig
-from ttsfamilies.qwen3_tts.codec.net import CodecDecoder
-from ttsfamilies.qwen3_tts.codec.weights import sources as decoder_sources
+from ttsfamilies.qwen3_tts.codec import sources as decoder_sources
+from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
 from ttsfamilies.qwen3_tts.config import TalkerConfig
-from ttsfamilies.qwen3_tts.net import TalkerNet
-from ttsfamilies.qwen3_tts.synthetic.sizes import (
+from ttsfamilies.qwen3_tts.net import TalkerNet, speaker_sources, talker_sources
+from ttsfamilies.qwen3_tts.sizes import (
     GENERATION,
+    KINDS,
     PREPROCESSOR,
     PUBLISHED_TEXT_VOCABULARY,
+    SIZES,
     SPECIAL_TOKENS,
     Kind,
     Size,
     codec_config,
     model_config,
 )
-from ttsfamilies.qwen3_tts.weights import speaker_sources, talker_sources
 
 # A small byte-level BPE tokenizer in the files that published checkpoints have.
 #
@@ -177,3 +178,14 @@ def codec_shapes(config: Mapping[str, Any]) -> Shapes:
         narrow = sizes.codebook_dim // 2, sizes.codebook_dim, 1
         found[f"decoder.quantizer.rvq_{kind}.input_proj.weight"] = narrow
     return found
+
+
+__all__ = ["FAMILY", "write_checkpoint"]
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A talker and its codec."""
+    write_checkpoint(folder, size, kind, seed=seed)  # type: ignore[arg-type]
+
+
+FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec", sizes=SIZES, kinds=KINDS)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import unfilled
-from ttsfamilies.base.synthetic.families import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save
-from ttsfamilies.orpheus.snac.codec import SnacDecoder, load_config
+from ttsfamilies.orpheus.codec import SnacDecoder, load_config
 
 TINY: Final[dict[str, Any]] = {
     "sampling_rate": 24_000,
