@@ -17,11 +17,12 @@ from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.request import Passages, PassagesText, PenalisedDrawing, limited
+from ttsfamilies.base.lm.request import PassagesText, PenalisedDrawing, limited
 from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
+from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.chatterbox.facts import BEGIN, CODES, IDS, SILENCE, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
 from ttsfamilies.chatterbox.tokenizer import ends_sentence

@@ -17,7 +17,6 @@ from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
 from ttsfamilies.base.lm.request import (
     Drawing,
     IdsPrompt,
-    Passages,
     limited,
     nothing_to_say,
     plain_text,
@@ -25,6 +24,7 @@ from ttsfamilies.base.lm.request import (
 )
 from ttsfamilies.base.talker.base import Prepared, recorded
 from ttsfamilies.base.talker.lmstream import ENDLESS
+from ttsfamilies.base.text.segment import Passages
 
 # A CosyVoice checkpoint's sizes, and the ids that its versions share or differ in. No torch.
 #

@@ -29,7 +29,6 @@ from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.request import (
     IdsPrompt,
-    Passages,
     PassagesText,
     PenalisedDrawing,
     fields_of,
@@ -51,6 +50,7 @@ from ttsfamilies.base.talker.base import (
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, REPLAY, LmStream
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter, letters, longest_s
+from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.orpheus.facts import FAMILY
 
 SLOTS: Final = 7

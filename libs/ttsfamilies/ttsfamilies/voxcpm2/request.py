@@ -18,11 +18,12 @@ from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.request import Passages, PassagesText, chosen, limited
+from ttsfamilies.base.lm.request import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter, letters, longest_s
+from ttsfamilies.base.text.segment import Passages
 
 _SPACE: Final = "\u2581"
 _UNKNOWN: Final = "<unk>"

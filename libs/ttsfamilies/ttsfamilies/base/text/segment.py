@@ -8,10 +8,12 @@ therefore finds the same utterances.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from sentencex import segment
 
+from ttsfamilies.base.text import lines
 from ttsfamilies.base.text.names import STATES
 from ttsfamilies.base.text.rules import collection
 from ttsfamilies.base.text.words import DOTTED, ENDING_SENTENCES, TITLES
@@ -151,7 +153,7 @@ class Segmenter:
             if newlines:
                 last, word_after = self._text[start:end], self._text[slice(*following)]
                 line = self._origin + end - self._line
-                return self._heading or _breaks(line, last, word_after, self._wrapped)
+                return self._heading or lines.breaks(line, last, word_after, self._wrapped)
             quoted = core != self._text[start:end] and self._text[resume].islower()
             goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
             return not goes_on and self._sentence_ends(end, following)
@@ -240,39 +242,55 @@ def utterances(text: str) -> list[str]:
     return Segmenter().feed(text, final=True)
 
 
-# Line breaks: those that end something, and those at which a line was only wrapped.
+# Long texts in passages: whole sentences, as many as a model speaks well at once.
 #
-# Headings, items, cells of a table, verses and lines of a dialogue end with their line. Mail and
-# text files are wrapped at some column, and their sentences go on.
+# Where a passage ends follows from the text alone, as utterances do: not from how the text
+# arrived. A text that fits is one passage, as it was written, on one line: what these models
+# learned from.
 
 
-# Narrower columns are no wrapped text, wider ones are not wrapped by hand.
-_WRAPPED: Final = range(50, 121)
-_LINE_OPENERS: Final = "\"'“‘«([*_`"
-_BEGINS: Final = re.compile(r"[-*•–—·◦▪#>|+=]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?!\w)")
-_NAMING: Final = frozenset((*TITLES, "Dr")) - {"Jr", "Sr"}
-# A line that ends with one of them goes on, however short it is.
-_LEADING: Final = collection(
+_UNMEASURED: Final = 8
+_ONE_LINE: Final = str.maketrans("\t\n", "  ")
+
+
+class Passages:
+    """The passages of one request's text, in order.
+
+    measure: how long a text is, in whatever the model counts. most: of a passage, unless one
+    utterance is longer. ends: whether a text that ends with an utterance is a passage, however
+    short.
     """
-    a an the of to and or in on at by for with from into as is are was were be been has have had
-    will would can could that which who whose my your his her its our their this these those no not
-    very than but about between over under after before through
-    """
-)
 
+    def __init__(
+        self,
+        measure: Callable[[str], int],
+        most: int,
+        ends: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._measure, self._most, self._ends = measure, most, ends
+        self._segmenter = Segmenter()
+        self._text = ""
+        self._end = 0  # of the passage's last utterance, within the text
 
-def _breaks(line: int, last: str, following: str, wrapped: bool) -> bool:
-    """Whether a line break ends what stands before it.
+    def feed(self, text: str, *, final: bool) -> Iterator[str]:
+        """Add text: passages that are certain now; all of them with `final`."""
+        self._text += text
+        for utterance in self._segmenter.feed(text, final=final):
+            end = self._text.index(utterance, self._end) + len(utterance)
+            if self._end and self._too_long(self._text[:end]):
+                yield self._taken()
+                end = self._text.index(utterance) + len(utterance)
+            self._end = end
+            if self._ends(self._text[:end]):
+                yield self._taken()
+        if final and self._end:
+            yield self._taken()
 
-    line: characters of the line in front of it. last, following: the words beside it. wrapped:
-    whether the text went on at a break before this one.
-    """
-    if _BEGINS.match(following):
-        return True
-    if last in _LEADING or last.removesuffix(".") in _NAMING:
-        return False
-    if line not in _WRAPPED:
-        return True
-    begins = following.lstrip(_LINE_OPENERS)[:1]
-    name = last[:1].isupper() and last.rstrip(".").isalpha()
-    return not (begins.islower() or wrapped or name)
+    def _too_long(self, text: str) -> bool:
+        # No tokenizer makes more tokens of a text than it has bytes.
+        return len(text) * _UNMEASURED > self._most and self._measure(text) > self._most
+
+    def _taken(self) -> str:
+        passage, self._text = self._text[: self._end].strip(), self._text[self._end :]
+        self._end = 0
+        return passage.translate(_ONE_LINE)
