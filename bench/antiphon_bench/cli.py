@@ -15,11 +15,11 @@ from rich.console import Console
 from antiphon_bench import gallery, tables
 from antiphon_bench.config import SweepConfig
 from antiphon_bench.options import Options, with_options
-from antiphon_bench.overload import overload as run_overload
-from antiphon_bench.processor import processor
+from antiphon_bench.processes import processor
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.sweep import in_turns
+from antiphon_bench.sweep import overload as run_overload
 from antiphon_bench.sweep import sweep as run_sweep
 from ttsfamilies.base import synthetic
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from matplotlib.figure import Figure
 
 from antiphon_bench import plots
+from antiphon_bench.plots import THEMES, Theme
 from antiphon_bench.results import (
     RequestResult,
     Summary,
@@ -21,7 +22,6 @@ from antiphon_bench.results import (
     read_sweep,
 )
 from antiphon_bench.tables import percent
-from antiphon_bench.theme import THEMES, Theme
 
 
 @dataclass(frozen=True)

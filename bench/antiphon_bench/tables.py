@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from antiphon_bench.overload import Comparison
 from antiphon_bench.results import Quantiles, Summary, Sweep
+from antiphon_bench.sweep import Comparison
 
 _ROWS = {
     "connect_s": "connect",

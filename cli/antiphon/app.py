@@ -13,18 +13,17 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from antiphon import bus, convert, detect, doctor, keys, listen
+from antiphon import bus, doctor, files, keys, listen
 from antiphon import plan as plan_command
 from antiphon import read as read_command
 from antiphon import up as up_command
-from antiphon.environment import own_settings
 from antiphon.examples import examples
-from antiphon.failures import NEEDS_BENCH, fail
+from antiphon.printing import NEEDS_BENCH, fail
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.local import Engine, LogLevel
 from antiphon.stack.voices import VoiceMissing, default_voice
-from antiphon.starting import require_device, start_timeout_s, telling, unused_gpu
+from antiphon.starting import own_settings, require_device, start_timeout_s, telling, unused_gpu
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 
@@ -48,10 +47,10 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "read": read_command.read,
     "voices": listen.voices,
     "models": listen.models,
-    "detect": detect.detect,
+    "detect": files.detect,
     "doctor": doctor.doctor,
     "plan": plan_command.plan,
-    "convert": convert.command,
+    "convert": files.convert_checkpoint,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, epilog=examples(_name))(_command)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from antiphon.examples import examples
-from antiphon.failures import fail
+from antiphon.printing import fail
 from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.setup import Action, prepare

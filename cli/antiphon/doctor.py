@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import typer
 from rich.console import Console
 
-from antiphon import client, lists, sinks
-from antiphon.findings import Finding, Grade
+from antiphon import client, printing, sinks
 from antiphon.listen import DEFAULT_URL, KEY, URL
+from antiphon.printing import Finding, Grade
 from antiphon.stack.broker import BrokerMissing, find_server
 from antiphon.stack.voices import VoiceMissing, default_voice
 
@@ -26,7 +26,7 @@ _LEAST_DISK_BYTES: Final = 4 << 30
 
 
 def doctor(
-    as_json: lists.Json = False,
+    as_json: printing.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
     on_gpu: Annotated[
@@ -40,7 +40,7 @@ def doctor(
         if not as_json:
             console.print(finding, highlight=False, soft_wrap=True)
     if as_json:
-        lists.dump([one.plain() for one in found])
+        printing.dump([one.plain() for one in found])
     if any(finding.state is Grade.BAD for finding in found):
         raise typer.Exit(1)
 

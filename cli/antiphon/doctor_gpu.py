@@ -11,7 +11,7 @@ from typing import Final
 
 import torch
 
-from antiphon.findings import Finding, Grade
+from antiphon.printing import Finding, Grade
 from ttscommon.engine.device.device import Cuda, Device, NotRecorded
 from ttscommon.engine.device.needs import compiling
 from ttscommon.engine.device.present import NoDevice, device_title

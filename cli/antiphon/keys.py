@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from antiphon import lists
+from antiphon import printing
 from antiphon.examples import examples
-from antiphon.failures import fail
+from antiphon.printing import fail
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HEADER: Final = re.compile(r"^\s*\[", re.MULTILINE)
@@ -93,7 +93,7 @@ def revoke(name: Name, file: File = Path("keys.toml")) -> None:
 
 
 @app.command(name="list", epilog=examples("keys list"))
-def list_keys(file: File = Path("keys.toml"), as_json: lists.Json = False) -> None:
+def list_keys(file: File = Path("keys.toml"), as_json: printing.Json = False) -> None:
     """Say whose keys there are, and what each may do."""
     with _edited():
         found = tenants(_text(file))
@@ -101,9 +101,9 @@ def list_keys(file: File = Path("keys.toml"), as_json: lists.Json = False) -> No
     columns = list(dict.fromkeys(fields))
     if as_json:
         rows = [{"name": name, **_rights(rights, columns)} for name, rights in found.items()]
-        lists.dump(rows)
+        printing.dump(rows)
         return
-    lists.show(
+    printing.show(
         ("name", *columns),
         [(name, *(str(rights.get(one, "")) for one in columns)) for name, rights in found.items()],
     )

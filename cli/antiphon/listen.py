@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from websockets.exceptions import WebSocketException
 
-from antiphon import client, lists, sinks, subtitles
+from antiphon import client, printing, sinks, texts
 from antiphon import say as say_command
 from antiphon.client import ServedModel
-from antiphon.failures import fail
+from antiphon.printing import fail
 from ttsfamilies.known import FAMILIES
 
 KNOWN: Final = (
@@ -121,14 +121,14 @@ def _write_subtitles(
     if not heard.words:
         console.print("[yellow]this model does not time its words: there are no subtitles[/]")
         return
-    subtitles.write([heard.words], srt, subtitles.srt_blocks)
-    subtitles.write([heard.words], vtt, subtitles.vtt_blocks)
+    texts.write([heard.words], srt, texts.srt_blocks)
+    texts.write([heard.words], vtt, texts.vtt_blocks)
 
 
 def voices(
     language: Annotated[str, typer.Option(help="Only voices that speak it: en, pt-BR.")] = "",
     gender: Annotated[str, typer.Option(help="Only these: female, male, neutral.")] = "",
-    as_json: lists.Json = False,
+    as_json: printing.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
 ) -> None:
@@ -138,35 +138,35 @@ def voices(
     except FAILURES as error:
         failed("voices", error)
     if as_json:
-        lists.dump([asdict(voice) for voice in found])
+        printing.dump([asdict(voice) for voice in found])
         return
     rows = [(one.id, one.name, ", ".join(one.languages), one.gender or "") for one in found]
-    lists.show(("voice", "name", "languages", "gender"), rows)
+    printing.show(("voice", "name", "languages", "gender"), rows)
 
 
 def models(
     known: Annotated[
         bool, typer.Option("--known", help="List the families that are built in instead.")
     ] = False,
-    as_json: lists.Json = False,
+    as_json: printing.Json = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     key: Annotated[str | None, KEY] = None,
 ) -> None:
     """List the models that are served now."""
     if known and as_json:
-        lists.dump(known_plain())
+        printing.dump(known_plain())
         return
     if known:
-        lists.show(KNOWN, known_families())
+        printing.show(KNOWN, known_families())
         return
     try:
         found = asyncio.run(client.models(url, key))
     except FAILURES as error:
         failed("models", error)
     if as_json:
-        lists.dump([asdict(model) for model in found])
+        printing.dump([asdict(model) for model in found])
         return
-    lists.show(SERVED, served(found))
+    printing.show(SERVED, served(found))
 
 
 def failed(command: str, error: Exception) -> NoReturn:

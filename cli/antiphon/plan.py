@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.failures import NEEDS_BENCH, fail
+from antiphon.printing import NEEDS_BENCH, fail
 
 if TYPE_CHECKING:
     from antiphon_bench.plan.loads import Demand
@@ -115,8 +115,8 @@ plan.__doc__ = _HELP
 def _run(given: dict[str, Any]) -> bool:
     """Make the plan, show it, and say whether the targets are met; raises PlanError."""
     from antiphon_bench.plan import report
-    from antiphon_bench.plan.answers import Answer
-    from antiphon_bench.plan.shapes import Shape
+    from antiphon_bench.plan.costs import Shape
+    from antiphon_bench.plan.search import Answer
 
     question = _question(given)
     console = Console(stderr=True)
@@ -152,10 +152,8 @@ def _run(given: dict[str, Any]) -> bool:
 
 
 def _question(given: dict[str, Any]) -> Question:
-    from antiphon_bench.plan.answers import Target
-    from antiphon_bench.plan.costs import read_curves
-    from antiphon_bench.plan.search import Question
-    from antiphon_bench.plan.shapes import TALKER, VOCODER, GatewaySetup, Setup, Shape
+    from antiphon_bench.plan.costs import TALKER, VOCODER, GatewaySetup, Setup, Shape, read_curves
+    from antiphon_bench.plan.search import Question, Target
 
     if bool(given["nodes"]) != bool(given["cores"]):
         raise typer.BadParameter("--nodes and --cores belong together")

@@ -9,16 +9,14 @@ import typer
 from rich.console import Console
 
 from antiphon import client, listen
-from antiphon.environment import own_settings
 from antiphon.reading import run as reading
-from antiphon.reading.folder import FolderInUse
+from antiphon.reading.folder import FolderInUse, MixedRates
 from antiphon.reading.order import Labels, Order
-from antiphon.reading.tracks import MixedRates
 from antiphon.stack import StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.checkpoints import Checkpoint
 from antiphon.stack.local import Engine
-from antiphon.starting import require_device, start_timeout_s, telling
+from antiphon.starting import own_settings, require_device, start_timeout_s, telling
 from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, require
 from gateway.audio.encoders.aac import REQUIREMENT
 from gateway.errors import Unsupported

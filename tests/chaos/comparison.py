@@ -14,12 +14,11 @@ from matplotlib.axes import Axes
 from antiphon_bench.arrivals import closed_loop, open_loop
 from antiphon_bench.config import Closed, Poisson, RunConfig
 from antiphon_bench.gpu.records import Point, Records
-from antiphon_bench.plan.answers import Answer, answer
-from antiphon_bench.plan.costs import Curves, Edge, read_curves
+from antiphon_bench.plan.costs import Curves, Edge, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
-from antiphon_bench.plan.shapes import Setup, Shape
-from antiphon_bench.theme import THEMES, Theme, figure
+from antiphon_bench.plan.search import Answer, answer
+from antiphon_bench.plots import THEMES, Theme, figure
 from tests.chaos.planned_loads import MEASURED_S, WARMUP_S, run_config
 
 FIGURES: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon_bench.theme import LIGHT
+from antiphon_bench.plots import LIGHT
 from tests.chaos.comparison import picture, table, within
 from tests.chaos.planned_loads import stack_keys
 

@@ -32,8 +32,8 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child, Command, Ports
 from antiphon.stack.local import Engine
 from antiphon_bench.config import Poisson, RunConfig, Target
+from antiphon_bench.plots import LIGHT, style
 from antiphon_bench.run import run
-from antiphon_bench.theme import LIGHT, style
 from tests.deploy.chart import CHART
 from tools.dashboards import DASHBOARDS, Dashboard, Panel
 

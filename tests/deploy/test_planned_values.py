@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from antiphon_bench.plan.costs import Setup, Shape
 from antiphon_bench.plan.report import as_json, chart_values
-from antiphon_bench.plan.shapes import Setup, Shape
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from tests.deploy.chart import Object, named, render

@@ -21,8 +21,7 @@ import psutil
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from antiphon_bench.plots import milliseconds
-from antiphon_bench.theme import Theme, figure
+from antiphon_bench.plots import Theme, figure, milliseconds
 from ttscommon.sound.playback import PlaybackAccount
 
 WORDS: Final = 8, 25, 60

@@ -31,7 +31,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.theme import LIGHT
+from antiphon_bench.plots import LIGHT
 from tests.parity.peers import (
     WORDS,
     Peer,

@@ -10,13 +10,21 @@ from typing import Annotated, Final
 
 import typer
 
-from antiphon_bench.gpu import report as reports
+from antiphon_bench.gpu import records as reports
 from antiphon_bench.gpu import stack
 from antiphon_bench.gpu.bundle import PYTHON
 from antiphon_bench.gpu.bundle import bundle as write_bundle
-from antiphon_bench.gpu.minutes import CutOff, spent_s, within
 from antiphon_bench.gpu.records import Point, Records
-from antiphon_bench.gpu.sequence import CUT_OFF, IN_ORDER, MOST_MINUTES, Part, in_order
+from antiphon_bench.gpu.sequence import (
+    CUT_OFF,
+    IN_ORDER,
+    MOST_MINUTES,
+    CutOff,
+    Part,
+    in_order,
+    spent_s,
+    within,
+)
 from ttscommon.engine.device.needs import problems
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)

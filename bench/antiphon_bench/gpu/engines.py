@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from antiphon_bench.gpu import turns
+from antiphon_bench.gpu import both
 from antiphon_bench.gpu.both import Both
 from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
@@ -118,7 +118,7 @@ class Engines:
 
     def host(self, point: Point) -> Point:
         """Host time of a whole turn of the talker's engine: see `turns`."""
-        return turns.measured(self.family, self.runner, point["batch"], self.runs)
+        return both.measured(self.family, self.runner, point["batch"], self.runs)
 
     def engine(self, point: Point) -> Point:
         """Both engines without a bus: see Both."""

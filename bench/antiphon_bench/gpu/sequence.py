@@ -1,19 +1,56 @@
-"""All measurements in order, each in a process of its own that cannot take the others along."""
+"""All measurements in order, each in a process of its own, and each within its minutes."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import psutil
 
-from antiphon_bench.gpu.minutes import spent_s
 from antiphon_bench.gpu.records import Records
+
+# When the process began, where this module is the program's; set by `__main__`.
+_began_s: float | None = None
+
+
+class CutOff(Exception):
+    """The minutes are over; what was measured is kept."""
+
+
+def count_start() -> None:
+    """From now on the start of this process counts: an interpreter with torch takes seconds."""
+    global _began_s
+    _began_s = psutil.Process().create_time()
+
+
+def spent_s() -> float:
+    """Seconds since this process began; 0 where it is not the subcommand's own."""
+    return 0.0 if _began_s is None else time.time() - _began_s
+
+
+@contextmanager
+def within(minutes: float) -> Iterator[None]:
+    """Raise CutOff inside when the minutes are over. For the main thread."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise CutOff
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, 60 * minutes - spent_s()))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
 
 MOST_MINUTES: Final = 8.0
 CUT_OFF: Final = 3  # the exit status of a subcommand that has more to measure

@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
-from antiphon_bench.plan.calls import Call, Heard, Host
-from antiphon_bench.plan.costs import Edge
-from antiphon_bench.plan.gateways import Gateway
+from antiphon_bench.plan.costs import Edge, Setup
+from antiphon_bench.plan.gateways import Call, Gateway, Heard, Host
 from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.loads import OpenLoop, Wanted
 from antiphon_bench.plan.models import SAMPLES
-from antiphon_bench.plan.shapes import Setup
 from antiphon_bench.plan.stages import Ground, TalkerSide, VocoderSide
 from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import View

@@ -27,6 +27,8 @@ from antiphon_bench.plan.costs import (
     Costs,
     Curves,
     Edge,
+    Setup,
+    Shape,
     Slower,
     Speech,
     read_talker,
@@ -34,7 +36,6 @@ from antiphon_bench.plan.costs import (
 )
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import ClosedLoop
-from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.processes import stack_at
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run

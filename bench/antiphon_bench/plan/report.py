@@ -8,9 +8,16 @@ from typing import Any
 
 import msgspec
 
-from antiphon_bench.plan.answers import Answer, Target
-from antiphon_bench.plan.search import GivesWay, Question, Report, gives_way, smallest
-from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.costs import Setup, Shape
+from antiphon_bench.plan.search import (
+    Answer,
+    GivesWay,
+    Question,
+    Report,
+    Target,
+    gives_way,
+    smallest,
+)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

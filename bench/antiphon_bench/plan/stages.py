@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, Generic
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.calls import Call
-from antiphon_bench.plan.costs import Costs, Edge
+from antiphon_bench.plan.costs import Costs, Edge, Setup
+from antiphon_bench.plan.gateways import Call
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
-from antiphon_bench.plan.shapes import Setup
 from antiphon_bench.plan.workers import E, Worker, talker_engine, vocoder_engine
 from talker.engine import engine as talking
 from talker.engine.stream import ChunkReady

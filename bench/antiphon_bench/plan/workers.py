@@ -7,10 +7,9 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
-from antiphon_bench.plan.costs import Slower
+from antiphon_bench.plan.costs import Setup, Slower
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Unmeasured
-from antiphon_bench.plan.shapes import Setup
 from talker.engine import engine as talking
 from talker.engine.scheduler import POLICIES
 from ttscommon.engine.contention import Contention

@@ -1,18 +1,21 @@
 """A small client of the gateway: streamed speech over the WebSocket, lists over HTTP."""
 
-from antiphon.client.address import Address
-from antiphon.client.lists import ServedModel, Voice, models, voices
-from antiphon.client.talk import speak
-from antiphon.client.terms import (
+from antiphon.client.gateway import (
+    Address,
     Audio,
     Event,
     Finished,
     GatewayError,
+    ServedModel,
     SpeechOptions,
     Started,
+    Voice,
     Word,
     Words,
+    models,
+    voices,
 )
+from antiphon.client.talk import speak
 
 __all__ = [
     "Address",

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
-from antiphon.client.address import Address
-from antiphon.client.terms import (
+from antiphon.client.gateway import (
+    Address,
     Audio,
     Event,
     Finished,

@@ -22,16 +22,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from antiphon import subtitles
-from antiphon.reading.casting import Plan, plan
-from antiphon.reading.folder import SpokenPortion, Wanted, WorkFolder, work_folder
-from antiphon.reading.order import Order
+from antiphon import texts
+from antiphon.reading.folder import Layout, SpokenPortion, Wanted, WorkFolder, lay_out, work_folder
+from antiphon.reading.order import Order, Plan, plan
 from antiphon.reading.speaking import Server, Speaking
-from antiphon.reading.tracks import Layout, lay_out
 from antiphon.stack import LocalStack
-from antiphon.stack.logview import LogView
 from antiphon.starting import compile_missing
-from antiphon.up import log_through
+from antiphon.up import LogView, log_through
 from gateway.audio.chaptered import BookMetadata, book_file
 from ttscommon.books import Book, Portion
 
@@ -140,8 +137,8 @@ def make_file(order: Order, reading: Reading, console: Console) -> Layout:
         passing.replace(order.output)
     finally:
         passing.unlink(missing_ok=True)
-    subtitles.write(layout.words(), order.srt, subtitles.srt_blocks)
-    subtitles.write(layout.words(), order.vtt, subtitles.vtt_blocks)
+    texts.write(layout.words(), order.srt, texts.srt_blocks)
+    texts.write(layout.words(), order.vtt, texts.vtt_blocks)
     return layout
 
 

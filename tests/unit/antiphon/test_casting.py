@@ -8,8 +8,7 @@ import pytest
 
 from antiphon import client
 from antiphon.client import GatewayError, ServedModel, SpeechOptions, Voice
-from antiphon.reading.casting import Plan, plan
-from antiphon.reading.order import Labels, Order
+from antiphon.reading.order import Labels, Order, Plan, plan
 from ttscommon.books import BookPauses, Cast
 
 TEXT = "It is dark.\n\nAnn: Yes.\nBob: No.\nRMS: Well.\nNote: it is.\n\nAnn: Yes."

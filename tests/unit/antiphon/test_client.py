@@ -13,6 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from antiphon.client import (
+    Address,
     Audio,
     Finished,
     GatewayError,
@@ -238,3 +239,30 @@ async def test_a_key_is_brought_and_a_refusal_is_in_the_gateways_words() -> None
             async for _ in speak(url, whole("Hi."), SpeechOptions(), "wrong"):
                 pass
     assert refused.value.code == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "socket"),
+    [
+        ("http://a:8000", "http://a:8000", "ws://a:8000/v1/audio/speech/stream"),
+        ("a:8000", "http://a:8000", "ws://a:8000/v1/audio/speech/stream"),
+        ("https://a/v1", "https://a", "wss://a/v1/audio/speech/stream"),
+        ("https://a/speech/v1/", "https://a/speech", "wss://a/speech/v1/audio/speech/stream"),
+        ("wss://a", "https://a", "wss://a/v1/audio/speech/stream"),
+        (" http://[::1]:8000/ ", "http://[::1]:8000", "ws://[::1]:8000/v1/audio/speech/stream"),
+    ],
+)
+def test_an_address_may_be_written_in_many_ways(given: str, url: str, socket: str) -> None:
+    address = Address.parse(given)
+    assert (address.url, address.socket) == (url, socket)
+
+
+@pytest.mark.parametrize("given", ["", "http://", "ftp://a", "http://a:99999", "http://a:b", "://"])
+def test_what_is_no_address_is_said_in_one_line(given: str) -> None:
+    with pytest.raises(GatewayError, match="is no address of a gateway; give one such as"):
+        Address.parse(given)
+
+
+def test_a_key_goes_into_a_header() -> None:
+    assert Address.parse("a", "secret").headers == {"authorization": "Bearer secret"}
+    assert Address.parse("a").headers == {}

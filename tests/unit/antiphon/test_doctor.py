@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from antiphon import client, doctor
 from antiphon.app import app
-from antiphon.findings import Finding, Grade
+from antiphon.printing import Finding, Grade
 
 
 def test_this_machine_can_speak() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from antiphon import doctor_gpu
 from antiphon.app import app
-from antiphon.findings import Finding, Grade
+from antiphon.printing import Finding, Grade
 from tests.late import Late
 from ttscommon.engine.device.device import HostDevice, NotRecorded, Recorded
 from ttscommon.engine.kernels import blocks_triton, choice

@@ -24,9 +24,16 @@ from antiphon.client import (
     Words,
 )
 from antiphon.reading import speaking
-from antiphon.reading.folder import FolderInUse, SpokenPortion, Wanted, WorkFolder, work_folder
+from antiphon.reading.folder import (
+    FolderInUse,
+    MixedRates,
+    SpokenPortion,
+    Wanted,
+    WorkFolder,
+    lay_out,
+    work_folder,
+)
 from antiphon.reading.speaking import InFlight, Server, Speaking
-from antiphon.reading.tracks import MixedRates, lay_out
 from ttscommon.books import Book, BookPassage, Chapter, Portion
 
 RATE = 16_000

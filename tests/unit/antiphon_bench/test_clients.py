@@ -1,12 +1,24 @@
-import asyncio
+"""MP3 frames are counted as they come."""
 
+import asyncio
+import io
+import struct
+import wave
+from pathlib import Path
+
+import lameenc
+import numpy as np
 import pytest
 
 from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients import Failure, Observation, open_client
-from antiphon_bench.clients.http import pcm_rate, server_timing
+from antiphon_bench.clients.base import AudibleDetector
+from antiphon_bench.clients.http import BadMp3, Mp3Stream, pcm_rate, server_timing
 from antiphon_bench.config import Protocol, Target
-from tests.unit.antiphon_bench.loopback import Loopback, Refusal, Step
+from antiphon_bench.wav import BadWav, Layout, WavStream, write_wav
+from gateway.audio import Provenance
+from gateway.audio.provenance import id3
+from tests.unit.antiphon_bench.loopback import Loopback, Refusal, Step, stream_header
 
 RATE = 16_000
 JOB = ScheduledRequest(index=0, at_s=0.0, text="Turn left after the bridge.", voice="slt")
@@ -176,3 +188,112 @@ async def test_fields_of_the_target_are_merged_into_the_request() -> None:
     target = Target(seed=7, body={"stream": None, "speed": 1.0})
     merged = open_client(target).merged({"input": "A", "stream": True})
     assert merged == {"input": "A", "seed": 7, "speed": 1.0}
+
+
+def test_the_first_sample_above_the_threshold_is_found_once() -> None:
+    detector = AudibleDetector(threshold_dbfs=-50.0)  # 32768 * 10 ** -2.5 = 103.6
+    assert detector.feed(np.array([0, 103, -103], dtype=np.int16)) is None
+    assert detector.feed(np.array([50, -104, 3000], dtype=np.int16)) == 1
+    assert detector.found
+    assert detector.feed(np.array([3000], dtype=np.int16)) is None
+
+
+def test_the_most_negative_sample_is_loud() -> None:
+    assert AudibleDetector().feed(np.array([0, -32768], dtype=np.int16)) == 1
+
+
+def encoded(rate: int, kbit_s: int, seconds: int) -> bytes:
+    encoder = lameenc.Encoder()
+    encoder.set_bit_rate(kbit_s)
+    encoder.set_in_sample_rate(rate)
+    encoder.set_out_sample_rate(rate)
+    encoder.set_channels(1)
+    encoder.silence()
+    noise = np.random.default_rng(0).integers(-9000, 9000, rate * seconds).astype("<i2")
+    return bytes(encoder.encode(noise.tobytes()) + encoder.flush())
+
+
+@pytest.mark.parametrize(
+    ("rate", "kbit_s"), [(24_000, 64), (44_100, 128), (22_050, 32), (8000, 16)]
+)
+def test_samples_are_counted_however_the_stream_is_cut(rate: int, kbit_s: int) -> None:
+    data, stream = encoded(rate, kbit_s, 2), Mp3Stream()
+    samples = sum(stream.feed(data[at : at + 97]) for at in range(0, len(data), 97))
+    assert stream.sample_rate == rate
+    assert samples == pytest.approx(2 * rate, abs=4 * 1152)
+    assert samples >= 2 * rate
+
+
+@pytest.mark.parametrize("step", [1, 7, 5000])
+def test_a_tag_in_front_counts_for_nothing(step: int) -> None:
+    sound = encoded(24_000, 64, 1)
+    plain, tagged = Mp3Stream(), Mp3Stream()
+    data = id3(Provenance("vesper")) + sound
+    samples = sum(tagged.feed(data[at : at + step]) for at in range(0, len(data), step))
+    assert samples == plain.feed(sound)
+
+
+@pytest.mark.parametrize("data", [b"RIFF....", b"\xff\xfb\x00\x00", b"\xff\xff\xff\xff"])
+def test_anything_else_is_refused(data: bytes) -> None:
+    with pytest.raises(BadMp3):
+        Mp3Stream().feed(data)
+
+
+PCM = bytes(range(200))
+
+
+def file_of(pcm: bytes, rate: int = 22_050, channels: int = 2) -> bytes:
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(pcm)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 44, 1000])
+def test_the_header_may_arrive_in_any_pieces(size: int) -> None:
+    data, stream = file_of(PCM), WavStream()
+    pieces = [data[i : i + size] for i in range(0, len(data), size)]
+    assert b"".join(stream.feed(piece) for piece in pieces) == PCM
+    assert stream.layout == Layout(sample_rate=22_050, channels=2)
+
+
+def test_other_chunks_are_skipped() -> None:
+    data = file_of(PCM)
+    extra = struct.pack("<4sI", b"LIST", 5) + b"hello\0"
+    stream = WavStream()
+    assert stream.feed(data[:12] + extra + data[12:]) == PCM
+
+
+def test_a_stream_of_unknown_length_is_read_to_its_end() -> None:
+    stream = WavStream()
+    assert stream.feed(stream_header(16_000)) == b""
+    assert stream.feed(PCM) == PCM
+    assert stream.layout == Layout(sample_rate=16_000, channels=1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"ID3\x04mp3 instead of wav",
+        b"R",
+        stream_header(16_000)[:34] + struct.pack("<H", 8) + stream_header(16_000)[36:],
+        b"RIFF\0\0\0\0WAVE" + struct.pack("<4sI", b"data", 4) + b"abcd",
+    ],
+)
+def test_what_is_not_16_bit_pcm_is_refused(data: bytes) -> None:
+    stream = WavStream()
+    if data == b"R":
+        assert stream.feed(data) == b""  # still too little to tell
+        data = b"IFX"
+    with pytest.raises(BadWav):
+        stream.feed(data)
+
+
+def test_a_written_file_reads_back(tmp_path: Path) -> None:
+    write_wav(tmp_path / "deep" / "a.wav", PCM, 16_000)
+    stream = WavStream()
+    assert stream.feed((tmp_path / "deep" / "a.wav").read_bytes()) == PCM
+    assert stream.layout == Layout(sample_rate=16_000, channels=1)

@@ -13,8 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.gpu.bundle import MOST_BYTES, ROOT, NoWheel, bundle, fetch, pins
-from antiphon_bench.gpu.closure import LEFT_OUT, OURS, closure
+from antiphon_bench.gpu.bundle import (
+    LEFT_OUT,
+    MOST_BYTES,
+    OURS,
+    ROOT,
+    NoWheel,
+    bundle,
+    closure,
+    fetch,
+    pins,
+)
 from antiphon_bench.gpu.offline import SOURCES
 
 TINY = ("--device", "cpu", "--size", "tiny", "--rows", "1", "--runs", "1")

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from antiphon_bench.gpu import report, stack
+from antiphon_bench.gpu import records, stack
 from antiphon_bench.gpu.both import VOCODER
 from antiphon_bench.gpu.cli import app
 from antiphon_bench.gpu.codecs import Codecs
@@ -148,7 +148,7 @@ def test_the_report_needs_nothing_to_draw_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "step.jsonl").write_text('{"batch": 1, "seconds": 0.002, "least_bytes": 1e9}\n')
-    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    monkeypatch.setattr(records, "find_spec", lambda name: None)
     call("report", "--out", str(tmp_path))
     assert "step.png" not in (tmp_path / "report.md").read_text()
 

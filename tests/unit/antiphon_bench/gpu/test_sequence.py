@@ -11,10 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from antiphon_bench.gpu import minutes
-from antiphon_bench.gpu.minutes import CutOff, within
+from antiphon_bench.gpu import sequence
 from antiphon_bench.gpu.records import Records
-from antiphon_bench.gpu.sequence import CUT_OFF, IN_ORDER, Part, _run, in_order
+from antiphon_bench.gpu.sequence import CUT_OFF, IN_ORDER, CutOff, Part, _run, in_order, within
 
 PARTS = (Part("bandwidth"), Part("profile", ("--rows", "64")), Part("step"))
 
@@ -91,8 +90,8 @@ def test_minutes_that_are_over_cut_off_what_runs() -> None:
 
 
 def test_the_start_of_the_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minutes, "_began_s", time.time() - 90)
-    assert 89 < minutes.spent_s() < 100
+    monkeypatch.setattr(sequence, "_began_s", time.time() - 90)
+    assert 89 < sequence.spent_s() < 100
     with pytest.raises(CutOff), within(1.0):
         signal.pause()
 

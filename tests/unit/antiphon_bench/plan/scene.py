@@ -9,10 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from antiphon_bench.plan.costs import Costs, Curves, Edge, Speech
+from antiphon_bench.plan.costs import (
+    TALKER,
+    Costs,
+    Curves,
+    Edge,
+    GatewaySetup,
+    Setup,
+    Shape,
+    Speech,
+)
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Wanted
-from antiphon_bench.plan.shapes import TALKER, GatewaySetup, Setup, Shape
 from antiphon_bench.plan.workers import Worker
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve

@@ -16,12 +16,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from antiphon_bench.plan.calls import Call, Heard
-from antiphon_bench.plan.costs import Curves, read_curves
+from antiphon_bench.plan.costs import Curves, GatewaySetup, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.gateways import Call, Heard
 from antiphon_bench.plan.loads import ClosedLoop, Wanted
 from antiphon_bench.plan.models import SAMPLES
-from antiphon_bench.plan.shapes import GatewaySetup, Setup, Shape
 from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from tests.unit.antiphon_bench.plan.scene import lose_a_talker

@@ -8,12 +8,11 @@ from itertools import cycle, pairwise
 import msgspec
 import pytest
 
-from antiphon_bench.plan.answers import simulate
-from antiphon_bench.plan.calls import Heard
-from antiphon_bench.plan.costs import Edge, Slower
+from antiphon_bench.plan.costs import Edge, Setup, Shape, Slower
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.gateways import Heard
 from antiphon_bench.plan.loads import ClosedLoop, Demand, OpenLoop, Source, Wanted
-from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.search import simulate
 from antiphon_bench.results import Outcome
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, lose_a_talker, setup
 from ttsfamilies.fake.talker import Drafted

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from antiphon_bench.plan import PlanError
-from antiphon_bench.plan.answers import Target
+from antiphon_bench.plan.costs import Shape
 from antiphon_bench.plan.loads import Demand, Source
-from antiphon_bench.plan.search import Question, gives_way, smallest
-from antiphon_bench.plan.shapes import Shape
+from antiphon_bench.plan.search import Question, Target, gives_way, smallest
 from tests.unit.antiphon_bench.plan.scene import SLOW, setup
 
 DEMAND = Demand(Source(4.0, "medium"), length_s=12.0, warmup_s=4.0)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from antiphon import client, lists
+from antiphon import client, printing
 from antiphon.app import app
 from antiphon.examples import EXAMPLES
 from ttsfamilies.known import FAMILIES
@@ -28,9 +28,9 @@ def run(*arguments: str) -> str:
     return result.output
 
 
-def printed(heads: lists.Row, rows: list[lists.Row], width: int) -> list[str]:
+def printed(heads: printing.Row, rows: list[printing.Row], width: int) -> list[str]:
     console = Console(width=width, record=True)
-    lists.show(heads, rows, console)
+    printing.show(heads, rows, console)
     return console.export_text().splitlines()
 
 

@@ -1,4 +1,4 @@
-"""`antiphon detect`: the origin of a sound, by its file's tags and the mark in the sound itself."""
+"""Commands about files: `antiphon convert` a checkpoint, `antiphon detect` a sound's origin."""
 
 from __future__ import annotations
 
@@ -13,10 +13,43 @@ import soundfile
 import typer
 from rich.console import Console
 
-from antiphon import lists
-from antiphon.failures import fail
+from antiphon import printing
+from antiphon.printing import fail
 from gateway.audio.provenance import claims
 from gateway.audio.watermark import CutScore, NoWatermark, Perth, scores_of_cuts
+from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
+from ttscommon.engine.conversion import ConversionLimits, convert
+
+_GIB = 1 << 30
+
+
+def convert_checkpoint(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A folder, ORG/NAME on the hub, or ORG/NAME@REVISION.")
+    ],
+    file: Annotated[str, typer.Option(help="Which pickle, where there are several.")] = "",
+    output: Annotated[
+        Path | None, typer.Option(help="Write here, with the config, and not beside the pickle.")
+    ] = None,
+    memory_gb: Annotated[
+        float, typer.Option(min=1, help="Memory, beyond three times a file's size.")
+    ] = 4.0,
+    timeout_s: Annotated[float, typer.Option(min=1, help="Longest time for a file.")] = 600.0,
+) -> None:
+    """Write a checkpoint's pickles (.pt, .pth, .bin, .ckpt) as safetensors.
+
+    Pickles are opened in a process with limits, by torch's reader for weights, and nothing in them
+    is executed. Services read safetensors alone.
+    """
+    limits = ConversionLimits(int(memory_gb * _GIB), timeout_s)
+    try:
+        folder = find_checkpoint(checkpoint, pickles=True)
+        made = convert(folder, file=file, into=output, limits=limits)
+    except (CheckpointError, OSError) as error:
+        fail("convert", error, status=2)
+    for path in made:
+        typer.echo(path)
+
 
 _NOTHING_FOUND: Final = 1
 _UNREADABLE: Final = 2
@@ -47,7 +80,7 @@ def detect(
             envvar="ANTIPHON_WATERMARK", help="Perth's weights: look for its mark in the sound too."
         ),
     ] = None,
-    as_json: lists.Json = False,
+    as_json: printing.Json = False,
 ) -> None:
     """Tell whether a recording says that it is synthetic. Ends with 0 if it does, 1 if not.
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from antiphon_bench.config import Closed, Poisson, RunConfig, Target
-from antiphon_bench.driver import Part, Share, drive
-from antiphon_bench.health import Watch, health
+from antiphon_bench.run import Part, Share, drive
+from antiphon_bench.stats import Watch, health
 from antiphon_bench.wav import WavStream
 from tests.unit.antiphon_bench.loopback import Loopback, Pace, Refusal, Step
 

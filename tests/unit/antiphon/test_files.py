@@ -1,4 +1,4 @@
-"""`antiphon detect` tells what a file says of its origin, and whether it says anything."""
+"""`antiphon convert` says what it wrote, or why it wrote nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,36 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+from antiphon import files
 from antiphon.app import app
 from gateway.audio import AudioFormat, Provenance
 from gateway.audio.provenance import DIGITAL_SOURCE_TYPE
 from tests.unit.gateway.audio.test_provenance import made
 from tests.unit.gateway.audio.tiny_perth import weights
+from ttscommon.engine.conversion import ConversionLimits
+
+
+def test_what_cannot_be_converted_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["convert", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "nothing to convert" in result.stderr
+
+
+def test_options_reach_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def converted(
+        folder: Path, *, file: str, into: Path | None, limits: ConversionLimits
+    ) -> list[Path]:
+        asked.extend((folder, file, into, limits))
+        return [tmp_path / "model.safetensors"]
+
+    monkeypatch.setattr(files, "convert", converted)
+    options = ["--file", "a.pth", "--output", "there", "--memory-gb", "2", "--timeout-s", "9"]
+    result = CliRunner().invoke(app, ["convert", str(tmp_path), *options])
+    assert result.output.strip() == str(tmp_path / "model.safetensors")
+    assert asked == [tmp_path, "a.pth", Path("there"), ConversionLimits(2 << 30, 9.0)]
+
 
 runner = CliRunner()
 

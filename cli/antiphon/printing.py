@@ -1,14 +1,18 @@
-"""Lists on standard output: a table where one fits, a paragraph for each row where none does."""
+"""Output of commands: lists, the doctor's findings, and the one line of a command that failed."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from textwrap import wrap
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -62,3 +66,63 @@ def _paragraph(heads: Row, row: Row, console: Console) -> None:
         console.print(name.append(first, style="not dim"), soft_wrap=True, highlight=False)
         for line in others:
             console.print(Text(" " * edge + line), soft_wrap=True, highlight=False)
+
+
+NEEDS_BENCH: Final = "needs `pip install 'antiphon[bench]'`"
+
+
+def fail(command: str, error: Exception, said: str = "", *, status: int = 1) -> NoReturn:
+    """`said`: in place of the error's own words."""
+    Console(stderr=True).print(
+        f"[bold red]antiphon {command}:[/] {escape(said or str(error))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    raise typer.Exit(status) from error
+
+
+_NAME: Final = 10
+_MARGIN: Final = " " * (_NAME + 3)
+_WIDTH: Final = 80
+
+
+class Grade(Enum):
+    """Whether it works; `NOTE`: not needed by all."""
+
+    GOOD = ("✓", "green")
+    NOTE = ("·", "yellow")
+    BAD = ("✗", "bold red")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. text: lines may be wrapped where a person reads them."""
+
+    name: str
+    state: Grade
+    text: str
+
+    def plain(self) -> dict[str, str]:
+        """For JSON."""
+        return {"name": self.name, "state": self.state.name.lower(), "text": self.text}
+
+    def __rich__(self) -> Text:
+        mark, style = self.state.value
+        return Text.assemble(
+            (f"{mark} ", style), (f"{self.name:<{_NAME}}", "bold"), Text(f" {self._wrapped()}")
+        )
+
+    def _wrapped(self) -> str:
+        """Paths, addresses and commands are not cut."""
+        lines = [
+            part
+            for line in self.text.split("\n")
+            for part in textwrap.wrap(
+                line,
+                _WIDTH - len(_MARGIN),
+                subsequent_indent="" if not line.startswith(" ") else "  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        ]
+        return f"\n{_MARGIN}".join(lines)
