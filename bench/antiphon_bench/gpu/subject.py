@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ttscommon.engine.device.device import Cuda, Device, HostDevice, Work
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.base.runners.device_runner import DeviceRunner
+from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_tts.codec import Qwen3Codec
 from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
@@ -30,7 +31,6 @@ from ttsfamilies.qwen3_tts.sizes import (
     codec_config,
     model_config,
 )
-from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048
@@ -98,7 +98,7 @@ class Subject:
 def _tokenizer() -> TurnTokenizer:
     """The synthetic one of tiny checkpoints, whose ids every vocabulary has."""
     with TemporaryDirectory() as folder:
-        write_tokenizer(Path(folder), vocabulary(0))
+        write_qwen2_tokenizer(Path(folder), vocabulary(0))
         return TurnTokenizer.load(Path(folder))
 
 

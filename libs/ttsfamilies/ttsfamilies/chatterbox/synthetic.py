@@ -20,11 +20,11 @@ from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tokenizers import merges, vocabulary
 from ttsfamilies.chatterbox.facts import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
 from ttsfamilies.chatterbox.voices import VoiceVector
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.qwen3_tts.synthetic import merges, vocabulary
 
 FILE: Final = "model.safetensors"
 LANGUAGES: Final = ("en", "de", "ko")

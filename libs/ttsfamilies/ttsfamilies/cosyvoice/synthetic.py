@@ -14,10 +14,10 @@ from ttsfamilies.base.facts import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.cosyvoice.family import CosyNet, sources
 from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
-from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)
@@ -61,7 +61,7 @@ def write_checkpoint(
     rows = V2 if version == 2 else V3
     (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
     dump_json(folder / BACKBONE / "config.json", config(heads))
-    write_tokenizer(folder / BACKBONE, vocabulary())
+    write_qwen2_tokenizer(folder / BACKBONE, vocabulary())
     write_tokens(folder / f"speech_tokenizer_v{version}.onnx", version=version, seed=seed)
     write_speaker(folder / "campplus.onnx", seed=seed)
     net = unfilled(CosyNet, load_sizes(folder), rows)

@@ -12,10 +12,10 @@ from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.csm.family import CODEC, CsmNet, sources
 from ttsfamilies.csm.mimi import synthetic as mimi
 from ttsfamilies.csm.request import END_CODE, load_config
-from ttsfamilies.orpheus.synthetic import write_tokenizer
 
 # How loudly a code of the end asks for the next.
 _FOLLOWING: Final = 12.0
@@ -104,7 +104,7 @@ def write_checkpoint(
     """
     dump_json(folder / "config.json", config(codebooks, heads))
     dump_json(folder / "generation_config.json", {"do_sample": True, "depth_decoder_top_k": 50})
-    write_tokenizer(folder)
+    write_llama_tokenizer(folder)
     c = load_config(folder)
     net = unfilled(CsmNet, c)
     encoder = unfilled(MimiEncoder, c.codec_config, codebooks, None)

@@ -13,14 +13,13 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save
+from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.fish_s2.codec import FishDecoder
 from ttsfamilies.fish_s2.codec import sources as decoder_sources
 from ttsfamilies.fish_s2.config import CODEC, FOLDER, load_config, load_sizes
 from ttsfamilies.fish_s2.facts import KIND
 from ttsfamilies.fish_s2.family import FAST, SLOW, FishNet, sources
-from ttsfamilies.orpheus.synthetic import write_tokenizer
-from ttsfamilies.zonos.synthetic_dac import drawn_sound
 
 # Heads, KV heads and head_dim, of both transformers.
 SMALL: Final = (4, 2, 8)
@@ -103,7 +102,7 @@ def write_checkpoint(
 ) -> None:
     """Write a talker without its codec. ending: how loudly it asks for the end."""
     dump_json(folder / "config.json", config(codebooks, heads))
-    write_tokenizer(folder, _ADDED)
+    write_llama_tokenizer(folder, _ADDED)
     net = unfilled(FishNet, load_config(folder))
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending

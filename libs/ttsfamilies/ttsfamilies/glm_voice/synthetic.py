@@ -13,6 +13,7 @@ from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.tokenizer import BYTES
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
+from ttsfamilies.base.synthetic.tokenizers import vocabulary
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import published_tensors
@@ -20,7 +21,6 @@ from ttsfamilies.glm_voice.facts import FAMILY as FACTS
 from ttsfamilies.glm_voice.family import GlmNet, WhisperVQ, hearing_sources, sources
 from ttsfamilies.glm_voice.flow import GlmFlow
 from ttsfamilies.glm_voice.request import TOKENIZER, load_config, load_hearing_config
-from ttsfamilies.qwen3_tts.synthetic import vocabulary
 
 _SPACE: Final = "\u0120"
 CODES: Final = 256

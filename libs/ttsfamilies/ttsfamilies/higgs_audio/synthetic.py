@@ -10,14 +10,13 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save
+from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.higgs_audio.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec import sources as decoder_sources
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, encoder_sources
 from ttsfamilies.higgs_audio.net import V2, V3, HiggsConfig, HiggsNet, load_config, sources
 from ttsfamilies.higgs_audio.sizes import KIND, load_sizes
-from ttsfamilies.orpheus.synthetic import write_tokenizer
-from ttsfamilies.zonos.synthetic_dac import drawn_sound
 
 SECOND, THIRD = "v2", "v3"
 Heads = tuple[int, int, int]
@@ -117,7 +116,7 @@ def write_checkpoint(
     if kind == SECOND:
         settings = {"ras_win_len": 7, "ras_win_max_num_repeat": 2, "pad_token_id": 128_001}
         dump_json(folder / "generation_config.json", settings | {"eos_token_id": 128_009})
-    write_tokenizer(folder, _ADDED[kind])
+    write_llama_tokenizer(folder, _ADDED[kind])
     c = load_config(folder)
     net = unfilled(HiggsNet, c)
     tensors = dict(drawn(published_shapes(net, sources(net)), seed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,17 +9,11 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.lm.tokenizer import divided
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.orpheus.family import END_SPEECH, OrpheusNet, load_config, sources
-from ttsfamilies.qwen3_tts.synthetic import merges, vocabulary
 
-# Llama 3's division of a text into pre-tokens.
-_PRE_TOKEN: Final = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 TINY: Final[dict[str, Any]] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -66,22 +59,11 @@ def write_checkpoint(
     heads: in place of TINY's, such as PUBLISHED_HEADS.
     """
     dump_json(folder / "config.json", TINY | dict(heads))
-    write_tokenizer(folder)
+    write_llama_tokenizer(folder)
     net = unfilled(OrpheusNet, load_config(folder))
     shapes = published_shapes(net, sources(net))
     louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
     save(folder, drawn(shapes, seed, louder), shard_bytes)
-
-
-def write_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyType({})) -> None:
-    """A Llama's tokenizer.json with a vocabulary for tests, and these control tokens."""
-    from tokenizers import Tokenizer, models
-
-    tokenizer = divided(Tokenizer(models.BPE(vocab=vocabulary(), merges=merges())), _PRE_TOKEN)
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    found = [{"id": id, "content": name, **flags, "special": True} for name, id in added.items()]
-    told = json.loads(tokenizer.to_str()) | ({"added_tokens": found} if found else {})
-    dump_json(folder / "tokenizer.json", told)
 
 
 FAMILY: Final = SyntheticFamily(

@@ -11,7 +11,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import normals, save
+from ttsfamilies.base.synthetic.tensors import drawn_sound, normals, save
 from ttsfamilies.orpheus.codec import SnacDecoder, load_config
 
 TINY: Final[dict[str, Any]] = {
@@ -43,16 +43,11 @@ def write_codec(folder: Path, *, seed: int = 0) -> None:
 
 def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor]:
     """A parameter's tensors: weights of convolutions as length and direction."""
-    drawn = torch.from_numpy(normals(name, shape, seed))
-    if name.endswith("alpha"):
-        return {name: 1 + 0.2 * drawn}
-    if name.endswith("bias"):
-        return {name: 0.05 * drawn}
-    if name.endswith("codebook.weight"):
-        return {name: drawn}
+    if not name.endswith("weight") or name.endswith("codebook.weight"):
+        return {name: drawn_sound(name, shape, seed)}
     stem = f"{name.removesuffix('weight')}parametrizations.weight.original"
     length = torch.full((shape[0], 1, 1), _LENGTH)
-    return {f"{stem}0": length, f"{stem}1": drawn}
+    return {f"{stem}0": length, f"{stem}1": torch.from_numpy(normals(name, shape, seed))}
 
 
 FAMILY: Final = SyntheticFamily(

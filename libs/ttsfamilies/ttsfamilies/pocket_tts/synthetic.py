@@ -15,7 +15,8 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import normals, save, spread_out, write_pieces
+from ttsfamilies.base.synthetic.tensors import normals, save, spread_out
+from ttsfamilies.base.synthetic.tokenizers import write_pieces
 from ttsfamilies.pocket_tts.codec import LatentDecoder
 from ttsfamilies.pocket_tts.codec import sources as decoder_sources
 from ttsfamilies.pocket_tts.family import FOLDER

@@ -9,12 +9,11 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic.tokenizers import SPECIAL_TOKENS, vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_omni import codec
 from ttsfamilies.qwen3_omni.codec import load_config as load_codec_config
 from ttsfamilies.qwen3_omni.config import load_config
 from ttsfamilies.qwen3_omni.net import TABLE, OmniNet, sources
-from ttsfamilies.qwen3_tts.sizes import SPECIAL_TOKENS
-from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 
 WIDTH: Final = 24
 SPEAKERS: Final = {"chelsie": 2301, "ethan": 2302, "aiden": 2303}
@@ -150,7 +149,7 @@ def write_checkpoint(
         len(vocab), published=published, renormalised=renormalised, codebooks=codebooks
     )
     dump_json(folder / "config.json", content)
-    write_tokenizer(folder, vocab)
+    write_qwen2_tokenizer(folder, vocab)
     known = load_config(folder)
     net = unfilled(OmniNet, known)
     decoder = unfilled(codec.LaggingDecoder, load_codec_config(folder))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from ttsfamilies.base.synthetic.tokenizers import SPECIAL_TOKENS
+
 Size = Literal["tiny", "0.6b", "1.7b"]
 Kind = Literal["custom_voice", "voice_design", "base"]
 Config = dict[str, Any]
@@ -40,15 +42,6 @@ _SPEAKERS: Final = {
 }
 _DIALECTS: Final = {"eric": "sichuan_dialect", "dylan": "beijing_dialect"}
 
-SPECIAL_TOKENS: Final = (
-    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>"),
-    *("<|object_ref_end|>", "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>"),
-    *("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"),
-    *("<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"),
-    *("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<tool_response>", "</tool_response>"),
-    *("<think>", "</think>", "<|audio_start|>", "<|audio_end|>", "<tts_pad>"),
-    *("<tts_text_bos>", "<tts_text_eod>", "<tts_text_bos_single>", "<|audio_pad|>"),
-)
 
 GENERATION: Final[Config] = {
     "do_sample": True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ import torch
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
 from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.lm.tokenizer import BYTES
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_tts.cloning import EncoderConfig, SpeakerEncoder
 from ttsfamilies.qwen3_tts.codec import sources as decoder_sources
 from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
@@ -26,76 +26,11 @@ from ttsfamilies.qwen3_tts.sizes import (
     PREPROCESSOR,
     PUBLISHED_TEXT_VOCABULARY,
     SIZES,
-    SPECIAL_TOKENS,
     Kind,
     Size,
     codec_config,
     model_config,
 )
-
-# A small byte-level BPE tokenizer in the files that published checkpoints have.
-#
-# The special tokens carry their published names and stand behind the vocabulary, in their
-# published order. A few words are single tokens, the rest falls into pairs and bytes.
-
-
-_SPACE: Final = "\u0120"
-_WORDS: Final = (
-    "assistant", "user", f"{_SPACE}the", f"{_SPACE}and", f"{_SPACE}of", f"{_SPACE}to",
-    f"{_SPACE}is", f"{_SPACE}world", "Hello", f"{_SPACE}you", "ing", "er", "on", "th",
-    "'s", "'re", "ed", f"{_SPACE}a", f"{_SPACE}s", f"{_SPACE}c", "\u010a\u010a",
-)  # fmt: skip
-
-
-def merges(more: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Rules that build each word from the left. more: words besides the usual ones."""
-    found: dict[tuple[str, str], None] = {}
-    for word in (*_WORDS, *more):
-        for end in range(1, len(word)):
-            found[word[:end], word[end]] = None
-    return list(found)
-
-
-def vocabulary(tokens: int = 0, more: Sequence[str] = ()) -> dict[str, int]:
-    """Token to id, filled up to `tokens` with names that no text contains. more: see `merges`."""
-    names = [
-        *sorted(BYTES, key=BYTES.__getitem__),
-        *dict.fromkeys(left + right for left, right in merges(more)),
-    ]
-    names += [f"<unused_{i}>" for i in range(len(names), tokens)]
-    return {name: i for i, name in enumerate(names)}
-
-
-def write_tokenizer(
-    folder: Path, vocab: dict[str, int], specials: Sequence[str] = SPECIAL_TOKENS
-) -> None:
-    """vocab.json, merges.txt and tokenizer_config.json. specials: they stand behind all others."""
-    dump_json(folder / "vocab.json", vocab)
-    rules = "".join(f"{left} {right}\n" for left, right in merges())
-    (folder / "merges.txt").write_text(f"#version: 0.2\n{rules}", "utf-8")
-    added = {str(len(vocab) + i): _added(name) for i, name in enumerate(specials)}
-    dump_json(
-        folder / "tokenizer_config.json",
-        {
-            "add_bos_token": False,
-            "add_prefix_space": False,
-            "added_tokens_decoder": added,
-            "bos_token": None,
-            "eos_token": "<|im_end|>",
-            "errors": "replace",
-            "model_max_length": 131_072,
-            "pad_token": "<|endoftext|>",
-            "split_special_tokens": False,
-            "tokenizer_class": "Qwen2Tokenizer",
-            "unk_token": None,
-        },
-    )
-
-
-def _added(name: str) -> dict[str, object]:
-    plain = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
-    return {"content": name, **plain, "special": "think" not in name and "tool" not in name}
-
 
 Shapes = dict[str, tuple[int, ...]]
 _DTYPES: Final = {
@@ -139,7 +74,7 @@ def write_checkpoint(
     dump_json(folder / "speech_tokenizer" / "config.json", codec)
     for place in (folder, folder / "speech_tokenizer"):
         dump_json(place / "preprocessor_config.json", PREPROCESSOR)
-    write_tokenizer(folder, vocab)
+    write_qwen2_tokenizer(folder, vocab)
     eos = config["talker_config"]["codec_eos_token_id"]
     tensors = drawn(model_shapes(config), seed, {"talker.codec_head.weight": (eos, ending)})
     save(folder, ((name, tensor.to(stored)) for name, tensor in tensors), shard_bytes)

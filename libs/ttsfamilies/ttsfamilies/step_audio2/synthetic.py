@@ -13,9 +13,9 @@ from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save
+from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
-from ttsfamilies.qwen3_tts.synthetic import vocabulary, write_tokenizer
 from ttsfamilies.step_audio2.family import StepNet, sources
 from ttsfamilies.step_audio2.request import TOKENS, load_config
 
@@ -82,7 +82,7 @@ def write_checkpoint(
     voice = folder / "token2wav"
     voice.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config(heads))
-    write_tokenizer(folder, vocabulary(), SPECIALS)
+    write_qwen2_tokenizer(folder, vocabulary(), SPECIALS)
     write_tokens(voice / "speech_tokenizer_v2_25hz.onnx", version=2, seed=seed)
     write_speaker(voice / "campplus.onnx", seed=seed)
     net = unfilled(StepNet, load_config(folder))

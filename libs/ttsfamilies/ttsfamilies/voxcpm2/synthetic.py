@@ -15,7 +15,8 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out, write_pieces
+from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out
+from ttsfamilies.base.synthetic.tokenizers import write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec import VaeDecoder
 from ttsfamilies.voxcpm2.codec import sources as decoder_sources

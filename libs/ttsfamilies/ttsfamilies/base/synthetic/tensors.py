@@ -6,9 +6,9 @@ changes it.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,6 +85,23 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     return (1.0 if last else 0.56) * (2 * shape[0] if transposed else fan_in) ** -0.5, 0.0
 
 
+def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    """A tensor of a DAC. Signals keep about their size: samples stay within -1..1 without
+    all being near either.
+    """
+    values = torch.from_numpy(normals(name, shape, seed))
+    if name.endswith("alpha"):
+        return 1 + 0.2 * values
+    if name.endswith("bias"):
+        return 0.05 * values
+    if name.endswith(("codebook.weight", "codebook.embed")):
+        return values
+    # A step of a transposed convolution is the sum of two taps.
+    fan_in = 2 * shape[0] if ".conv_t1." in name else prod(shape[1:])
+    scale: float = 0.6 * fan_in**-0.5
+    return values * scale
+
+
 def codebook_flags(theirs: str, codebooks: int) -> dict[str, tuple[int, ...]]:
     """Of a Mimi's encoder: that each codebook was trained, which no decoder reads."""
     counts = (("semantic", 1), ("acoustic", codebooks - 1))
@@ -119,17 +136,6 @@ def save(
 
 def _bytes(shard: Mapping[str, Tensor]) -> int:
     return sum(tensor.nbytes for tensor in shard.values())
-
-
-def write_pieces(folder: Path, known: Sequence[str]) -> None:
-    """tokenizer.json of these pieces, of which the first is for what it does not know."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    scored = [(piece, -1.0 - 8.0 * (len(piece) == 1)) for piece in known]
-    tokenizer = Tokenizer(models.Unigram(scored, 0, byte_fallback=False))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
 
 
 # ONNX files (onnx.proto) as exporters write them: tensors, and nodes that name their modules.

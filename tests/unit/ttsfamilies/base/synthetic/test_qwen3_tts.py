@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ttsfamilies.qwen3_tts.synthetic import merges, vocabulary, write_checkpoint
+from ttsfamilies.base.synthetic.tokenizers import merges, vocabulary
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 @pytest.fixture(scope="module")
