@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ttscommon.bus.accounts import accounts
+from ttscommon.bus.credentials import accounts
 
 PATH: Final = Path(__file__).resolve().parents[1] / "helm/antiphon/files/accounts.conf"
 _PREFIX: Final = "PREFIX"

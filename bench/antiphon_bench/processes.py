@@ -99,7 +99,7 @@ PURPOSES: Final[Mapping[str, Sequence[str]]] = {
     "codec": ("/codec/", "/codec.py"),
     "step": ("ttsfamilies/",),
     "turns": ("talker/engine/", "vocoder/engine/", "ttscommon/engine/"),
-    "reports": ("cluster/reporter.py", "cluster/progress.py", "worker/", "reaper/", "leases.py"),
+    "reports": ("cluster/reporter.py", "worker/", "reaper/", "leases.py"),
     "commits": ("logs/commits.py", "logs/logstore.py", "bus/append.py", "logs/offers.py"),
     "framing": ("ttscommon/wire/",),
     "encoding": ("gateway/audio/", "vocoder/pcm.py"),
@@ -107,7 +107,6 @@ PURPOSES: Final[Mapping[str, Sequence[str]]] = {
     "admission": ("/admission/",),
     "logs, metrics": (
         "process/metrics.py",
-        "process/logs.py",
         "structlog/",
         "prometheus_client/",
         "process/tracing.py",

@@ -11,8 +11,8 @@ import typer
 
 from antiphon.examples import examples
 from antiphon.printing import fail
-from ttscommon.bus.accounts import accounts
 from ttscommon.bus.backup import back_up, restore
+from ttscommon.bus.credentials import accounts
 from ttscommon.bus.setup import Action, prepare
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
 from ttscommon.wire.errors import AntiphonError

@@ -27,7 +27,7 @@ from talker.apart.host import TalkerHost
 from talker.settings import TalkerSettings
 from ttscommon.engine.apart.host import EngineHost
 from ttscommon.engine.interface import Build
-from ttscommon.process.merged import Merged
+from ttscommon.process.admin import Merged
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service, run_process
 from ttscommon.process.settings import PREFIX, SettingsError, StageSettings

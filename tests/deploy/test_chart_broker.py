@@ -29,7 +29,7 @@ from tests.deploy.chart import (
     render,
     selector_of,
 )
-from ttscommon.bus.accounts import accounts
+from ttscommon.bus.credentials import accounts
 from ttscommon.bus.layout import Layout
 from ttscommon.process.settings import ServiceSettings
 from vocoder.settings import VocoderSettings

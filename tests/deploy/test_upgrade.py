@@ -23,7 +23,7 @@ from tests.chaos.stack import ChaosStack, chaos_stack
 from tests.deploy.chart import ROOT
 from tests.deploy.engine import ASKED, asked
 from ttscommon.bus import Bus
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.replicas import Replica
 

@@ -27,8 +27,8 @@ from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, publishe
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn import dense_attention
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.fields import Arrays, Derived
+from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources

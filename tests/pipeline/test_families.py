@@ -29,9 +29,8 @@ from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, sp
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, concatenate, cut
+from ttscommon.wire.fields import Arrays, concatenate, cut, silent
 from ttscommon.wire.messages import CodecChunk, SpeechRequest
-from ttscommon.wire.silence import silent
 from ttscommon.wire.subjects import CODES
 from ttsfamilies.base.codec.base import Codec, Work
 from ttsfamilies.base.talker.guard import STEP

@@ -39,7 +39,7 @@ TENSORS: Final = "ttscommon.engine"
 # Rooms that never see torch, below packages that do.
 TORCH_FREE: Final = {
     "ttscommon.engine": [
-        *("runtime", "slots", "inflight", "pace", "events", "stage", "stage_job", "voice"),
+        *("runtime", "slots", "inflight", "pace", "stage", "stage_job", "voice"),
         "checkpoint",
     ],
     "ttsfamilies": ["known", "base.talker", "base.text", "base.codec.options", "fake"],

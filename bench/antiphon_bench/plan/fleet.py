@@ -17,8 +17,7 @@ from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.stages import Ground, TalkerSide, VocoderSide
 from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import View
-from ttscommon.sound.headroom import FIRST_CHUNKS
-from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.sound.playback import FIRST_CHUNKS, PlaybackAccount
 
 
 class ClientSide:

@@ -18,9 +18,8 @@ from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
 from ttscommon.cluster.admission.capacity import streams_of
-from ttscommon.cluster.admission.shares import Standing
-from ttscommon.sound.headroom import Headroom
-from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.cluster.admission.judge import Standing
+from ttscommon.sound.playback import Headroom, PlaybackAccount
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.messages import SpeechRequest
 

@@ -12,7 +12,7 @@ from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Unmeasured
 from talker.engine import engine as talking
 from talker.engine.scheduler import POLICIES
-from ttscommon.engine.contention import Contention
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Finished, Runtime
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName

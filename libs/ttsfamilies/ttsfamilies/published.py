@@ -23,10 +23,9 @@ from ttscommon.engine.checkpoint import (
     hub_name,
     read_json,
 )
-from ttscommon.engine.conversion import Shown, due
-from ttscommon.engine.conversion.due import TALKER
+from ttscommon.engine.conversion import Shown
 from ttscommon.engine.foreign import foreign_names
-from ttscommon.engine.hub import HubName, fetch, listed
+from ttscommon.engine.hub import TALKER, HubName, due, fetch, listed
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 from ttsfamilies.known import FAMILIES
 

@@ -38,7 +38,7 @@ from gateway.requests import (
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.errors import AntiphonError, BusUnavailable
 
 AnySession: TypeAlias = SocketSession[Any, Any]

@@ -17,8 +17,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from gateway.errors import InvalidApiKey
 from gateway.settings import GatewaySettings
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import UnknownAdapter, UnknownModel, UnknownVoice
+from ttscommon.wire.parameters import ADAPTER
 
 ANONYMOUS: Final = ""
 _MINUTE_S: Final = 60.0

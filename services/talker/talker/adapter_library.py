@@ -13,8 +13,8 @@ from msgspec import structs
 
 from ttscommon.cluster.adapters.peft import Files, Lora, held
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import InvalidAdapter
+from ttscommon.wire.parameters import Adapter
 from ttsfamilies.base.talker.base import ModelSpec
 from ttsfamilies.base.talker.options import Adaptable
 

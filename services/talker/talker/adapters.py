@@ -19,8 +19,8 @@ from ttscommon.bus import Bus
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
+from ttscommon.wire.parameters import AdapterRef
 from ttsfamilies.base.talker.options import Adaptable, Sized
 
 _AGAIN_S: Final = 0.2

@@ -19,15 +19,15 @@ from talker.talk_job import TalkJob
 from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Handler, Job
-from ttscommon.engine.events import EventRouter
 from ttscommon.engine.interface import Build
 from ttscommon.engine.sharing import Sharing, run_models
 from ttscommon.engine.stage import run_stage
-from ttscommon.engine.stage_job import ending
+from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError
-from ttscommon.wire.lookups import (
+from ttscommon.wire.messages import End
+from ttscommon.wire.replicas import (
     Found,
     Lookup,
     PhonesWanted,
@@ -36,7 +36,6 @@ from ttscommon.wire.lookups import (
     decode_lookup,
     encode,
 )
-from ttscommon.wire.messages import End
 from ttscommon.wire.tensors import Tensor
 
 _LETTERS: Final = "this model reads letters or tokens, and no phones"

@@ -18,9 +18,8 @@ from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.references import References
 from ttscommon.cluster.worker import Job
-from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.engine.stage_job import StageJob
+from ttscommon.engine.stage_job import EventRouter, StageJob
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects

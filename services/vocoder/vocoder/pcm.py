@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ttscommon.wire import blends
+from ttscommon.wire import parameters
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.replicas import Voice
 
@@ -31,7 +31,7 @@ def gain_of(
     words = _words(text or "")
     gains = {voice.id: (voice.gain_db or other_db) + _more_db(voice, words) for voice in voices}
     try:
-        shares = ((name, 1.0),) if name in gains else blends.parse(name, gains)
+        shares = ((name, 1.0),) if name in gains else parameters.parse(name, gains)
     except UnknownVoice:
         gains, shares = {name: other_db}, ((name, 1.0),)
     return float(10 ** (sum(share * gains[one] for one, share in shares) / 20))

@@ -9,11 +9,10 @@ from functools import partial
 
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
-from ttscommon.engine.events import EventRouter
 from ttscommon.engine.interface import Build
 from ttscommon.engine.sharing import Sharing, run_models
 from ttscommon.engine.stage import run_stage
-from ttscommon.engine.stage_job import ending
+from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.startup import Startup

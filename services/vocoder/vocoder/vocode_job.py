@@ -12,8 +12,7 @@ import structlog
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.references import References
 from ttscommon.cluster.worker import Job
-from ttscommon.engine.events import EventRouter
-from ttscommon.engine.stage_job import StageJob
+from ttscommon.engine.stage_job import EventRouter, StageJob
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, LogGone
 from ttscommon.wire.fields import Arrays

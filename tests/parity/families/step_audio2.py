@@ -20,9 +20,8 @@ from tests.parity.step_audio2_cases import (
     sound,
 )
 from tests.parity.subject import Subject, golden_noise
-from ttscommon.wire.fields import Arrays, Derived
+from ttscommon.wire.fields import SILENT, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
-from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.options import ModelOptions

@@ -12,7 +12,7 @@ from tests.adapters import config, files
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.cluster.adapters.peft import Files
 from ttscommon.wire import subjects
-from ttscommon.wire.adapters import Adapter, AdapterRef
+from ttscommon.wire.parameters import Adapter, AdapterRef
 
 PATH, SPEECH, VOICES = "/v1/audio/adapters", "/v1/audio/speech", "/v1/audio/voices"
 SIZES = {"model.layers.0.self_attn.q_proj": (6, 4)}

@@ -19,7 +19,7 @@ from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
 from tests.waits import TIMEOUT_S
-from ttscommon.process.merged import Merged
+from ttscommon.process.admin import Merged
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import SettingsError

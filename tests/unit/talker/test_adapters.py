@@ -18,8 +18,8 @@ from tests.waits import TIMEOUT_S
 from ttscommon.cluster.adapters.peft import WEIGHTS, Files, Lora
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BusUnavailable, InvalidAdapter, Overloaded, UnknownAdapter
+from ttscommon.wire.parameters import AdapterRef
 from ttsfamilies.fake.talker import FakeModel, StepCurve
 
 SIZES = {"q_proj": (6, 4)}

@@ -14,7 +14,7 @@ from tests.connections import Connect
 from tests.unit.talker.test_service import SENTENCE, hear, job, spoken
 from tests.waits import until
 from ttscommon.bus import LogWriter
-from ttscommon.cluster.worker.claims import Claims, Slot
+from ttscommon.cluster.worker.intake import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT

@@ -24,7 +24,6 @@ from ttscommon.cluster.worker import Job
 from ttscommon.engine.runtime import Stopped
 from ttscommon.engine.stage_job import StageJob
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import Overloaded, UnknownAdapter
 from ttscommon.wire.fields import NOTHING, Array, Derived
 from ttscommon.wire.messages import (
@@ -38,6 +37,7 @@ from ttscommon.wire.messages import (
     TextPiece,
     Turn,
 )
+from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.subjects import CODES, TEXT, VOCODER, Stage
 from ttsfamilies.fake.talker import (

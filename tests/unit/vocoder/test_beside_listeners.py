@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from tests.unit.vocoder.test_engine import Bench, Listener, codes, request
-from ttscommon.engine.offline import OfflineTuning
+from ttscommon.engine.slots import OfflineTuning
 from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec

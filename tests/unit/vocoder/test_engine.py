@@ -12,8 +12,8 @@ import pytest
 
 from tests.turning import turn
 from tests.waits import TIMEOUT_S
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.pace import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest

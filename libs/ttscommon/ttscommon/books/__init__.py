@@ -3,15 +3,19 @@
 from ttscommon.books.apart import ReadBook, ReadOrder, read_apart
 from ttscommon.books.book import (
     MOST_CHAPTERS,
+    NARRATOR,
     Book,
     BookPassage,
+    BookPauses,
+    Cast,
     Chapter,
     Cover,
     InvalidBook,
+    Portion,
     one_line,
+    parse_cast,
+    portions,
 )
-from ttscommon.books.cast import NARRATOR, Cast, parse_cast
-from ttscommon.books.portions import BookPauses, Portion, portions
 from ttscommon.books.reading import KINDS, BookKind, kind_of, read_book
 
 __all__ = [

@@ -17,8 +17,7 @@ from typing import BinaryIO, Final
 import msgspec
 import structlog
 
-from ttscommon.books.book import InvalidBook
-from ttscommon.books.portions import BookPauses, Portion, portions
+from ttscommon.books.book import BookPauses, InvalidBook, Portion, portions
 from ttscommon.books.reading import BookKind, read_book
 from ttscommon.wire.errors import Overloaded
 

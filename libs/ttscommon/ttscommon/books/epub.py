@@ -11,8 +11,7 @@ from typing import BinaryIO, Final
 
 from ttscommon.books.book import MOST_CHAPTERS, Cover, InvalidBook, Outline
 from ttscommon.books.package import ContentsEntry, Package, read_contents, read_package, resolve
-from ttscommon.books.xhtml import Section, read_xhtml
-from ttscommon.books.xml import parse_xml
+from ttscommon.books.xhtml import Section, parse_xml, read_xhtml
 
 MOST_FILE_BYTES: Final = 16 << 20
 MOST_READ_BYTES: Final = 128 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from ttscommon.books.xml import parse_xml
+from ttscommon.books.xhtml import parse_xml
 
 _AUTHOR: Final = ("", "aut")
 _XHTML: Final = "application/xhtml+xml"

@@ -6,7 +6,6 @@ NATS stays inside this package: what leaves it are our own messages, entries and
 from ttscommon.bus.buckets import BucketEntry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
-from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.faults import BusUnprepared
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs.audio_reader import AudioReader
@@ -14,8 +13,8 @@ from ttscommon.bus.logs.audio_writer import AudioWriter
 from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
-from ttscommon.bus.storewatch import StoreWatch
 from ttscommon.bus.trimmer import TRIMMED, Extent
+from ttscommon.bus.watches import DisconnectWatch, StoreWatch
 
 __all__ = [
     "TRIMMED",

@@ -16,9 +16,8 @@ from typing import Final
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.credentials import issue
 from ttscommon.bus.export import export
-from ttscommon.bus.order import FOLLOWS, follow
+from ttscommon.bus.order import FOLLOWS, check_store, follow
 from ttscommon.bus.setup import ACTIONS, prepare
-from ttscommon.bus.store import check_store
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
 from ttscommon.wire.errors import AntiphonError
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import structlog
 
-from ttscommon.bus.buckets import Buckets
+from ttscommon.bus.buckets import Buckets, Objects
 from ttscommon.bus.link import Link
 from ttscommon.bus.logs.audio_reader import AudioReader
 from ttscommon.bus.logs.audio_writer import AudioWriter
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
-from ttscommon.bus.objects import Objects
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.setup import Setup
 from ttscommon.bus.trimmer import Trimmer

@@ -15,11 +15,10 @@ from nats.js import JetStreamContext
 
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
-from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.faults import StoreState, Trouble, Unreachable, reason
 from ttscommon.bus.hangs import HangTuning
 from ttscommon.bus.lean import Callback, InTurn
 from ttscommon.bus.permissions import inbox_prefix
-from ttscommon.bus.storestate import StoreState, Trouble
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.messages import Message, decode, encode

@@ -1,21 +1,48 @@
-"""The order of an upgrade: a stage's new workers wait until the stage behind them is new.
-
-See docs/decisions/deployment.md.
-"""
+"""Checks before a start: the kind of the broker's store, and the order of an upgrade."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final, Literal
 
 import structlog
 
 from ttscommon.bus.bus import Bus
 from ttscommon.process.settings import BusSettings
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, MalformedMessage
 from ttscommon.wire.replicas import Replica
+
+# What the members of a cluster agree on, in the folder of the system account.
+_META: Final = "jetstream/*/_js_/_meta_"
+_STREAMS: Final = "jetstream/*/streams/*"
+_ADVICE: Final = "see docs/operations.md, 'From one broker to three'"
+
+
+class ForeignStore(AntiphonError):
+    """The store is of another kind than the broker; the text says what would happen."""
+
+    code = "bus_unavailable"
+
+
+def check_store(folder: Path, brokers: int) -> str:
+    """What a broker that is one of `brokers` finds in its `store_dir`; raises ForeignStore."""
+    member = any(folder.glob(_META))
+    streams = sum(1 for _ in folder.glob(_STREAMS))
+    if brokers > 1 and streams and not member:
+        raise ForeignStore(
+            f"{folder} is the store of a single broker, with {streams} streams: a cluster of "
+            f"{brokers} would delete them; {_ADVICE}"
+        )
+    if brokers == 1 and member:
+        raise ForeignStore(
+            f"{folder} is the store of a cluster's member: a broker alone may lack records that "
+            f"the others have, and cannot return to them; {_ADVICE}"
+        )
+    return f"{streams} streams, as {'a member' if member else 'a single broker'} left them"
+
 
 # Who follows whom.
 FOLLOWS: Final[dict[str, str]] = {"talker": "vocoder", "gateway": "talker"}

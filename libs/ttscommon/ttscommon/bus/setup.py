@@ -1,8 +1,4 @@
-"""Preparing a broker for a deployment, changing what it keeps, and checking that it fits.
-
-Only `antiphon bus` and a local stack create or change streams. Services verify and refuse: a
-process with other settings must never change what the others rely on.
-"""
+"""Preparing a broker for a deployment, changing what it keeps, and checking that it fits."""
 
 from __future__ import annotations
 
@@ -22,16 +18,44 @@ from nats.js.api import StreamConfig
 from ttscommon.bus.faults import NO_ROOM, BusUnprepared, Unreachable, code_of, reason
 from ttscommon.bus.layout import Layout, differences, slots_of
 from ttscommon.bus.link import Link
-from ttscommon.bus.orphans import refuse_orphans
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
 
+log_ = structlog.get_logger(__name__)
+
+_PAUSE_S = 0.3
+
+
+async def refuse_orphans(link: Link, timeout_s: float) -> None:
+    """Raises BusUnprepared if the account has had bytes and no stream for `timeout_s`.
+
+    A cluster that has just started may need a moment until it counts its streams.
+    """
+    until_s = time.monotonic() + timeout_s
+    while held := await _bytes_without_streams(link):
+        if time.monotonic() > until_s:
+            raise BusUnprepared(
+                f"the broker holds {held} bytes in streams that its cluster does not know, and "
+                "will delete them within 30 s: a single broker's store joined the cluster. Stop "
+                "that broker now; see docs/operations.md, 'From one broker to three'"
+            )
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _bytes_without_streams(link: Link) -> int:
+    """0 where there are streams, or where this user may not ask."""
+    try:
+        info = await asyncio.wait_for(link.jetstream.account_info(), link.api_s)
+    except Unreachable as error:
+        log_.warning("bus.orphans_unknown", error=reason(error))
+        return 0
+    return 0 if info.streams else int(info.storage)
+
+
 Action = Literal["create", "migrate", "check"]
 ACTIONS: Final[tuple[Action, ...]] = ("create", "migrate", "check")
 T = TypeVar("T")
-
-log_ = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)

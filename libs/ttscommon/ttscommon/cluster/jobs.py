@@ -1,4 +1,4 @@
-"""A claimed job: its request, and what its listener and the stages tell of it meanwhile."""
+"""A claimed job: its request, what is told of it meanwhile, and its holder's progress."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Final, Protocol, TypeVar
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
 
-from ttscommon.bus import Delivery
+from ttscommon.bus import Bus, Delivery
+from ttscommon.bus.faults import Unreachable
 from ttscommon.cluster.leases import HeldLease
 from ttscommon.process.tasks import stop
-from ttscommon.wire.messages import Cancel, Listening, Message, Playback, SpeechRequest
+from ttscommon.wire.messages import Cancel, Listening, Message, Playback, SpeechRequest, Takeover
+from ttscommon.wire.subjects import Log
 
 T = TypeVar("T")
 
@@ -137,3 +139,17 @@ def earliest_playback_s(request: SpeechRequest) -> float:
     slack crowd out the streams that were there before, and are all served at the same time.
     """
     return time.monotonic() - max(0.0, time.time() - request.created_unix_s)
+
+
+async def grew(bus: Bus, log: Log, request_id: str, epoch: int) -> bool | None:
+    """Whether the log grew since `epoch` took it over; None if no replica of it answers.
+
+    By a direct read, which may lag by a moment.
+    """
+    try:
+        tail = await bus.logs.tail(log, request_id)
+    except Unreachable:
+        return None
+    if tail is None or tail.record.epoch < epoch:
+        return False
+    return tail.record.epoch > epoch or not isinstance(tail.record, Takeover)

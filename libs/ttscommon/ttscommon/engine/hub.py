@@ -1,17 +1,13 @@
-"""Checkpoints from the Hugging Face hub: pinned, resumed, and checked before anything reads them.
-
-The hub's client shows progress and goes on with a download that was cut off. What it keeps is named
-by its hash, which is compared here once for each file, so that a damaged one is never loaded.
-"""
+"""Checkpoints from the Hugging Face hub: pinned, resumed, checked before they are read."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -222,3 +218,33 @@ def _compare(path: Path, name: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# Parts of one model whose tensors' names do not meet: CosyVoice's, the decoders of GLM-4-Voice and
+# of Step-Audio 2, and Tacotron 2 with HiFi-GAN.
+PARTS: Final = (
+    ("llm.pt", "flow.pt", "hift.pt"),
+    ("flow.pt", "hift.pt"),
+    ("tacotron2.pt", "generator.pt"),
+)
+# Of Chatterbox: beginnings of talkers' names, and the files that each of them needs.
+TALKER: Final = "t3_"
+BESIDE: Final = (("s3gen_meanflow", "s3gen"), ("ve",), ("conds",))
+# A codec that lies beside its talker's safetensors, and keeps its name: Fish Audio's, VoxCPM2's.
+CODECS: Final = ("codec", "audiovae")
+_STEMS: Final = (PurePosixPath(name).stem for parts in PARTS for name in parts)
+_APART: Final = frozenset((*CODECS, *(stem for stems in BESIDE for stem in stems), *_STEMS))
+
+
+def due(names: Collection[str]) -> list[str]:
+    """Of the files in one folder, the pickles that have to be converted before it can be served."""
+    stems = {name.partition(TENSORS)[0] for name in names if TENSORS in name}
+    pickles = [name for name in names if PurePosixPath(name).suffix in PICKLES]
+    found = [name for name in pickles if PurePosixPath(name).stem not in stems]
+    return sorted(name for name in found if not stems or PurePosixPath(name).stem in _APART)
+
+
+def unordered(names: Collection[str]) -> bool:
+    """Whether files are of one model and no index says so: Chatterbox's."""
+    talkers = [name for name in names if name.startswith(TALKER) and name.endswith(TENSORS)]
+    return bool(talkers) and not any(name.endswith(".index.json") for name in names)

@@ -12,7 +12,7 @@ import structlog
 
 from ttscommon.engine.assembly import cache
 from ttscommon.process.settings import OF_A_PROCESS, StageSettings
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName

@@ -21,7 +21,7 @@ from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.errors import AntiphonError, ModelFailed
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Replica

@@ -11,7 +11,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from ttscommon.engine.lazy import ModelMemory
-from ttscommon.process.merged import Merged
+from ttscommon.process.admin import Merged
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
 from ttscommon.process.tasks import stop

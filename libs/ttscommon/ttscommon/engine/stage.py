@@ -17,8 +17,8 @@ from ttscommon.engine.sharing import Sharing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
+from ttscommon.process.startup import VERSION
 from ttscommon.process.tasks import stop
-from ttscommon.process.version import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.replicas import Replica

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -12,7 +12,6 @@ import structlog
 
 from ttscommon.bus import AudioWriter, LogWriter
 from ttscommon.cluster.worker import Job
-from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import stop
@@ -20,11 +19,41 @@ from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, Outcome, SpeechRequest
 from ttscommon.wire.subjects import Stage
 
+EventT = TypeVar("EventT")
+
+
+class EventRouter(Generic[EventT]):
+    """Hands every stream's events to the queue that its request listens to."""
+
+    def __init__(self) -> None:
+        """To be made on the event loop that the queues belong to."""
+        self._loop = asyncio.get_running_loop()
+        self._queues: dict[str, asyncio.Queue[EventT]] = {}
+
+    def __call__(self, events: Sequence[tuple[str, EventT]]) -> None:
+        """A turn's events; from any thread. Raises RuntimeError when the loop is closed."""
+        self._loop.call_soon_threadsafe(self._deliver, events)
+
+    @contextmanager
+    def listening(self, key: str) -> Iterator[asyncio.Queue[EventT]]:
+        """The stream's events from now on; a later listener takes them over."""
+        queue: asyncio.Queue[EventT] = asyncio.Queue()
+        self._queues[key] = queue
+        try:
+            yield queue
+        finally:
+            if self._queues.get(key) is queue:
+                del self._queues[key]
+
+    def _deliver(self, events: Sequence[tuple[str, EventT]]) -> None:
+        for key, event in events:
+            if (queue := self._queues.get(key)) is not None:
+                queue.put_nowait(event)
+
+
 FREE_TIMEOUT_S: Final = 30.0
 # What is stopped may have to let a subscription go.
 _STOP_AGAIN_S: Final = 0.5
-
-EventT = TypeVar("EventT")
 T = TypeVar("T")
 
 log_ = structlog.get_logger(__name__)

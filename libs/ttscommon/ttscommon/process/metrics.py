@@ -13,8 +13,7 @@ from typing import Final, Generic, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
 
-from ttscommon.process.startup import Startup
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION, Startup
 
 _LATENCY_S: Final = (
     0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,

@@ -17,7 +17,7 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from ttscommon.process import logs, tracing
+from ttscommon.process import tracing
 from ttscommon.process.admin import AdminServer, Health
 from ttscommon.process.settings import ServiceSettings, SettingsError
 from ttscommon.process.tasks import stop_everything
@@ -220,9 +220,9 @@ def launch(
 
 def run_process(name: str, settings: ServiceSettings, main: Main) -> NoReturn:
     """Logs, loop and exit status of a service process whose settings are known."""
-    logs.configure(name, level=settings.log_level, format=settings.log_format)
+    tracing.configure_logs(name, level=settings.log_level, format=settings.log_format)
 
-    flush = tracing.configure(name, settings.tracing)
+    flush = tracing.configure_traces(name, settings.tracing)
 
     async def body() -> int:
         status = await Service(name, settings).run(main)

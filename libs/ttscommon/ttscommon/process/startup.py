@@ -1,4 +1,4 @@
-"""The start of a process, accounted for part by part until it takes work."""
+"""The version that runs, and its process's start, accounted for part by part."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 import structlog
+
+
+def _version() -> str:
+    try:
+        return version("antiphon-ttscommon")
+    except PackageNotFoundError:
+        return "source"  # run from a folder that was copied, not installed
+
+
+VERSION: Final = _version()
+
 
 OTHER: Final = "other"
 _STARTTIME: Final = 19  # of the fields behind the program's name

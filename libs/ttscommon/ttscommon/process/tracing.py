@@ -1,25 +1,24 @@
-"""Traces: one from a client's request to its last chunk, through every service it passes.
-
-Off unless `configure` was given an endpoint: then spans are OpenTelemetry's own no-ops. Names and
-attributes follow OpenTelemetry's conventions for messaging and for generative AI.
-"""
+"""Traces from a client's request to its last chunk, through every service, and structured logs."""
 
 from __future__ import annotations
 
+import logging
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal, TextIO
 
+import structlog
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from ttscommon.process.settings import TracingSettings
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import Stage
@@ -32,7 +31,7 @@ tracer = trace.get_tracer("antiphon")
 _first_chunk: ContextVar[Span | None] = ContextVar("first_chunk", default=None)
 
 
-def configure(service: str, settings: TracingSettings) -> Callable[[], None]:
+def configure_traces(service: str, settings: TracingSettings) -> Callable[[], None]:
     """Send spans to the settings' endpoint; returns what sends the last ones at the end."""
     if settings.endpoint is None:
         return lambda: None
@@ -225,3 +224,59 @@ def _messaging(destination: str, request_id: str, operation: str) -> dict[str, A
         "messaging.message.conversation_id": request_id,
         REQUEST_ID: request_id,
     }
+
+
+_NOISY: Final = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "websockets")
+
+
+def configure_logs(
+    service: str,
+    *,
+    level: str = "info",
+    format: Literal["json", "console"] = "json",
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log of the process to `stream` (stdout), structlog's and the standard library's.
+
+    `structlog.contextvars.bind_contextvars(request_id=...)` adds fields to all events of a task.
+    """
+    output = stream or sys.stdout
+
+    def add_service(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        event.setdefault("service", service)
+        return event
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        add_service,
+        add_trace,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    final: list[Processor]
+    if format == "json":
+        final = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        final = [structlog.dev.ConsoleRenderer(colors=output.isatty())]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)

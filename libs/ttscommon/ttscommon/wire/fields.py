@@ -1,4 +1,4 @@
-"""Shapes and types of a tensor's row: frames, what is logged with them, and state per slot."""
+"""Shapes and types of a tensor's row: frames, what is logged with them, state per slot, silence."""
 
 from __future__ import annotations
 
@@ -94,3 +94,17 @@ def cut(arrays: Arrays, start: int, stop: int) -> dict[str, Array]:
 def concatenate(parts: Sequence[Arrays]) -> dict[str, Array]:
     """Join arrays of the same names along their rows."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+SILENT: Final = "silent"
+FLAG: Final = Field((), "u1", 2)
+
+
+def silent(arrays: Arrays) -> Array:
+    """[frames] u1, 1 where a frame is silence; raises MalformedMessage.
+
+    A chunk without flags has none: its talker is of another family, or of an older version.
+    """
+    if SILENT not in arrays:
+        return FLAG.zeros(rows(arrays))
+    return FLAG.checked(SILENT, arrays[SILENT])

@@ -1,17 +1,14 @@
-"""A model family's own settings in `extra_params`, each with its schema.
-
-The same schema is listed to clients, refuses a request at the gateway's door, and gives the
-family's side its values, defaults included.
-"""
+"""Things of a model that a request may name: its own parameters, its adapters, blends of voices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.errors import BadRequest, UnknownVoice
 
 Kind: TypeAlias = Literal["number", "integer", "switch", "choice"]
 Value: TypeAlias = bool | int | float | str
@@ -94,3 +91,77 @@ def _is_number(given: Value) -> bool:
     # NaN is within no bounds and infinity is no setting, whatever the bounds.
     finite = isinstance(given, float) and given - given == 0.0
     return _is_integer(given) or finite
+
+
+# The field of a request.
+ADAPTER: Final = "adapter"
+
+AdapterName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Adapter(msgspec.Struct, frozen=True):
+    """One that a talker has in its folder. digest: SHA-256 of its content. rank: its highest."""
+
+    name: str
+    digest: str
+    rank: int = 0
+
+
+class AdapterRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The one that a request is spoken with. Every talker of the request uses the same content.
+
+    digest: SHA-256 of it. stored: its name in the object store; empty for one of talkers' folders.
+    """
+
+    name: AdapterName
+    digest: Digest
+    stored: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{16}-[0-9a-f]{64}-[0-9a-f]{16})?$")] = (
+        ""
+    )
+
+
+MOST_PARTS: Final = 8
+
+Blend: TypeAlias = tuple[tuple[str, float], ...]
+"""Voices and their shares, which sum to 1."""
+
+_NAME: Final = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+_NUMBER: Final = r"(?P<weight>[0-9]{1,6}(?:\.[0-9]{1,6})?)"
+_PARTS: Final = tuple(
+    re.compile(form)
+    for form in (
+        _NAME,
+        rf"{_NAME}\s*\*\s*{_NUMBER}",
+        rf"{_NUMBER}\s*\*\s*{_NAME}",
+        rf"{_NAME}\s*\(\s*{_NUMBER}\s*\)",
+    )
+)
+
+
+def parse(voice: str, known: Collection[str]) -> Blend:
+    """The shares of `known` voices; one that is named twice has the sum of both.
+
+    Raises UnknownVoice for a voice that is not known and for what is no blend.
+    """
+    parts = re.split(r"[+,]", voice)
+    if len(parts) > MOST_PARTS:
+        raise UnknownVoice(f"a blend has at most {MOST_PARTS} voices", param="voice")
+    weights: dict[str, float] = {}
+    for part in parts:
+        name, weight = _part(part.strip(), voice)
+        if name not in known:
+            raise UnknownVoice(f"there is no voice '{name}'; try {', '.join(known)}", param="voice")
+        weights[name] = weights.get(name, 0.0) + weight
+    if not (total := sum(weights.values())):
+        raise UnknownVoice(f"the weights of '{voice}' sum to 0", param="voice")
+    return tuple((name, weight / total) for name, weight in weights.items())
+
+
+def _part(part: str, voice: str) -> tuple[str, float]:
+    for form in _PARTS:
+        if (found := form.fullmatch(part)) is not None:
+            return found["name"], float(found.groupdict().get("weight", 1.0))
+    raise UnknownVoice(
+        f"'{voice}' is neither a voice nor a blend such as 'af_heart*0.6+af_sky*0.4'", param="voice"
+    )

@@ -6,8 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.adapters import AdapterRef
-from ttscommon.wire.parameters import Value
+from ttscommon.wire.parameters import AdapterRef, Value
 from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
 
@@ -91,7 +90,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     rows: its text is rows of numbers, all of them in its text log; see ttscommon.wire.rows.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
     headroom_s: how much more sound its first chunk is to have than it would, so that those behind
-    it come in time; see ttscommon.sound.headroom.
+    it come in time; see ttscommon.sound.playback.
     """
 
     request_id: Identifier

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.engine.checkpoint import checked_config, read_json
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.llama import LlamaSizes

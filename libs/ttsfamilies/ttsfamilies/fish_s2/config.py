@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from ttscommon.engine.checkpoint import CheckpointError, checked_config, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.lm.turns import EncodedTurn
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import size_problems
+from ttscommon.engine.codec_sizes import size_problems
 from ttscommon.engine.nn.weights import Shards, Tensors
 
 KIND: Final = "higgs_audio_v2_tokenizer"

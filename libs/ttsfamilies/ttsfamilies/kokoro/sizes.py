@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from ttscommon.engine.checkpoint import VOICES, CheckpointError, checked_config
-from ttscommon.engine.checkpoint_values import size_problems
-from ttscommon.wire import blends
+from ttscommon.engine.codec_sizes import size_problems
+from ttscommon.wire import parameters
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.replicas import Gender, Voice
 
@@ -157,11 +157,11 @@ class Voices:
 
     def language(self, voice: str) -> str:
         """Of a voice, or of the first of a blend; raises UnknownVoice."""
-        return LANGUAGES[blends.parse(voice, self._packs)[0][0][0]]
+        return LANGUAGES[parameters.parse(voice, self._packs)[0][0][0]]
 
     def pace(self, voice: str) -> float:
         """How many times as fast as it is predicted a voice speaks; a blend by its shares."""
-        blend = blends.parse(voice, self._packs)
+        blend = parameters.parse(voice, self._packs)
         return sum(share * self._config.paces.get(name, 1.0) for name, share in blend)
 
     def pack(self, voice: str, known: Collection[str] | None = None) -> Array:
@@ -169,7 +169,7 @@ class Voices:
 
         Raises UnknownVoice, also for voices that are not `known`.
         """
-        blend = blends.parse(voice, self._packs if known is None else known)
+        blend = parameters.parse(voice, self._packs if known is None else known)
         total: Array = np.sum([np.float32(s) * self._packs[name] for name, s in blend], 0)
         return total
 

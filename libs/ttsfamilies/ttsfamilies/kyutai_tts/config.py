@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttscommon.engine.delay_pattern import DelayPattern
 
 FRAME_RATE_HZ: Final = 12.5

@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn import Attend, Decoder, halve
 from ttscommon.engine.nn.decoder import DecoderConfig
 from ttscommon.engine.nn.mimi import LatentEncoder, transformer_config

@@ -19,8 +19,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes, head_problems, size_problems
 
 MODEL_TYPE: Final = "pocket_tts"
 # Every step of the head for a flow that was not distilled.

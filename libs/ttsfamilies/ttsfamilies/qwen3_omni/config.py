@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.checkpoint_values import size_problems
+from ttscommon.engine.codec_sizes import size_problems
 from ttsfamilies.base.lm.llama import StackSizes
 from ttsfamilies.qwen3_tts.config import (
     CODEBOOK0_SIZE,

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import size_problems
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes, size_problems
 from ttscommon.engine.nn.mimi import MimiEncoder
 from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import read_recording

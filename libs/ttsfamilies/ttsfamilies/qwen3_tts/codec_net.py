@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import size_problems
+from ttscommon.engine.codec_sizes import size_problems
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
 from ttsfamilies.base.codec.dac import CausalResidualUnit, CausalWave, ConvNeXtBlock, UpsampleBlock

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ttscommon.engine.checkpoint import CheckpointError, checked_config, read_json
-from ttscommon.engine.checkpoint_values import scaling_problems, size_problems
+from ttscommon.engine.codec_sizes import scaling_problems, size_problems
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.lm.llama import StackSizes
 

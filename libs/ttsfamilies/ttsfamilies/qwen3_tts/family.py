@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.parameters import ADAPTER
 from ttsfamilies.base.kernels.slots import NUMBERS, REALS, move_on, next_text, settings
 from ttsfamilies.base.lm.codes import Picks
 from ttsfamilies.base.runners.computation import (

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import ADAPTER
 from ttsfamilies.base.kernels.slots import FED, NO_STEP, PADDED
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.base.talker.blocks import keys

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ttscommon.engine.checkpoint import CheckpointError, checked_config
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import size_problems
+from ttscommon.engine.codec_sizes import size_problems
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 
 _HOP: Final = 256

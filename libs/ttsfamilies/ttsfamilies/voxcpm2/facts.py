@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Signs
 
 

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.sound.recordings import read_recording
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import ADAPTER
 from ttscommon.wire.replicas import MANY, Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.stepped import DrawnStep, before, gone_on

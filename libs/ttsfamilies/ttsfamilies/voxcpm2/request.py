@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.parameters import Parameter, completed
+from ttscommon.wire.parameters import ADAPTER, Parameter, completed
 from ttsfamilies.base.lm.request import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys

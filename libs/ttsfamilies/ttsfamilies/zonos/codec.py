@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.codec_sizes import DacSizes, load_sizes
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.dac import level_sources
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled

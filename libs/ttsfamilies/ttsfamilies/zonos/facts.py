@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.checkpoint_values import head_problems
+from ttscommon.engine.codec_sizes import head_problems
 from ttsfamilies.base.facts import Beside, CodecFacts, FamilyFacts, Marks
 
 _SAMPLE_RATE: Final = 44_100

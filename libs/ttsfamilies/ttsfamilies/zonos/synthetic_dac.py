@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.dac import load_sizes
+from ttscommon.engine.codec_sizes import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily

@@ -21,8 +21,7 @@ from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
-from ttscommon.cluster.admission.judge import share_used
-from ttscommon.cluster.admission.shares import Standing
+from ttscommon.cluster.admission.judge import Standing, share_used
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 

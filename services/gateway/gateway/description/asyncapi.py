@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from gateway.description.operation import Schema
 from gateway.description.sockets import CHANNELS, Channel
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 
 _DEFINED: Final = "#/components/schemas/"
 _SOUND: Final = "sound"

@@ -24,7 +24,7 @@ from gateway.description.vendor_answers import (
 )
 from gateway.protocols import cartesia, deepgram, elevenlabs
 from gateway.protocols.shared.context import ErrorShape, openai_shape
-from ttscommon.process.version import VERSION
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.errors import AntiphonError
 
 _BEARER: Final = "bearer"

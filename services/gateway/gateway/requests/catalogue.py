@@ -17,7 +17,7 @@ from gateway.errors import ModelLoading, Unavailable
 from gateway.requests.aliases import DEFAULT, RETIRED_MODELS, RETIRED_VOICES
 from ttscommon.bus import BucketEntry, Bus, Incoming
 from ttscommon.cluster.admission.capacity import View
-from ttscommon.wire import blends, subjects
+from ttscommon.wire import parameters, subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import MANY, Model, Replica, Voice
 from ttscommon.wire.subjects import STAGES, StageName
@@ -150,13 +150,13 @@ def presets_of(model: Model, voice: Voice) -> tuple[str, ...]:
     known = tuple(one.id for one in model.voices)
     if voice.id in known:
         return (voice.id,)
-    return tuple(name for name, _ in blends.parse(voice.id, known)) if model.blends else ()
+    return tuple(name for name, _ in parameters.parse(voice.id, known)) if model.blends else ()
 
 
 def _blended(model: Model, voice_id: str) -> Voice:
     """A voice that is mixed of several, with the language of the first."""
     known = {voice.id: voice for voice in model.voices}
-    first, *_ = blends.parse(voice_id, known)
+    first, *_ = parameters.parse(voice_id, known)
     return Voice(voice_id, voice_id, known[first[0]].language)
 
 

@@ -22,9 +22,9 @@ from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
 from gateway.settings import GatewaySettings
 from ttscommon.sound.recordings import LEAST_SAID_S
-from ttscommon.wire.adapters import ADAPTER, AdapterRef
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.messages import Reference, Turn
+from ttscommon.wire.parameters import ADAPTER, AdapterRef
 from ttscommon.wire.replicas import Model, Voice
 
 Names: TypeAlias = Literal["own", "aliases", "any"]

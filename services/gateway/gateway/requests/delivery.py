@@ -13,8 +13,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource, SpeechSpec
 from ttscommon.process import tracing
-from ttscommon.sound.headroom import FIRST_CHUNKS
-from ttscommon.sound.playback import Arrival, PlaybackAccount
+from ttscommon.sound.playback import FIRST_CHUNKS, Arrival, PlaybackAccount
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, Playback, Spent
 

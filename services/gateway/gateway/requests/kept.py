@@ -20,9 +20,9 @@ from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.sound.recordings import LEAST_S, MOST_S, BadRecording, NoDecoder, read_recording
 from ttscommon.wire import subjects
-from ttscommon.wire.adapters import ADAPTER, AdapterRef
 from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownAdapter, UnknownVoice
 from ttscommon.wire.messages import Reference
+from ttscommon.wire.parameters import ADAPTER, AdapterRef
 
 # Twice as fast as people speak, in any script.
 _MOST_CHARS_A_SECOND: Final = 40

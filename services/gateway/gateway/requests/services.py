@@ -20,19 +20,19 @@ from gateway.requests.usage import UsageCounter
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.sound.headroom import Headroom
+from ttscommon.sound.playback import Headroom
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, MalformedMessage, NoResponders, Overloaded
-from ttscommon.wire.lookups import (
+from ttscommon.wire.replicas import (
     SECONDS,
     Lookup,
+    Model,
     PhonesFound,
     Refused,
     Style,
     decode_found,
     encode,
 )
-from ttscommon.wire.replicas import Model
 
 
 @dataclass(frozen=True)

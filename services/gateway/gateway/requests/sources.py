@@ -18,9 +18,9 @@ from gateway.requests.options import RequestOptions
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import StoredRecord
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
+from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.requests import OFFLINE

@@ -15,12 +15,10 @@ from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
 from talker.engine.scheduler import Policy, StepLimits, candidates, online, positions
 from talker.engine.stream import ChunkReady, Stream
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
-from ttscommon.engine.offline import OfflineShare
-from ttscommon.engine.pace import RoundTimes
+from ttscommon.engine.pace import Contention, RoundTimes
 from ttscommon.engine.runtime import Runtime, Stopped
-from ttscommon.engine.slots import Slots
+from ttscommon.engine.slots import OfflineShare, Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared

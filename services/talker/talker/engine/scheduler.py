@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeVar
 
 from talker.engine.stream import Stream
-from ttscommon.engine.offline import OfflineShare
-from ttscommon.engine.slots import Slots
+from ttscommon.engine.slots import OfflineShare, Slots
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 
 Planned = Callable[[Iterable[Stream]], list[Stream]]

@@ -11,11 +11,10 @@ from functools import partial
 from statistics import median
 from typing import Any, Final, get_args
 
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import LaunchPath, launch_bisected
-from ttscommon.engine.offline import OfflineShare
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
-from ttscommon.engine.slots import Slots
+from ttscommon.engine.slots import OfflineShare, Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
+from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows, silent
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.silence import silent
 from ttsfamilies.base.codec.base import CodecSpec, CodecState, Decoded, Due, Work
 from vocoder.engine.lead import Lead
 from vocoder.engine.scheduler import Ready

@@ -24,8 +24,7 @@ from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from tests.unit.antiphon_bench.plan.scene import lose_a_talker
-from ttscommon.sound.headroom import Headroom
-from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.sound.playback import Headroom, PlaybackAccount
 from ttscommon.wire.requests import OFFLINE
 
 LENGTH_S: Final = 20.0

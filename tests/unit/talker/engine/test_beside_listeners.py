@@ -12,8 +12,8 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
-from ttscommon.engine.contention import Contention
-from ttscommon.engine.offline import OfflineTuning
+from ttscommon.engine.pace import Contention
+from ttscommon.engine.slots import OfflineTuning
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text

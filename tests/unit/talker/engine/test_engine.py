@@ -12,8 +12,8 @@ import pytest
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Failed, Finished, Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import TextTooLong

@@ -16,7 +16,7 @@ import torch
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from tests.late import Late
-from ttscommon.engine.contention import Contention
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import TextTooLong

@@ -21,7 +21,7 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
-from ttscommon.engine.contention import Contention
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest

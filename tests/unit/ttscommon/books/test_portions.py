@@ -14,7 +14,7 @@ from ttscommon.books import (
     parse_cast,
     portions,
 )
-from ttscommon.books.portions import MOST_PORTION_CHARS, cut
+from ttscommon.books.book import MOST_PORTION_CHARS, cut
 
 SENTENCE = "The lamps are lit along the wall. "
 

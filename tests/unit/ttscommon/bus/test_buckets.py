@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from tests.connections import Connect
 from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
-from ttscommon.wire.subjects import LEASES
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.subjects import LEASES, PASSING_RECORDINGS, RECORDINGS
 
 
 async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:
@@ -84,3 +88,33 @@ async def test_a_key_that_was_deleted_can_be_made_again(bus: Bus) -> None:
     await bus.kv.delete(subjects.VOICES, "k")
     assert await bus.kv.replace(subjects.VOICES, "k", b"3", 0)
     assert await bus.kv.get(subjects.VOICES, "k") == b"3"
+
+
+SOUND = bytes(300_000)
+
+
+@pytest.fixture
+async def bus(connect: Connect) -> Bus:
+    return await connect(max_log_bytes=4 << 20)
+
+
+async def test_a_full_store_of_passing_recordings_takes_new_ones_for_its_oldest(bus: Bus) -> None:
+    """One key cannot have all others refused for an hour, whatever gateways counted of it."""
+    for number in range(12):
+        await bus.objects.put(PASSING_RECORDINGS, f"flood-{number}", SOUND)
+    await bus.objects.put(PASSING_RECORDINGS, "other", SOUND)
+    assert await bus.objects.get(PASSING_RECORDINGS, "other") == SOUND
+    found = [await bus.objects.get(PASSING_RECORDINGS, f"flood-{number}") for number in range(12)]
+    assert found[0] is None
+    assert found[-1] == SOUND
+    assert set(found) == {None, SOUND}
+
+
+async def test_a_full_store_of_voices_keeps_what_it_has(bus: Bus) -> None:
+    async def fill() -> None:
+        for number in range(16):
+            await bus.objects.put(RECORDINGS, f"voice-{number}", SOUND)
+
+    with pytest.raises(BusUnavailable):
+        await fill()
+    assert await bus.objects.get(RECORDINGS, "voice-0") == SOUND

@@ -16,8 +16,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.waits import TIMEOUT_S, until
-from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
+from ttscommon.bus.watches import DisconnectWatch
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import pytest
 
-from ttscommon.bus.accounts import accounts
+from ttscommon.bus.credentials import accounts
 from ttscommon.bus.permissions import ROLES, Permissions, Role, permissions
 
 WORKERS: tuple[Role, ...] = ("talker", "vocoder")

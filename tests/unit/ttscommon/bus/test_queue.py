@@ -12,7 +12,7 @@ import pytest
 from tests.connections import Connect
 from ttscommon.bus import Bus, Delivery, JobFeed
 from ttscommon.bus.deliveries import pull_priority
-from ttscommon.bus.storestate import StoreState
+from ttscommon.bus.faults import StoreState
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.messages import SpeechRequest, decode

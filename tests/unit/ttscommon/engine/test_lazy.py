@@ -11,8 +11,7 @@ import pytest
 
 from tests.waits import TIMEOUT_S, until
 from ttscommon.engine import lazy
-from ttscommon.engine.footprint import bytes_held
-from ttscommon.engine.lazy import LazyEngine, ModelMemory
+from ttscommon.engine.lazy import LazyEngine, ModelMemory, bytes_held
 from ttscommon.wire.errors import ModelFailed
 
 KIB = 1024

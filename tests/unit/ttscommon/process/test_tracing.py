@@ -90,7 +90,7 @@ def test_phases_before_the_first_chunk_are_spans_below_it(spans: InMemorySpanExp
 
 
 def test_without_an_endpoint_nothing_is_traced_or_sent() -> None:
-    tracing.configure("talker", TracingSettings())()
+    tracing.configure_traces("talker", TracingSettings())()
     headers: dict[str, str] = {}
     with tracing.sending(TALKER, REQUEST, headers):
         pass

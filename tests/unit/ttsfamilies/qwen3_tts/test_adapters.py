@@ -20,10 +20,10 @@ from tests.unit.ttsfamilies.test_conformance import Bench, Heard, same
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import UnknownAdapter
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import Family

@@ -19,10 +19,10 @@ from tests.unit.ttsfamilies.voxcpm2.tiny import parts, tiny
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.runtime import Finished
-from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BadRequest, InvalidAdapter, TextTooLong
 from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ttscommon.cluster.adapters import voxcpm
-from ttscommon.cluster.adapters.config import LoraConfig
-from ttscommon.cluster.adapters.tensors import StoredTensor, read_tensors, shown
+from ttscommon.cluster.adapters.config import (
+    VOXCPM_CONFIG,
+    VOXCPM_WEIGHTS,
+    LoraConfig,
+    StoredTensor,
+    read_tensors,
+    shown,
+)
 from ttscommon.wire.errors import InvalidAdapter
 from ttscommon.wire.fields import Array
 
@@ -24,7 +29,7 @@ _LENGTH_BYTES: Final = 8
 _LONGEST_NAME: Final = 512
 _PICKLE: Final = "adapter_model.bin"
 # Files that hold an adapter, by who saved it.
-_PAIRS: Final = ((CONFIG, WEIGHTS), (voxcpm.CONFIG, voxcpm.WEIGHTS))
+_PAIRS: Final = ((CONFIG, WEIGHTS), (VOXCPM_CONFIG, VOXCPM_WEIGHTS))
 
 
 @dataclass(frozen=True)

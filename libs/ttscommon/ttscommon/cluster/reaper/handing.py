@@ -18,9 +18,8 @@ import structlog
 
 from ttscommon.bus import Bus, QueuedJob
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
-from ttscommon.cluster.reaper.held_jobs import holds
-from ttscommon.cluster.reaper.leftovers import tidy
-from ttscommon.cluster.reaper.roster import Roster
+from ttscommon.cluster.reaper.failure_detector import Roster
+from ttscommon.cluster.reaper.held_jobs import holds, tidy
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over, message_of

@@ -16,8 +16,8 @@ from typing import Final
 import structlog
 
 from ttscommon.bus import Backlog, Bus, QueuedJob
+from ttscommon.cluster.jobs import grew
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease
-from ttscommon.cluster.progress import grew
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.held_jobs import HeldJobs, holds
 from ttscommon.cluster.reaper.tuning import ReaperTuning

@@ -11,9 +11,8 @@ import msgspec
 import structlog
 
 from ttscommon.bus import Bus, Delivery
-from ttscommon.cluster.jobs import Job
+from ttscommon.cluster.jobs import Job, grew
 from ttscommon.cluster.leases import HeldLease, Lease
-from ttscommon.cluster.progress import grew
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import WorkerTuning
 from ttscommon.process.tasks import Chores

@@ -14,9 +14,8 @@ from enum import Enum, auto
 import structlog
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.jobs import Job
+from ttscommon.cluster.jobs import Job, grew
 from ttscommon.cluster.leases import HeldLease
-from ttscommon.cluster.progress import grew
 from ttscommon.cluster.worker.tuning import IsolationTuning
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable

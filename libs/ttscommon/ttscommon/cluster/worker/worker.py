@@ -14,9 +14,8 @@ from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.cluster.jobs import Job, earliest_playback_s
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.reporter import Reporter
-from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.cluster.worker.endings import JobEndings, Unheard
-from ttscommon.cluster.worker.intake import Intake
+from ttscommon.cluster.worker.intake import Claims, Intake, Slot
 from ttscommon.cluster.worker.isolation import Isolation, Ruling
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
@@ -35,7 +34,7 @@ log_ = structlog.get_logger(__name__)
 
 Handler = Callable[[Job], Awaitable[None]]
 Answer = Callable[[bytes], Awaitable[bytes]]
-"""Answers a question of `ttscommon.wire.lookups`; raises nothing expected."""
+"""Answers a question of `ttscommon.wire.replicas`; raises nothing expected."""
 
 
 class Worker:

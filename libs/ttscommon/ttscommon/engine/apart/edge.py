@@ -13,8 +13,7 @@ from typing import Any, Final, Generic, NoReturn, Self, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
-from ttscommon.engine.apart.line import EngineLine, LineClosed
-from ttscommon.engine.apart.state import EngineState
+from ttscommon.engine.apart.line import EngineLine, EngineState, LineClosed
 from ttscommon.engine.runtime import Failed, Finished, OnStep, Sink, Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service, launch

@@ -10,8 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
-from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
-from ttscommon.engine.apart.state import EngineState
+from ttscommon.engine.apart.line import EngineLine, EngineState, LineClosed, portable
 from ttscommon.engine.interface import StageEngine
 from ttscommon.engine.runtime import Failed, Sink, Stopped
 

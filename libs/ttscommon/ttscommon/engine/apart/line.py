@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -187,3 +188,14 @@ def portable(error: Exception) -> Exception:
         other.__notes__ = getattr(error, "__notes__", [])
         return other
     return error
+
+
+@dataclass(frozen=True)
+class EngineState:
+    """See StageEngine. turns: that its thread has made so far."""
+
+    step_seconds: Mapping[int, float] = field(default_factory=dict)
+    frame_seconds: float = 0.0
+    kv_positions: tuple[int, int] = (0, 0)
+    slowed: float = 1.0
+    turns: int = 0

@@ -27,7 +27,7 @@ from ttscommon.engine.checkpoint import (
     dump_json,
     read_json,
 )
-from ttscommon.engine.conversion.due import BESIDE, CODECS, PARTS, TALKER, due, unordered
+from ttscommon.engine.hub import BESIDE, CODECS, PARTS, TALKER, due, unordered
 
 _VOICES: Final = "voices"
 # Endings of a pickle that is asked for by its name.

@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.codec_sizes import DacSizes, load_sizes
 from ttscommon.engine.nn.snake import DILATIONS, Snake, part_sources, unit_sources, units, wide
 from ttscommon.engine.nn.weights import Shards, Source, filled, same
 

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn.decoder import Decoder, DecoderConfig, dense_attention
 from ttscommon.engine.nn.rope import RopeConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, same

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ttscommon.engine.device.buckets import BatchSizes
+from ttscommon.engine.inflight import BatchSizes
 
 if TYPE_CHECKING:
     from ttscommon.engine.device.device import Device

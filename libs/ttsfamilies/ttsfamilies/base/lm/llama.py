@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttsfamilies.base.talker.base import CacheSpec
 
 

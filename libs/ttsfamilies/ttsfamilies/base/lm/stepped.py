@@ -14,8 +14,7 @@ from typing import Final, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Field
-from ttscommon.wire.silence import SILENT
+from ttscommon.wire.fields import SILENT, Field
 from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
 from ttsfamilies.base.runners.computation import (
     Attend,

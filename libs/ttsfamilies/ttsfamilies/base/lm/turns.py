@@ -11,9 +11,8 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Array, Arrays, Field
+from ttscommon.wire.fields import FLAG, SILENT, Array, Arrays, Field
 from ttscommon.wire.messages import SaidText, SpeechRequest
-from ttscommon.wire.silence import FLAG, SILENT
 from ttsfamilies.base.lm.request import WholeText, limited, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches, ShapedWork
 from ttscommon.engine.device.transfer import Buffers, Fetch
-from ttscommon.engine.inflight import LaunchPath
+from ttscommon.engine.inflight import BatchSizes, LaunchPath
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.runners.computation import Attend, Computation, Out, Rows
 from ttsfamilies.base.runners.kv import DeviceCache

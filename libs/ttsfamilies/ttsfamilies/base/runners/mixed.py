@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import InputShapes
-from ttscommon.engine.inflight import LaunchPath
+from ttscommon.engine.inflight import BatchSizes, LaunchPath
 from ttscommon.wire.fields import Array, Arrays, concatenate
 from ttsfamilies.base.kernels.attention import TILE_QUERIES, prompt_tiles
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, TwoPartComputation

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.nn.weights import Sources
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import ADAPTER
 from ttsfamilies.base.runners.computation import Computation
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.torch_runner import TorchRunner

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
+from ttscommon.wire.fields import FLAG, SILENT, Array, Arrays, concatenate, cut, rows, silent
 from ttscommon.wire.messages import WordTime
-from ttscommon.wire.silence import FLAG, SILENT, silent
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.guard import Guard
 from ttsfamilies.base.talker.streams import (

@@ -12,12 +12,11 @@ from copy import copy
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
-from ttscommon.wire.lookups import PhonesFound
+from ttscommon.wire.fields import FLAG, NOTHING, SILENT, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
+from ttscommon.wire.replicas import PhonesFound
 from ttscommon.wire.rows import FloatRows
-from ttscommon.wire.silence import FLAG, SILENT
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.guard import RunawaySigns, Watch
 from ttsfamilies.base.talker.parts import Said, Silence

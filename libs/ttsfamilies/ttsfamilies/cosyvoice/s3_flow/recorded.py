@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers
+from ttscommon.engine.inflight import BatchSizes
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Solving

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file, read_json
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled

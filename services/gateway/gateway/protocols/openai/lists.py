@@ -16,8 +16,8 @@ from gateway.protocols.shared.context import Context, tenant_of
 from gateway.protocols.shared.voices import limit_of, page
 from gateway.requests import DEFAULT, GatewayContext, ReplicaSnapshot, StoredVoice
 from gateway.requests.usage import UsageSum
-from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.parameters import ADAPTER
 from ttscommon.wire.replicas import Model, Voice
 
 router = APIRouter()

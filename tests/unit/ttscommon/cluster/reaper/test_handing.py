@@ -10,9 +10,8 @@ import pytest
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
-from ttscommon.cluster.reaper.failure_detector import after_death
+from ttscommon.cluster.reaper.failure_detector import Roster, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
-from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over

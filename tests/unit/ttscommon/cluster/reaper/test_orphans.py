@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
+from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.orphans import Orphans
-from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.handover import Holding

@@ -9,9 +9,8 @@ import torch
 
 from tests.late import Late
 from ttscommon.engine.device import device
-from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Cuda, Device, HostDevice, device_of
-from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.inflight import BatchSizes, DeviceError
 
 
 @pytest.mark.parametrize("where", [HostDevice(), Late()])

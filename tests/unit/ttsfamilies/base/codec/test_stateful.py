@@ -16,9 +16,9 @@ from tests.late import Late
 from tests.turning import turn
 from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as tiny_qwen3
 from tests.unit.vocoder import tiny_vesper
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.pace import Contention
 from ttscommon.engine.slots import NoSlot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, cut

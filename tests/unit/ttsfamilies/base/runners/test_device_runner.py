@@ -18,9 +18,9 @@ from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event, Failed, Finished
 from tests.late import Late
 from tests.unit.ttsfamilies.tiny_vesper import tiny
-from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.pace import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import SpeechRequest

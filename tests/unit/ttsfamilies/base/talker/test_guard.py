@@ -16,10 +16,9 @@ from tests.unit.ttsfamilies.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.ttsfamilies.runaways import UTTERANCE, Forgetful, lost, standing
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, request, same
 from ttscommon.engine.runtime import Finished
-from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.fields import SILENT, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece, Text
-from ttscommon.wire.silence import SILENT
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.guard import RunawaySigns, Seen, Sign, Stall, Watch
 from ttsfamilies.base.talker.served import ServedFamily

@@ -19,7 +19,7 @@ from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import (
     tiny,
 )
 from ttscommon.cluster.admission.capacity import realtime_streams
-from ttscommon.engine.contention import Contention
+from ttscommon.engine.pace import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array

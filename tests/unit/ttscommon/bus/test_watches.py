@@ -15,9 +15,8 @@ import nats.js.errors
 import pytest
 
 from ttscommon.bus import Bus, StoreWatch
-from ttscommon.bus.faults import is_full, is_queue_full
+from ttscommon.bus.faults import StoreState, is_full, is_queue_full
 from ttscommon.bus.layout import Layout
-from ttscommon.bus.storestate import StoreState
 from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
 from ttscommon.wire.messages import End, encode
 from ttscommon.wire.subjects import CODES, LEASES, TALKER

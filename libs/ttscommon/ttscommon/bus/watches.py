@@ -1,9 +1,4 @@
-"""Looks whether the broker keeps what this deployment needs, and takes what is to be stored.
-
-The queues and one other stream a second as long as writes are taken, and all of them as soon as one
-was not. A queue that was made anew has lost the jobs of the one before. Services
-make no streams: they say what is missing, refuse what needs it, and go on when it is there again.
-"""
+"""Watches of the broker: whose connection it says has gone, and whether it keeps what it should."""
 
 from __future__ import annotations
 
@@ -13,21 +8,83 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import nats.errors
 import structlog
 
+from ttscommon.bus.client import BusClient
+from ttscommon.bus.credentials import system_credentials
 from ttscommon.bus.faults import STREAM_NOT_FOUND, Unreachable, reason
 from ttscommon.bus.layout import Layout
-from ttscommon.bus.link import Link
+from ttscommon.bus.link import Incoming, Link, dial
 from ttscommon.wire.errors import BusUnavailable, StoreFull, StoreLost, StoreUnavailable
 from ttscommon.wire.subjects import STAGES
 
-Write = Callable[[], Awaitable[object]]
+_SUBJECT: Final = "$SYS.ACCOUNT.*.DISCONNECT"
+_COMPLAIN_S: Final = 5.0
 
 log_ = structlog.get_logger(__name__)
+
+
+class _Event(msgspec.Struct):
+    client: dict[str, Any] = {}
+
+
+class DisconnectWatch:
+    """Calls back with the name of every connection that ends. `close` when done."""
+
+    def __init__(self, client: BusClient) -> None:
+        self._client = client
+
+    @classmethod
+    async def start(cls, link: Link, callback: Callable[[str], None]) -> DisconnectWatch | None:
+        """None without a system account; pings alone are slower. Waits for the broker for ever."""
+        settings = link.settings
+        if not settings.watches_disconnects:
+            return None
+
+        async def on_event(message: Incoming) -> None:
+            try:
+                event = msgspec.json.decode(message.data, type=_Event)
+            except (msgspec.MsgspecError, ValueError):
+                return
+            callback(str(event.client.get("name", "")))
+
+        client = BusClient()
+        try:
+            await dial(
+                client,
+                settings,
+                name=f"{link.worker_id}-system",
+                **system_credentials(settings),
+                error_cb=_complain(_COMPLAIN_S),
+            )
+            await client.subscribe(_SUBJECT, cb=on_event)
+        except Unreachable as error:
+            log_.error("system_account.unusable", error=reason(error))
+            return None
+        return cls(client)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _complain(interval_s: float) -> Callable[[Exception], Awaitable[None]]:
+    """An error callback that says at intervals why there is no connection."""
+    logged_s = 0.0
+
+    async def complain(error: Exception) -> None:
+        nonlocal logged_s
+        if time.monotonic() - logged_s >= interval_s:
+            logged_s = time.monotonic()
+            log_.error("system_account.unusable", error=reason(error))
+
+    return complain
+
+
+Write = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True)
