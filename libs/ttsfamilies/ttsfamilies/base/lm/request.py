@@ -1,4 +1,4 @@
-"""What requests say to language models: texts, and how to draw. No torch."""
+"""Requests as language models hear them: texts, and how to draw. No torch."""
 
 from __future__ import annotations
 
