@@ -100,7 +100,7 @@ PURPOSES: Final[Mapping[str, Sequence[str]]] = {
     "step": ("ttsfamilies/",),
     "turns": ("talker/engine/", "vocoder/engine/", "ttscommon/engine/"),
     "reports": ("cluster/reporter.py", "worker/", "reaper/", "leases.py"),
-    "commits": ("logs/commits.py", "logs/logstore.py", "bus/append.py", "logs/offers.py"),
+    "commits": ("logs/commits.py", "logs/logstore.py", "bus/streams.py", "logs/repair.py"),
     "framing": ("ttscommon/wire/",),
     "encoding": ("gateway/audio/", "vocoder/pcm.py"),
     "bus": ("ttscommon/bus/", "/nats/"),

@@ -17,10 +17,10 @@ import uvloop
 
 from antiphon_bench.arrivals import ScheduledRequest, closed_loop, open_loop
 from antiphon_bench.clients import Failure, Observation, SpeechClient, open_client
+from antiphon_bench.clients.http import write_wav
 from antiphon_bench.config import Closed, RunConfig
 from antiphon_bench.results import Outcome, RequestResult, Summary, write_json, write_lines
 from antiphon_bench.stats import LagMeter, Watch, health, listening_span, summarise
-from antiphon_bench.wav import write_wav
 
 # A user who was turned away and not told when to come asks again, but not in a busy loop.
 _RETRY_S = 0.5

@@ -20,7 +20,7 @@ from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
 from ttscommon.wire.pieces import Piece, Text
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import Prepared
 
 SLOTS: Final = 16

@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
 from tests.answering import LIMIT_S, serving
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.qwen3_omni.synthetic import WIDTH, write_checkpoint
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]

@@ -16,7 +16,7 @@ from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.qwen3_omni.family import Qwen3Omni, load
 from ttsfamilies.qwen3_omni.synthetic import PUBLISHED, write_checkpoint
 

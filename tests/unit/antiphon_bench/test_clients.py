@@ -13,9 +13,17 @@ import pytest
 from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients import Failure, Observation, open_client
 from antiphon_bench.clients.base import AudibleDetector
-from antiphon_bench.clients.http import BadMp3, Mp3Stream, pcm_rate, server_timing
+from antiphon_bench.clients.http import (
+    BadMp3,
+    BadWav,
+    Layout,
+    Mp3Stream,
+    WavStream,
+    pcm_rate,
+    server_timing,
+    write_wav,
+)
 from antiphon_bench.config import Protocol, Target
-from antiphon_bench.wav import BadWav, Layout, WavStream, write_wav
 from gateway.audio import Provenance
 from gateway.audio.provenance import id3
 from tests.unit.antiphon_bench.loopback import Loopback, Refusal, Step, stream_header

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from antiphon_bench.clients.http import WavStream
 from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.run import Part, Share, drive
 from antiphon_bench.stats import Watch, health
-from antiphon_bench.wav import WavStream
 from tests.unit.antiphon_bench.loopback import Loopback, Pace, Refusal, Step
 
 QUICK = Pace(first_s=0.01, chunk_s=0.1, speed=20.0, word_s=0.02)

@@ -20,8 +20,8 @@ from ttscommon.cluster.worker import Job
 from ttscommon.cluster.worker.intake import Claims
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import CodecChunk, End, RowsPiece, Sampling
-from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.subjects import CODES, TEXT
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 

@@ -13,7 +13,7 @@ from ttscommon.bus.logs.audio_writer import AudioWriter
 from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
-from ttscommon.bus.trimmer import TRIMMED, Extent
+from ttscommon.bus.streams import TRIMMED, Extent
 from ttscommon.bus.watches import DisconnectWatch, StoreWatch
 
 __all__ = [

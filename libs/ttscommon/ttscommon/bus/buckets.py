@@ -13,10 +13,9 @@ import nats.js.errors
 from nats.js.api import ObjectInfo
 from nats.js.object_store import ObjectStore
 
-from ttscommon.bus.append import append
-from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
 from ttscommon.bus.link import Link
+from ttscommon.bus.streams import DIRECT_BATCH, append, direct_get
 from ttscommon.wire.errors import BusUnavailable
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"

@@ -16,7 +16,7 @@ from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.setup import Setup
-from ttscommon.bus.trimmer import Trimmer
+from ttscommon.bus.streams import Trimmer
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable

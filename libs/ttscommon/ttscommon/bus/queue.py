@@ -15,11 +15,10 @@ import nats.errors
 import nats.js.errors
 import structlog
 
-from ttscommon.bus.append import append
 from ttscommon.bus.deliveries import NAK, JobFeed, Restore
-from ttscommon.bus.direct import direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of, is_queue_full, reason
 from ttscommon.bus.link import Link
+from ttscommon.bus.streams import append, direct_get
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, Overloaded

@@ -18,8 +18,8 @@ import structlog
 
 from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
+from ttscommon.wire.epochs import HandOver
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
-from ttscommon.wire.handover import HandOver
 from ttscommon.wire.structs import AsJson
 from ttscommon.wire.subjects import LEASES, StageName
 

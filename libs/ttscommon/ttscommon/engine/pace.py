@@ -12,7 +12,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Final
 
-from ttscommon.cluster.curves import Line
+from ttscommon.cluster.admission.capacity import Line
 
 _WINDOW_S: Final = 0.25
 _WINDOWS: Final = 8

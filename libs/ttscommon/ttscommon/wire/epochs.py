@@ -1,13 +1,13 @@
-"""Epochs: which writer of a request's log came later.
-
-An epoch is derived from the job's message: its sequence in the stream, how often it was delivered,
-and how often it was handed over directly after that. So it is unique, and grows with every worker
-that is given the request, whichever way.
-"""
+"""Epochs, which order the writers of a request's log, and words of a handover to a later one."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.structs import AsMessagePack
 
 # A request's first epoch, for logs whose writers are not workers.
 FIRST: Final = 1
@@ -39,3 +39,37 @@ def is_first(epoch: int) -> bool:
 def message_of(epoch: int) -> int:
     """The sequence of the job's message."""
     return epoch >> _ATTEMPT_BITS
+
+
+Answer: TypeAlias = Literal[b"+", b"-"]
+"""What the worker says to it; that it has no room is one of many reasons."""
+
+TAKEN: Final[Answer] = b"+"
+FULL: Final[Answer] = b"-"
+
+
+class HandOver(msgspec.Struct, AsMessagePack, frozen=True):
+    """The job, the epoch it is to be written with, what its lease said, and its trace's headers."""
+
+    request: SpeechRequest
+    epoch: int
+    receipt: str
+    sequence: int
+    deaths: int = 0
+    bounces: int = 0
+    failures: int = 0
+    trace: dict[str, str] = {}
+    shared: int = 0
+    dead: tuple[str, ...] = ()
+    silences: int = 0
+
+
+# A ping that says so wants to know; any other is only answered.
+ASKED: Final = b"?"
+
+
+class Holding(msgspec.Struct, AsMessagePack, frozen=True):
+    """Requests whose jobs of `stage` a worker has: in work, or done and not acknowledged yet."""
+
+    stage: str
+    requests: tuple[str, ...]

@@ -36,8 +36,7 @@ from ttscommon.wire.requests import (
     SpeechRequest,
     Turn,
 )
-from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Identifier
+from ttscommon.wire.tensors import MAX_TEXT_CHARS, VERSION, Identifier, Tensor
 
 __all__ = [
     "MAX_MESSAGE_BYTES",

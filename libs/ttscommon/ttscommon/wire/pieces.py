@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 
 Alphabet: TypeAlias = Literal["model", "ipa"]
 """What phones are written in: the model's own, separated by spaces, or the IPA."""

@@ -8,9 +8,15 @@ import msgspec
 
 from ttscommon.wire.pieces import Mark, tail_of
 from ttscommon.wire.requests import Marks, Spans, SpeechRequest
-from ttscommon.wire.rows import FloatRows
-from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import MAX_MARK_BYTES, VERSION, Count, Identifier, Text
+from ttscommon.wire.tensors import (
+    MAX_MARK_BYTES,
+    VERSION,
+    Count,
+    FloatRows,
+    Identifier,
+    Tensor,
+    Text,
+)
 
 
 class WordTime(msgspec.Struct, frozen=True, array_like=True):

@@ -1,18 +1,16 @@
-"""Messages between a log's reader and its writer when something is missing.
-
-On the log's nack subject, and in answers there.
-"""
+"""Messages between a log's readers and writers: when something is missing, and at a takeover."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Self
 
 import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.messages import MAX_MESSAGE_BYTES, LogRecord, decode_record
-from ttscommon.wire.structs import AsMessagePack
+from ttscommon.wire.messages import MAX_MESSAGE_BYTES, Chunk, End, LogRecord, decode_record, encode
+from ttscommon.wire.structs import AsMessagePack, decoded
 
 # A writer of audio answers so, and sends what is missing live.
 HEEDED: Final = b""
@@ -88,3 +86,37 @@ def fitting(parts: Iterable[bytes]) -> list[bytes]:
             break
         found.append(part)
     return found
+
+
+WHERE: Final = b""
+# Readers of audio keep nothing of what they heard, so only other records say it.
+COMMITTED: Final = "C"
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Records that a reader heard, and that the log may lack."""
+
+    records: list[bytes]
+
+    @classmethod
+    def of(cls, heard: Iterable[Chunk | End]) -> Self:
+        """As many as fit one message."""
+        return cls(fitting(map(encode, heard)))
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self.records)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Raises MalformedMessage."""
+        return cls(decoded(partial(msgspec.msgpack.decode, type=list[bytes]), data))
+
+    def parsed(self) -> Iterable[LogRecord]:
+        """One after another; raises MalformedMessage at the first that is no record."""
+        return map(decode_record, self.records)
+
+
+def committed(headers: dict[str, str] | None) -> int | None:
+    """Up to which position the log is known to be, if a live record's headers say so."""
+    told = (headers or {}).get(COMMITTED, "")
+    return int(told) if told.isdigit() else None

@@ -10,8 +10,7 @@ import msgspec
 from ttscommon.wire.parameters import Adapter, Parameter
 from ttscommon.wire.structs import AsJson, decoded
 from ttscommon.wire.subjects import StageName
-from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import Text
+from ttscommon.wire.tensors import Tensor, Text
 
 # BCP 47, as far as voices need it: a language, then script, region and the like.
 _TAG: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
@@ -76,12 +75,13 @@ def _primary(tag: str) -> str:
 class Model(msgspec.Struct, frozen=True):
     """A model that a worker serves.
 
-    accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
-    languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
-    brings along. blends: whether its voices can be mixed, see ttscommon.wire.parameters. row_width:
-    of rows that it takes in place of text, see ttscommon.wire.rows; 0 where it takes none. says: it
-    answers, in words of its own: see ttscommon.wire.records.SaidText.
+    accepts: fields of a request, by their names in the API, that it obeys besides text and
+    voice. languages: what `language` may be; anything where there are none. speeds: slowest and
+    fastest that it speaks by itself. parameters: what it takes in `extra_params`. adapters:
+    those that it brings along. blends: whether its voices can be mixed, see
+    ttscommon.wire.parameters. row_width: of rows that it takes in place of text, see
+    ttscommon.wire.tensors; 0 where it takes none. says: it answers, in words of its own: see
+    ttscommon.wire.records.SaidText.
     """
 
     name: str

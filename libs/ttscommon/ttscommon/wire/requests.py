@@ -8,7 +8,7 @@ import msgspec
 
 from ttscommon.wire.parameters import AdapterRef, Value
 from ttscommon.wire.pieces import Mark, Span
-from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
+from ttscommon.wire.tensors import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
 
 MAX_TURNS: Final = 16
 MAX_SPEAKERS: Final = 16
@@ -87,7 +87,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     listener_timeout_s: how long it may go on without word of a listener; 0 where the listener may
     come back. Releases before 0.3 know it as lease_s, which is its name on the wire.
     runaway_guard: see ttsfamilies.base.talker.served; a talker that has none does without.
-    rows: its text is rows of numbers, all of them in its text log; see ttscommon.wire.rows.
+    rows: its text is rows of numbers, all of them in its text log; see ttscommon.wire.tensors.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
     headroom_s: how much more sound its first chunk is to have than it would, so that those behind
     it come in time; see ttscommon.sound.playback.

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from ttscommon.cluster.curves import seconds_at
+from ttscommon.cluster.admission.capacity import seconds_at
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ttscommon.cluster.curves import seconds_at
+from ttscommon.cluster.admission.capacity import seconds_at
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.errors import NothingToSay, UnknownVoice
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows

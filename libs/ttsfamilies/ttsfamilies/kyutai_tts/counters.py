@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.kyutai_tts.config import FRAME_RATE_HZ, MAIN, NEW_WORD, PAD
 
 # What the model was not trained with.

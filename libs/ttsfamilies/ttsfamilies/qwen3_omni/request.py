@@ -16,7 +16,7 @@ import numpy as np
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.pieces import Piece
-from ttscommon.wire.rows import FloatRows, RowKind, widened
+from ttscommon.wire.tensors import FloatRows, RowKind, widened
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.streams import Plan, SlotWriter
 from ttsfamilies.qwen3_omni.config import SPECIAL_ROWS

@@ -12,8 +12,7 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.control import AdmissionControl, Refusals
-from gateway.admission.grant import Applicant, Capacity, Grant
+from gateway.admission.control import AdmissionControl, Applicant, Capacity, Grant, Refusals
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers, Turns
 from gateway.admission.queueing import OfflineStreams, WaitingRoom

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admission.grant import Capacity
+from gateway.admission.control import Capacity
 from gateway.admission.peers import Peers
 from ttscommon.wire.errors import AntiphonError, Overloaded
 

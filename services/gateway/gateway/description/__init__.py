@@ -1,6 +1,5 @@
 """Descriptions of what clients may send and get, in forms that tools read."""
 
-from gateway.description.asyncapi import asyncapi
-from gateway.description.openapi import openapi
+from gateway.description.openapi import asyncapi, openapi
 
 __all__ = ["asyncapi", "openapi"]

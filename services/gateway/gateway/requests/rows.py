@@ -16,8 +16,8 @@ from ttscommon.bus import Bus, LogWriter
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest, Fenced, TextTooLong
 from ttscommon.wire.messages import End, RowsPiece
-from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.subjects import TEXT
+from ttscommon.wire.tensors import FloatRows
 
 # That may wait to be stored: a thinker's prompt comes faster than a broker takes it.
 MOST_WAITING_BYTES: Final = 4 << 20

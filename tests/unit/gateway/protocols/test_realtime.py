@@ -12,10 +12,16 @@ from gateway.audio import AudioFormat
 from gateway.audio.encoders import encoder_for
 from gateway.errors import ItemExists, Unsupported
 from gateway.protocols.realtime import items as bounds
-from gateway.protocols.realtime.configuration import TURNS, defaults, for_response, merged
+from gateway.protocols.realtime.configuration import (
+    TURNS,
+    defaults,
+    for_response,
+    merged,
+    spoken_text,
+    wanted,
+)
 from gateway.protocols.realtime.hearing import MOST_S, HeardSound, SpeechDetector, decoded, restored
 from gateway.protocols.realtime.items import Conversation, ConversationItem, parsed_item
-from gateway.protocols.realtime.wanted import spoken_text, wanted
 from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
 

@@ -14,8 +14,8 @@ from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
 from ttscommon.wire.messages import End, RowsPiece
-from ttscommon.wire.rows import FloatRows, widened
 from ttscommon.wire.subjects import TEXT
+from ttscommon.wire.tensors import FloatRows, widened
 
 WIDTH = 4
 ROWS = np.arange(10 * WIDTH, dtype=np.float32).reshape(10, WIDTH)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ttscommon.cluster.leases import Lease
+from ttscommon.wire.epochs import FULL, TAKEN, HandOver
 from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.handover import FULL, TAKEN, HandOver
 from ttscommon.wire.messages import SpeechRequest
 
 OFFER = HandOver(

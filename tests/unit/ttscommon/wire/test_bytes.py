@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ttscommon.cluster.leases import Lease
-from ttscommon.wire.handover import HandOver, Holding
+from ttscommon.wire.epochs import HandOver, Holding
 from ttscommon.wire.messages import (
     AudioChunk,
     Cancel,
@@ -34,7 +34,7 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.pieces import Boundary, Mark, Pause, Phones
 from ttscommon.wire.replicas import Model, Replica, Voice
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 
 MARKS: Final = (Mark(2, Pause(0.5)), Mark(4, Boundary()), Mark(5, Phones("ab", "a b", "ipa", True)))
 REQUEST: Final = SpeechRequest(

@@ -6,8 +6,7 @@ import pytest
 
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import MAX_MESSAGE_BYTES, End, encode
-from ttscommon.wire.offers import Offer, committed
-from ttscommon.wire.repairs import CreditGrant, Nack, Resend, reader_says
+from ttscommon.wire.repairs import CreditGrant, Nack, Offer, Resend, committed, reader_says
 
 RECORD = End("r", 3, "ok")
 

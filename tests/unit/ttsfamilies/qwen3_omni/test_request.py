@@ -11,7 +11,7 @@ from tests.unit.ttsfamilies.qwen3_omni.tiny import MOST_FRAMES, tiny
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttscommon.wire.rows import FloatRows, RowKind
+from ttscommon.wire.tensors import FloatRows, RowKind
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 from ttsfamilies.qwen3_omni.request import Given, OmniPrepared
 

@@ -10,11 +10,10 @@ import structlog
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs.credit import BYTES_PER_SAMPLE, Grants
-from ttscommon.bus.logs.inbox import Inbox
+from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.reader import RecordReader
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning
-from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.bus.queue import JobQueue
 from ttscommon.wire.errors import BusUnavailable, LogGone, Overloaded

@@ -10,12 +10,11 @@ import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
-from ttscommon.bus.logs import offers
-from ttscommon.bus.logs.commits import Commits
+from ttscommon.bus.logs import repair
+from ttscommon.bus.logs.commits import Commits, Pending, Tail
 from ttscommon.bus.logs.credit import Credit
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
-from ttscommon.bus.logs.window import Pending, Tail
 from ttscommon.bus.logs.writer import RecordWriter
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
@@ -168,7 +167,7 @@ class AudioWriter(RecordWriter):
                     return found
 
     async def _ask(self) -> Position | None:
-        return await offers.where(self._link, self._log, self._request_id, self._tuning.offer_s)
+        return await repair.where(self._link, self._log, self._request_id, self._tuning.offer_s)
 
     def _is_worth_noting(self, chunk: AudioChunk) -> bool:
         """The first chunk of every writer is: the log has grown. Seconds apart are those that

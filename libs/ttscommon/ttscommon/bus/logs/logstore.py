@@ -12,8 +12,6 @@ from typing import Any, Final
 import nats.js.errors
 import structlog
 
-from ttscommon.bus.append import append
-from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import (
     WRONG_LAST_SEQUENCE,
     Unreachable,
@@ -22,6 +20,7 @@ from ttscommon.bus.faults import (
     reason,
 )
 from ttscommon.bus.link import Link
+from ttscommon.bus.streams import DIRECT_BATCH, append, direct_get
 from ttscommon.wire.errors import BusUnavailable, Fenced, LogUnwritable, MalformedMessage
 from ttscommon.wire.messages import End, LogRecord, decode_record
 from ttscommon.wire.subjects import Log

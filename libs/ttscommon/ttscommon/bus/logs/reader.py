@@ -12,17 +12,15 @@ import structlog
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.lean import InTurn
 from ttscommon.bus.link import Incoming, Link
-from ttscommon.bus.logs import offers
-from ttscommon.bus.logs.inbox import CountedRoom, Inbox
+from ttscommon.bus.logs import repair
+from ttscommon.bus.logs.inbox import CountedRoom, Inbox, Suspicion
 from ttscommon.bus.logs.logstore import LogStore, StoredRecord
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
-from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, LogGone, MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
-from ttscommon.wire.offers import committed
-from ttscommon.wire.repairs import Nack
+from ttscommon.wire.repairs import Nack, committed
 from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
@@ -206,7 +204,7 @@ class LogSource:
             position = Nack.decode(question.data).position
         except MalformedMessage:
             return
-        await offers.answer(self._link, question, self._inbox.timeline.heard(position))
+        await repair.answer(self._link, question, self._inbox.timeline.heard(position))
 
     async def repair(self, *, lost: bool) -> bool:
         """False just after the broker's return, when its streams are not up."""
@@ -237,7 +235,7 @@ class LogSource:
         """Whether there is one that gave all that is missing."""
         timeline, limit_s = self._inbox.timeline, self._tuning.ask_s
         try:
-            epoch, records = await offers.lacking(
+            epoch, records = await repair.lacking(
                 self._link, self._log, self._request_id, timeline.next, limit_s
             )
         except BusUnavailable:

@@ -8,18 +8,16 @@ from typing import Protocol
 import structlog
 
 from ttscommon.bus.link import Incoming, Link
-from ttscommon.bus.logs import offers
-from ttscommon.bus.logs.commits import Commits
+from ttscommon.bus.logs import repair
+from ttscommon.bus.logs.commits import Commits, Pending
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.logs.timeline import Timeline
-from ttscommon.bus.logs.window import Pending
 from ttscommon.process import tracing
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import Checkpoint, Chunk, CodecChunk, End, LogRecord, Takeover
-from ttscommon.wire.offers import COMMITTED
-from ttscommon.wire.repairs import Nack, Resend
+from ttscommon.wire.repairs import COMMITTED, Nack, Resend
 from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
@@ -227,7 +225,7 @@ class LogWriter(RecordWriter):
         """Commit first what readers have and the log lacks: no listener may hear two versions."""
         if self.ended:
             return
-        heard = await offers.ask(
+        heard = await repair.ask(
             self._link, self._log, self._request_id, self.position, self._offer_s
         )  # nothing without a reader: sampling is deterministic, so it comes out the same anyway
         timeline = Timeline(self.position)

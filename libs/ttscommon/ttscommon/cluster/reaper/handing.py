@@ -22,9 +22,8 @@ from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.held_jobs import holds, tidy
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
-from ttscommon.wire.epochs import handed_over, message_of
+from ttscommon.wire.epochs import TAKEN, HandOver, handed_over, message_of
 from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
-from ttscommon.wire.handover import TAKEN, HandOver
 from ttscommon.wire.subjects import STAGES
 
 log_ = structlog.get_logger(__name__)

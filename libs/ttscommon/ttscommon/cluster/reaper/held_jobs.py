@@ -14,8 +14,8 @@ from ttscommon.cluster.leases import Lease, all_leases, forget
 from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
+from ttscommon.wire.epochs import ASKED, Holding
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, NoResponders
-from ttscommon.wire.handover import ASKED, Holding
 from ttscommon.wire.subjects import STAGES
 
 

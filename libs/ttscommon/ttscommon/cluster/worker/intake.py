@@ -13,8 +13,8 @@ from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.leases import Lease
 from ttscommon.process.tasks import stop
+from ttscommon.wire.epochs import FULL, TAKEN, HandOver
 from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.handover import FULL, TAKEN, HandOver
 from ttscommon.wire.messages import SpeechRequest, decode
 from ttscommon.wire.subjects import Stage
 

@@ -23,9 +23,8 @@ from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import Chores, stop, until
 from ttscommon.wire import subjects
-from ttscommon.wire.epochs import is_first
+from ttscommon.wire.epochs import Holding, is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced, LogGone, LogUnwritable, ModelFailed
-from ttscommon.wire.handover import Holding
 from ttscommon.wire.messages import Cancel, SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import Stage

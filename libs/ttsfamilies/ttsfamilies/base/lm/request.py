@@ -14,7 +14,7 @@ from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import Sampling
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import NUMBER, REAL, Prepared
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.streams import SlotWriter

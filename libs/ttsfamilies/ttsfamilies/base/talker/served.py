@@ -16,7 +16,7 @@ from ttscommon.wire.fields import FLAG, NOTHING, SILENT, Array, Arrays, Derived,
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.replicas import PhonesFound
-from ttscommon.wire.rows import FloatRows
+from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.guard import RunawaySigns, Watch
 from ttsfamilies.base.talker.parts import Said, Silence

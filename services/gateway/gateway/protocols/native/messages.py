@@ -27,7 +27,7 @@ from gateway.protocols.shared.bounded_json import Json
 from gateway.requests import DEFAULT, IncrementalText
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.pieces import Alphabet, Phones
-from ttscommon.wire.rows import FloatRows, RowDtype, RowKind
+from ttscommon.wire.tensors import FloatRows, RowDtype, RowKind
 
 
 class SessionConfig(StrictMessage, OptionFields):

@@ -18,6 +18,7 @@ from gateway.protocols.native.framing import (
     ContextFraming,
     NativeFraming,
     OwnFraming,
+    Producers,
     ends_session,
 )
 from gateway.protocols.native.messages import (
@@ -41,7 +42,6 @@ from gateway.protocols.native.messages import (
     parse_message,
     write,
 )
-from gateway.protocols.native.producers import Producers
 from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.context import ErrorShape, openai_shape, subprotocol_of, tenant_of
 from gateway.protocols.shared.sockets import SocketSession, json_of

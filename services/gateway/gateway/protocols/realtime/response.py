@@ -11,9 +11,8 @@ from typing import Any, Final
 from gateway import errors
 from gateway.audio import PcmBlock
 from gateway.protocols.framing import Framing, WrittenText
-from gateway.protocols.realtime.configuration import format_of
+from gateway.protocols.realtime.configuration import WantedResponse, format_of
 from gateway.protocols.realtime.items import Conversation, ConversationItem
-from gateway.protocols.realtime.wanted import WantedResponse
 from gateway.protocols.shared.sockets import JsonObject
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError

@@ -13,10 +13,16 @@ from msgspec import structs
 from starlette.websockets import WebSocket
 
 from gateway.errors import Draining, NoActiveResponse, ResponseActive
-from gateway.protocols.realtime.configuration import Settings, for_response, format_of, voice_of
+from gateway.protocols.realtime.configuration import (
+    Settings,
+    WantedResponse,
+    for_response,
+    format_of,
+    voice_of,
+    wanted,
+)
 from gateway.protocols.realtime.items import ConversationEvents, ConversationItem
 from gateway.protocols.realtime.response import ResponseEvents, SpokenResponse
-from gateway.protocols.realtime.wanted import WantedResponse, wanted
 from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs.inbox import CountedRoom, Inbox
+from ttscommon.bus.logs.inbox import CountedRoom, Inbox, Suspicion
 from ttscommon.bus.logs.repair import ReaderTuning, RepairLoop
-from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.errors import LogGone
 from ttscommon.wire.messages import CodecChunk, End, Tensor

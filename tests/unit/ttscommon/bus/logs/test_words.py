@@ -10,7 +10,7 @@ import numpy as np
 import pytest_asyncio
 
 from ttscommon.bus import AudioReader, Bus
-from ttscommon.bus.logs import offers
+from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.wire.messages import AudioChunk, CodecChunk, End, Position, Tensor, encode
 from ttscommon.wire.subjects import AUDIO, CODES
@@ -91,7 +91,7 @@ async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer
         await other.logs.last(CODES, "r")
         await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
-        assert await offers.ask(bus.link, CODES, "r", 1, 5.0) == []
+        assert await repair.ask(bus.link, CODES, "r", 1, 5.0) == []
     assert word("1") in wire.of("live.codes.r")
     assert wire.of("answer to live.codes.r") == ["90"]
 

@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttscommon.cluster.admission import Ends, Streams
-from ttscommon.cluster.admission.capacity import View, cached_streams, realtime_streams, streams_of
-from ttscommon.cluster.curves import Line, seconds_at
+from ttscommon.cluster.admission.capacity import (
+    Line,
+    View,
+    cached_streams,
+    realtime_streams,
+    seconds_at,
+    streams_of,
+)
 from ttscommon.wire.replicas import Replica
 
 STEP_S = {1: 0.006, 16: 0.036}

@@ -14,9 +14,8 @@ from ttscommon.cluster.reaper.failure_detector import Roster, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
-from ttscommon.wire.epochs import handed_over
+from ttscommon.wire.epochs import FULL, TAKEN, HandOver, Holding, handed_over
 from ttscommon.wire.errors import BusUnavailable, NoResponders
-from ttscommon.wire.handover import FULL, TAKEN, HandOver, Holding
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES, LEASES
 

@@ -14,7 +14,7 @@ from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.orphans import Orphans
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
-from ttscommon.wire.handover import Holding
+from ttscommon.wire.epochs import Holding
 from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.subjects import CODES, TALKER
 

@@ -13,7 +13,7 @@ from ttscommon.cluster.worker import Job, Worker, WorkerTuning
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
-from ttscommon.wire.handover import HandOver
+from ttscommon.wire.epochs import HandOver
 from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import VOCODER, Stage

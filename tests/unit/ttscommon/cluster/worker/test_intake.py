@@ -22,9 +22,8 @@ from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker.intake import Claims, Slot
 from ttscommon.wire import subjects
-from ttscommon.wire.epochs import epoch_of, handed_over
+from ttscommon.wire.epochs import FULL, TAKEN, epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
-from ttscommon.wire.handover import FULL, TAKEN
 from ttscommon.wire.messages import End, TextPiece, encode
 from ttscommon.wire.subjects import CODES, TALKER, VOCODER
 

@@ -26,8 +26,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import IsolationTuning, Job, WorkerTuning
-from ttscommon.wire.epochs import handed_over
-from ttscommon.wire.handover import TAKEN, HandOver
+from ttscommon.wire.epochs import TAKEN, HandOver, handed_over
 from ttscommon.wire.messages import AudioChunk, Position, Tensor
 from ttscommon.wire.subjects import LEASES, TALKER, VOCODER
 

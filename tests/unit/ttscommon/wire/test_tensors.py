@@ -9,7 +9,7 @@ import torch
 
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import RowsPiece, decode_record, encode
-from ttscommon.wire.rows import MAX_ROWS_BYTES, FloatRows, RowDtype, narrowed, widened
+from ttscommon.wire.tensors import MAX_ROWS_BYTES, FloatRows, RowDtype, narrowed, widened
 
 ROWS = np.random.default_rng(1).standard_normal((5, 6)).astype(np.float32)
 PLACES = [[i, i + 1, 2 * i] for i in range(5)]

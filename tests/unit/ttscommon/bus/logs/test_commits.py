@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ttscommon.bus.logs.window import Pending, Tail, Uncommitted
+from ttscommon.bus.logs.commits import Pending, Tail, Uncommitted
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.messages import End, LogRecord, TextPiece, encode
 
