@@ -82,7 +82,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{/* The environment of a service: arguments root, service (its user on the bus), settings. */}}
-{{- define "antiphon.starting" -}}
+{{- define "antiphon.environment" -}}
 {{- $values := .root.Values -}}
 {{- $secret := include "antiphon.busSecret" .root -}}
 - name: ANTIPHON_BUS__URLS
@@ -460,7 +460,7 @@ scaleDown: {stabilizationWindowSeconds: 300}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   command: [python, -m, ttscommon.bus, follow, {{ .service }}, --patience, {{ .root.Values.upgrade.patienceSeconds | quote }}]
   env:
-    {{- include "antiphon.starting" (dict "root" .root "service" .service "settings" dict) | nindent 4 }}
+    {{- include "antiphon.environment" (dict "root" .root "service" .service "settings" dict) | nindent 4 }}
   resources:
     requests: {cpu: 50m, memory: 64Mi}
     limits: {memory: 256Mi}
