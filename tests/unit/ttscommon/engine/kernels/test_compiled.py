@@ -110,6 +110,27 @@ def test_the_environments_variable_names_the_folder(
     assert kept.folder() == tmp_path
 
 
+def test_each_version_of_the_kernels_has_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel holds what it calls of other files, of whose changes numba knows nothing."""
+    source = tmp_path / "a_numba.py"
+    source.write_text("one")
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(kept, "sources", lambda: [("a", source)])
+    first = kept.folder()
+    assert kept.folder() == first
+    source.write_text("two")
+    assert kept.folder() != first
+
+
+def test_what_is_installed_of_ours_is_found_by_name() -> None:
+    found = dict(kept.sources())
+    assert found["ttscommon.engine.kernels.blocks_numba"].is_file()
+    assert found["ttsfamilies.base.kernels.attention_numba"].is_file()
+
+
 def test_what_an_image_brings_along_counts_as_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
