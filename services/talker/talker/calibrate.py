@@ -185,7 +185,7 @@ def _fastest(drafts: Mapping[int, Drafted]) -> dict[int, float]:
 class OneDraftLength(DraftLengths):
     """Steps that all try as many frames."""
 
-    def __init__(self, width: int, most: int, gained: Callable[[int, int], object]) -> None:
+    def __init__(self, width: int, most: int, gained: Callable[[int, float], object]) -> None:
         super().__init__(most, gained)
         self._width = width
 

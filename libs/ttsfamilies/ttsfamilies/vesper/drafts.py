@@ -49,14 +49,15 @@ class Drafts:
         return out
 
     def step(self, rows: Rows, state: SlotTensors, cached: Cached) -> Out:
-        """1 to `rows.width` frames for each row, none for one whose sequence is over."""
+        """`rows.rounds` times 1 to `rows.width` frames for each row, until its sequence is over."""
         known, of = _arrays(state), rows.slots.numpy()[: rows.real]
-        positions = rows.positions.numpy()[: rows.real * rows.width]
-        chain, draws = self._begin(known, of, positions, rows.width)
-        drawn = self._nothing(len(of), rows.width)
+        count = rows.width * rows.rounds
+        positions = rows.positions.numpy()[: rows.real * count].reshape(rows.real, count)
+        chain, draws = self._begin(known, of, rows.width, count)
+        drawn = self._nothing(len(of), count)
         steps.step(
             *(self._backbone, self._guessing, self._heads, _slots(known), of, chain, draws),
-            *(positions, cached, self._eps, drawn),
+            *(positions, self._last, cached, self._eps, drawn),
         )
         return self._out(drawn, torch.from_numpy(np.maximum(drawn.gained, 1)))
 
@@ -65,22 +66,22 @@ class Drafts:
         [rows or more].
         """
         known, of = _arrays(state), rows.slots.numpy()[: rows.real]
-        chain, draws = self._begin(known, of, positions.numpy()[: rows.real], 1)
+        chain, draws = self._begin(known, of, 1, 1)
         drawn = self._nothing(len(of), 1)._replace(hidden=hidden)
         samples: Flags = rows.samples[: rows.real].numpy()
-        steps.first(self._heads, _slots(known), of, chain, draws, samples, drawn)
+        ends: Ints = positions.numpy()[: rows.real, None]
+        given = _slots(known), of, chain, draws, ends, self._last, samples
+        steps.first(self._heads, *given, drawn)
         return self._out(drawn, None)
 
     def _begin(
-        self, known: dict[str, NDArray[Any]], of: Ints, positions: Ints, width: int
+        self, known: dict[str, NDArray[Any]], of: Ints, width: int, count: int
     ) -> tuple[Chain, steps.StepDraws]:
-        left = self._last - positions.reshape(len(of), width)
-        code, pointer, held = np.empty((3, *left.shape), np.int64)
-        for places, name in ((code, "code"), (pointer, "pointer"), (held, "held")):
-            places[:, 0] = known[name][of]
+        """Room for a chain, and what `count` frames of each row are drawn with."""
+        code, pointer, held, left = np.empty((4, len(of), width), np.int64)
         tokens, least, longest = (known[name][of] for name in ("tokens", "least", "longest"))
         chain = Chain(code, pointer, held, tokens, least, longest, left)
-        move_noise, code_noise = self._noise(known, of, width)
+        move_noise, code_noise = self._noise(known, of, count)
         warmths = known["move_temperature"][of], known["temperature"][of]
         return chain, steps.StepDraws(move_noise, code_noise, *warmths, known["top_k"][of])
 

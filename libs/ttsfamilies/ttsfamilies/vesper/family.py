@@ -58,6 +58,7 @@ MOST_TOKENS: Final = 384
 CODEBOOKS: Final = 4
 WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
+ROUNDS: Final = 4
 LAG_FRAMES: Final = 3
 """The decoder holds so many back."""
 CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)
@@ -296,6 +297,7 @@ def spec_of(
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
         max_positions=c.positions,
         width=WIDTH,
+        rounds=ROUNDS,
         lag_frames=LAG_FRAMES,
         chunks=CHUNKS,
         speeds=speeds,

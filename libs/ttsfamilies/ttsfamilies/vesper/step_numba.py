@@ -13,6 +13,7 @@ import numpy as np
 from ttscommon.engine.kernels.blocks_numba import add_norm_rows, norm_rows, swiglu_rows
 from ttscommon.engine.kernels.compiled import (
     FLOAT,
+    INT,
     compiled,
     flags,
     floats,
@@ -279,30 +280,89 @@ def through(
     _through(net, x, positions, cached, eps, hidden)
 
 
-@compiled(HEADS, SLOTS, ints(1), CHAIN, DRAWS, flags(1), DRAWN)
-def first(
-    heads: Heads,
-    slots: SlotArrays,
-    of: Ints,
-    chain: Chain,
-    draws: StepDraws,
-    samples: Flags,
-    drawn: Drawn,
+@part
+def _start(
+    chain: Chain, slots: SlotArrays, of: Ints, positions: Ints, done: Ints, last: int
 ) -> None:
-    """The frame of each prompt's end, from `drawn.hidden`. of: [rows], the slot of each."""
+    """The certain place of each row, and what the cache has behind all of them. positions: [rows,
+    places] of the rows, `done` of which [rows] are behind the slots' state.
+    """
+    rows, width = chain.code.shape
+    for row in range(rows):
+        slot = of[row]
+        chain.code[row, 0], chain.pointer[row, 0] = slots.code[slot], slots.pointer[slot]
+        chain.held[row, 0] = slots.held[slot]
+        for i in range(width):
+            chain.left[row, i] = last - positions[row, done[row] + i]
+
+
+@part
+def _cut(draws: StepDraws, done: Ints, width: int) -> StepDraws:
+    """The next `width` places of each row behind those that are done."""
+    rows = len(done)
+    moves = np.empty((rows, width, draws.move_noise.shape[2]), np.float32)
+    codes = np.empty((rows, width, draws.code_noise.shape[2]), np.float32)
+    for row in range(rows):
+        moves[row] = draws.move_noise[row, done[row] : done[row] + width]
+        codes[row] = draws.code_noise[row, done[row] : done[row] + width]
+    return StepDraws(moves, codes, draws.move_warmth, draws.code_warmth, draws.top_k)
+
+
+@part
+def _lying(cached: Cached, done: Ints, count: int, width: int) -> Cached:
+    """Likewise, of `count` tokens a row."""
+    tokens = len(done) * width
+    begins, ends = np.empty(tokens, np.int64), np.empty(tokens, np.int64)
+    places = np.empty(tokens, np.int64)
+    for row in range(len(done)):
+        for i in range(width):
+            token, at = row * width + i, row * count + done[row] + i
+            begins[token], ends[token] = cached.begins[at], cached.ends[at]
+            places[token] = cached.places[at]
+    return Cached(cached.keys, cached.values, cached.rows, begins, ends, places)
+
+
+@compiled(HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(2), INT, flags(1), DRAWN)
+def first(
+    heads: Heads, slots: SlotArrays, of: Ints, chain: Chain, draws: StepDraws, positions: Ints,
+    last: int, samples: Flags, drawn: Drawn,
+) -> None:  # fmt: skip
+    """The frame of each prompt's end, from `drawn.hidden`. of: [rows], the slot of each.
+    positions: [rows, 1]; last: of the cache, for one utterance.
+    """
     guesses = np.empty((len(of), 0), np.int64)
+    _start(chain, slots, of, positions, np.zeros(len(of), np.int64), last)
     _check(heads, slots, of, chain, draws, guesses, samples, drawn)
 
 
-@compiled(*(BACKBONE, GUESSING, HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(1), CACHED, FLOAT, DRAWN))
+@compiled(
+    *(BACKBONE, GUESSING, HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(2), INT, CACHED, FLOAT, DRAWN)
+)
 def step(
     net: BackboneWeights, guessing: Guessing, heads: Heads, slots: SlotArrays, of: Ints,
-    chain: Chain, draws: StepDraws, positions: Ints, cached: Cached, eps: np.float32, drawn: Drawn,
+    chain: Chain, draws: StepDraws, positions: Ints, last: int, cached: Cached, eps: np.float32,
+    drawn: Drawn,
 ) -> None:  # fmt: skip
-    """1 to `width` frames for each row, none for one whose sequence is over."""
-    rows, width = chain.code.shape
-    guesses = np.empty((rows, width - 1), np.int64)
-    every = np.empty((rows * width, drawn.hidden.shape[1]), np.float32)
-    _guess(guessing, slots, of, chain, draws, eps, guesses, every)
-    _through(net, every, positions, cached, eps, drawn.hidden)
-    _check(heads, slots, of, chain, draws, guesses, np.ones(rows, np.bool_), drawn)
+    """As many rounds of the chain's width as `positions` [rows, places] are; each gives 1 to
+    `width` frames for each row, none for one whose sequence is over.
+    """
+    (rows, width), dim, count = chain.code.shape, drawn.hidden.shape[1], positions.shape[1]
+    guesses, done = np.empty((rows, width - 1), np.int64), drawn.gained
+    every = np.empty((rows * width, dim), np.float32)
+    moves, codes = np.empty((rows, width), np.int64), np.empty((rows, width), np.int64)
+    found = Drawn(moves, codes, np.empty(rows, np.int64), drawn.ended, drawn.bad, every.copy())
+    now = np.empty(rows * width, np.int64)
+    for _ in range(count // width):
+        _start(chain, slots, of, positions, done, last)
+        for row in range(rows):
+            now[row * width : (row + 1) * width] = positions[row, done[row] : done[row] + width]
+        cut, lying = _cut(draws, done, width), _lying(cached, done, count, width)
+        _guess(guessing, slots, of, chain, cut, eps, guesses, every)
+        _through(net, every, now, lying, eps, found.hidden)
+        _check(heads, slots, of, chain, cut, guesses, np.ones(rows, np.bool_), found)
+        for row in range(rows):
+            for i in range(found.gained[row]):
+                at = done[row] + i
+                drawn.moves[row, at], drawn.codes[row, at] = moves[row, i], codes[row, i]
+                drawn.hidden[row * count + at] = found.hidden[row * width + i]
+            done[row] += found.gained[row]

@@ -50,6 +50,10 @@ class Company:
         left_out = {id(stream) for stream in waiting}
         return [stream for stream in ready if id(stream) not in left_out]
 
+    def rounds(self, streams: Iterable[Listened], most: int) -> int:
+        """Of a step of these: nobody waits for a frame of one that is well supplied."""
+        return most if all(map(self._well_supplied, streams)) else 1
+
     def stepped(self, streams: Sequence[Listened], frames: int, began_s: float) -> None:
         """These did, from then on, and gained so many frames in all."""
         if self._here and any(map(self._well_supplied, streams)):

@@ -32,7 +32,7 @@ class Draftable(Protocol):
     def draftable(self) -> bool: ...
     @property
     def lacking(self) -> int: ...
-    def widen(self, width: int, limit: int) -> None: ...
+    def widen(self, width: int, limit: int, rounds: int) -> None: ...
 
 
 class _Lately:
@@ -63,8 +63,10 @@ class _Lately:
 class DraftLengths:
     """Chooses the width of each step; steps are told apart by the power of two of their streams."""
 
-    def __init__(self, most: int, gained: Callable[[int, int], object] = lambda *_: None) -> None:
-        """`most`: the widest. `gained`: told (width, frames) of every stream in every step."""
+    def __init__(self, most: int, gained: Callable[[int, float], object] = lambda *_: None) -> None:
+        """`most`: the widest. `gained`: told (width, frames) of every stream in every step, of the
+        mean of its rounds.
+        """
         self._on_gained = gained
         narrower = [1 << n for n in range(most.bit_length()) if 1 << n < most]
         self.choices = (*narrower, most)
@@ -72,8 +74,11 @@ class DraftLengths:
         self._gained: dict[int, _Lately] = defaultdict(lambda: _Lately(_SEEN_GAINS, fmean))
         self._steps: dict[int, int] = defaultdict(int)
 
-    def widen(self, chosen: Sequence[Draftable], positions: int, limit: int) -> None:
+    def widen(
+        self, chosen: Sequence[Draftable], positions: int, limit: int, rounds: int = 1
+    ) -> None:
         """Have a step draft frames if that pays: `positions` in all, `limit` of them a stream's.
+        rounds: of such steps, one behind the other.
 
         No step with prompts in it: a listener waits for its first sound. A lone stream that waits
         for its own tries no more frames than it lacks.
@@ -82,8 +87,9 @@ class DraftLengths:
             width = min(self.choose(len(chosen)), positions // len(chosen))
             if len(chosen) == 1:
                 width = min(width, self._enough(chosen[0].lacking))
-            for stream in chosen if width > 1 else ():
-                stream.widen(width, limit)
+            rounds = max(1, min(rounds, positions // (width * len(chosen))))
+            for stream in chosen if width * rounds > 1 else ():
+                stream.widen(width, limit, rounds)
 
     def _enough(self, frames: int) -> int:
         """The least width that may gain so many frames; the widest for none."""
@@ -92,12 +98,13 @@ class DraftLengths:
 
     def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
         """Take what a step gave and took."""
-        width = max(plan.count for plan in plans)
+        widest = max(plans, key=lambda plan: plan.count)
+        width, rounds = widest.width, widest.rounds
         if max(width, len(self.choices)) == 1 or not all(_may_draft(plan) for plan in plans):
             return
-        self.add(len(plans), width, sum(gained), seconds)
+        self.add(len(plans), width, sum(gained) / rounds, seconds / rounds)
         for frames in gained:
-            self._on_gained(width, frames)
+            self._on_gained(width, frames / rounds)
 
     def choose(self, streams: int) -> int:
         """The width at which `streams` streams gain most frames a second."""
@@ -118,7 +125,7 @@ class DraftLengths:
             return self._other(size, best)
         return best
 
-    def add(self, streams: int, width: int, gained: int, seconds: float) -> None:
+    def add(self, streams: int, width: int, gained: float, seconds: float) -> None:
         """A step of `streams` streams, none of them a prompt, gained so many frames in all."""
         self._seconds[streams.bit_length(), width].append(seconds)
         self._gained[width].append(gained / streams)
@@ -149,7 +156,7 @@ def _may_draft(plan: Plan) -> bool:
     return plan.decode and not plan.certain
 
 
-def plain(most: int, gained: Callable[[int, int], object]) -> DraftLengths:
+def plain(most: int, gained: Callable[[int, float], object]) -> DraftLengths:
     """Steps that never draft, whatever the family could."""
     del most
     return DraftLengths(1, gained)

@@ -83,6 +83,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         # A device is not waited for in this way; it computes beside.
         together = replace(limits, company=0) if self._runner.depth else limits
         self._company = Company(together, self.spec.frame_rate_hz)
+        self._rounds = 1 if self._runner.depth else self.spec.rounds
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
         # Positions that listeners' streams will have taken, and that others hold.
@@ -226,7 +227,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 stream.begin_at(held, self._most(stream, now))
                 stream.sought = bool(prefix)
         if self._room.free_for(sum(stream.branches for stream in chosen)):
-            self._draft_lengths.widen(chosen, self._limits.positions, longest())
+            rounds = self._company.rounds(chosen, self._rounds)
+            self._draft_lengths.widen(chosen, self._limits.positions, longest(), rounds)
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
 

@@ -51,7 +51,7 @@ class Gauges:
     def stepped(self, seconds: float) -> None:
         self._of.stage_duration.labels(STAGE).observe(seconds)
 
-    def gained(self, width: int, frames: int) -> None:
+    def gained(self, width: int, frames: float) -> None:
         """A stream's step tried `width` frames."""
         self._of.accepted.labels(str(width)).observe(frames)
 

@@ -191,10 +191,12 @@ class Stream:
             return False
         return plan.decode and not plan.certain
 
-    def widen(self, width: int, limit: int) -> None:
-        """Have the planned step try to gain `width` frames, of `limit` positions in all."""
+    def widen(self, width: int, limit: int, rounds: int) -> None:
+        """Have the planned step try to gain `width` frames in each of so many rounds, of `limit`
+        positions in all.
+        """
         assert self.planned is not None
-        self.planned = self.planned.widened(width, limit)
+        self.planned = self.planned.widened(width, limit, rounds)
 
     def slack_at(self, now: float) -> float:
         """Playback left at the listener; before the first sound, time counts from its sending."""

@@ -84,11 +84,11 @@ def test_times_that_changed_are_found_out() -> None:
 class Stream:
     def __init__(self, *, draftable: bool = True, lacking: int = 0) -> None:
         self.draftable, self.lacking = draftable, lacking
-        self.width = 1
+        self.width = self.rounds = 1
 
-    def widen(self, width: int, limit: int) -> None:
+    def widen(self, width: int, limit: int, rounds: int) -> None:
         assert limit == 100
-        self.width = width
+        self.width, self.rounds = width, rounds
 
 
 def known(streams: int = 2) -> DraftLengths:
@@ -129,8 +129,29 @@ def test_a_step_has_no_more_positions_than_it_may(positions: int, width: int) ->
     assert [stream.width for stream in streams] == [width, width]
 
 
+@pytest.mark.parametrize(("positions", "rounds"), [(512, 4), (24, 3), (8, 1)])
+def test_rounds_have_no_more_positions_than_a_step_may(positions: int, rounds: int) -> None:
+    streams = [Stream(), Stream()]
+    known().widen(streams, positions, 100, 4)
+    assert [(stream.width, stream.rounds) for stream in streams] == [(4, rounds)] * 2
+
+
+def test_a_round_counts_as_a_step_by_itself() -> None:
+    told: list[tuple[int, float]] = []
+    widths = DraftLengths(4, lambda width, frames: told.append((width, frames)))
+    plan = Plan(7, 8, decode=True, rounds=4)
+    widths.account([plan, plan], [8, 6], 0.04)
+    assert told == [(2, 2.0), (2, 1.5)]
+
+
+@pytest.mark.parametrize(("limit", "count", "rounds"), [(99, 16, 4), (20, 12, 3), (9, 2, 1)])
+def test_a_plan_has_whole_rounds(limit: int, count: int, rounds: int) -> None:
+    wide = Plan(7, 1, decode=True).widened(4, limit, 4)
+    assert (wide.count, wide.rounds) == (count, rounds)
+
+
 def test_gains_are_told_by_width_and_prompts_are_not_counted() -> None:
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, float]] = []
     widths = DraftLengths(4, lambda width, frames: told.append((width, frames)))
     wide = Plan(7, 4, decode=True)
     widths.account([wide, wide], [3, 1], 0.01)

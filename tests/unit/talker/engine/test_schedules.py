@@ -78,7 +78,7 @@ class Request:
 class AnyWidth(DraftLengths):
     """Drafts as the dice say."""
 
-    def __init__(self, dice: random.Random, most: int, gained: Callable[[int, int], object]):
+    def __init__(self, dice: random.Random, most: int, gained: Callable[[int, float], object]):
         super().__init__(most, gained)
         self._dice = dice
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.synthesis import SynthesizedSpeech, synthesise
 from tests.unit.ttsfamilies.tiny_vesper import Letters
@@ -96,6 +98,46 @@ def test_without_a_temperature_every_seed_says_the_same(model: Vesper) -> None:
     one, other = (spoken(model, request(seed=s, sampling=cold)).arrays for s in (1, 2))
     np.testing.assert_array_equal(one["move"], other["move"])
     np.testing.assert_array_equal(one["codes"][:, 0], other["codes"][:, 0])
+
+
+class Fixed(DraftLengths):
+    """Always so many frames tried."""
+
+    width = 1
+
+    def choose(self, streams: int) -> int:
+        return self.width
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_rounds_of_one_launch_say_what_launches_say(
+    model: Vesper, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time stands still, so that all are well supplied behind their first second."""
+    monkeypatch.setattr(Fixed, "width", width)
+    asked = [
+        structs.replace(request("a bee sees the sea " * n), request_id=str(n)) for n in (2, 3, 4)
+    ]
+    found, launches = [], []
+    for rounds in (1, 4):
+        monkeypatch.setattr(model, "spec", replace(model.spec, rounds=rounds))
+        engine = Engine(
+            *(model,),
+            blocks=96,
+            slots=3,
+            metrics=Metrics(),
+            draft_lengths=Fixed,
+            clock=lambda: 0.0,
+        )
+        counted: list[Any] = []
+        engine.on_step = lambda *step, counted=counted: counted.append(step)
+        found.append([one.arrays for one in synthesise(engine, asked)])
+        launches.append(len(counted))
+    for one, other in zip(*found, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+    assert launches[1] < 0.6 * launches[0]
 
 
 def test_no_token_lasts_longer_than_it_may(model: Vesper) -> None:

@@ -156,7 +156,7 @@ def _added_up(builder: Any, vectors: Sequence[Any]) -> Any:
 
 
 @intrinsic
-def _score(
+def _score_of_query(
     _context: Any, query: Any, at: Any, keys: Any, lane: Any, rows: Any, first: Any, scale: Any,
     scores: Any, count: Any,
 ) -> Any:  # fmt: skip
@@ -188,7 +188,7 @@ def _score(
 
 
 @intrinsic
-def _mix(
+def _mix_of_values(
     _context: Any, shares: Any, values: Any, lane: Any, rows: Any, first: Any, out: Any, at: Any,
     count: Any,
 ) -> Any:  # fmt: skip
@@ -216,6 +216,11 @@ def _mix(
         return context.get_dummy_value()
 
     return types.void(shares, values, lane, rows, first, out, at, count), code
+
+
+# As compiled code calls them.
+_score: Final[Any] = _score_of_query
+_mix: Final[Any] = _mix_of_values
 
 
 def _width(context: Any, builder: Any, kind: Any, cached: Any) -> Any:

@@ -45,7 +45,8 @@ class Rows:
 
     slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
     many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
-    width: tokens of each row of a decode step, all but the first drafted by the model. window:
+    width: tokens of each row of a decode step, all but the first drafted by the model; rounds: so
+    many steps, one behind the other, each from where the one before left a row. window:
     frames of each row of a step over segments, from its one position on; 0 for other steps.
     branches: of a family whose specification allows two; then a step has as many tokens as
     branches, or more.
@@ -55,6 +56,7 @@ class Rows:
     positions: Tensor
     real: int
     width: int = field(default=1, kw_only=True)
+    rounds: int = field(default=1, kw_only=True)
     window: int = field(default=0, kw_only=True)
     branches: Branches | None = field(default=None, kw_only=True)
 

@@ -75,7 +75,7 @@ class TorchRunner:
         with launches in flight inputs of a step are on the device alone, so prompts go apart.
         """
         kinds = {_kind(row) for row in rows}
-        return len(kinds) > 1 and (self.depth > 0 or max(kinds) > 1)
+        return len(kinds) > 1 and (self.depth > 0 or max(kinds) > (1, 1))
 
     def _launch(self, rows: Sequence[Row]) -> Results:
         decode = all(row.plan.decode for row in rows)
@@ -84,11 +84,12 @@ class TorchRunner:
     def _decode(self, rows: Sequence[Row]) -> Out:
         if rows[0].plan.certain:
             return self._window(rows)
-        width, each = rows[0].plan.count, self._branches.each(rows)
+        plan, each = rows[0].plan, self._branches.each(rows)
         positions = torch.tensor([at for row in each for at in range(row.plan.start, row.plan.end)])
-        slots, positions = self._slots(rows, width), padded(positions, LEAST_ROWS)
+        slots, positions = self._slots(rows, plan.count), padded(positions, LEAST_ROWS)
         branches = self._branches.of_rows(rows, each, len(slots), LEAST_ROWS)
-        batch = Rows(slots, positions, len(rows), width=width, branches=branches)
+        shape = {"width": plan.width, "rounds": plan.rounds}
+        batch = Rows(slots, positions, len(rows), **shape, branches=branches)
         return self._model.decode(batch, self._state.tensors, self._attend(each))
 
     def _window(self, rows: Sequence[Row]) -> Out:
@@ -124,10 +125,12 @@ class TorchRunner:
         return {name: cache.attend(rows) for name, cache in self._caches.items()}
 
 
-def _kind(row: Row) -> int:
-    """0 for a prompt, else the width of the step; more than 1 for frames of a segment."""
+def _kind(row: Row) -> tuple[int, int]:
+    """0 for a prompt, else the width of the step; more than 1 for frames of a segment. And its
+    rounds.
+    """
     plan = row.plan
-    return plan.count + plan.certain if plan.decode else 0
+    return plan.width + plan.certain if plan.decode else 0, plan.rounds
 
 
 def _slot(row: Row) -> int:

@@ -72,7 +72,8 @@ class ModelSpec:
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
     width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
-    first are drafts. branches: most that a stream has, one or two; see TalkerStream. window: frames
+    first are drafts. rounds: most such steps that a launch on a processor makes, one behind the
+    other. branches: most that a stream has, one or two; see TalkerStream. window: frames
     of a step of a family whose frames do not follow from one another, on a device, where each step
     has as many; see segments.SegmentStream. 0: they do. delay_frames: so many more are logged of
     each sequence than sound, whose codes are delayed. lag_frames: so many of those logged last give
@@ -93,6 +94,7 @@ class ModelSpec:
     caches: Mapping[str, CacheSpec] = field(default_factory=dict)
     max_positions: int = 1024
     width: int = 1
+    rounds: int = 1
     window: int = 0
     branches: int = 1
     delay_frames: int = 0

@@ -19,7 +19,8 @@ class Plan:
 
     `start` 0 means that nothing cached is needed any more. Positions before `start` are cached.
     `decode`: an ordinary step, whose inputs are in the slot's state; everything else is a prompt.
-    Of its positions the first is certain, and the model drafts those behind it.
+    Of its positions the first is certain, and the model drafts those behind it. `rounds`: so many
+    such steps in one, one behind the other, of as many positions each.
     `certain`: of none is it drafted: the positions are frames of a segment that its prompt has told
     of already, from `start` on, and the step gains as many of them as the segment has.
     `partial`: more of the prompt follows in a later step, and no frame is sampled in this one.
@@ -35,6 +36,7 @@ class Plan:
     certain: bool = False
     grain: int = 1
     work: int = 0
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         if self.start < 0 or self.count < 1:
@@ -51,9 +53,16 @@ class Plan:
         """Its positions belong together: it is a piece of work, not a row among many."""
         return self.certain or self.grain > 1
 
-    def widened(self, width: int, limit: int) -> Plan:
-        """A decode plan with `width` positions, as far as there are `limit` in all."""
-        return Plan(self.start, max(1, min(width, limit - self.start)), decode=True)
+    @property
+    def width(self) -> int:
+        """Positions of a round."""
+        return self.count // self.rounds
+
+    def widened(self, width: int, limit: int, rounds: int = 1) -> Plan:
+        """A decode plan with `width` positions in each round, as far as there are `limit`."""
+        left = limit - self.start
+        rounds = max(1, min(rounds, left // width))
+        return Plan(self.start, max(1, min(width * rounds, left)), decode=True, rounds=rounds)
 
     def cut(self, count: int) -> tuple[Plan, Plan | None]:
         """The first positions, as many as `count` have room for, in whole grains and one at the
