@@ -54,9 +54,9 @@ class Plan:
 
     @property
     def services(self) -> int:
-        """Processes that say when they are ready."""
+        """Processes that say when they are ready; a pair does behind the edges of its stages."""
         apart = self.apart or self.checkpoint is None
-        return self.gateways + (2 if apart else 1)
+        return self.gateways + (2 if apart else 3)
 
     def arguments(self, port: int) -> list[str]:
         command = [sys.executable, "-m", "antiphon", "up", "--port", str(port), "--json"]
