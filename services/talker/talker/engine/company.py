@@ -51,7 +51,7 @@ class Company:
         return [stream for stream in ready if id(stream) not in left_out]
 
     def rounds(self, streams: Iterable[Listened], most: int) -> int:
-        """Of a step of these: nobody waits for a frame of a stream that has so much in hand."""
+        """Rounds of a step of these: `most` where no listener has little in hand."""
         return most if all(map(self._well_supplied, streams)) else 1
 
     def stepped(self, streams: Sequence[Listened], frames: int, began_s: float) -> None:
