@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -147,6 +148,8 @@ class Vesper(TalkerModel):
                 rendering_of(net, self._text_codes, self._silence),
                 *(_ENERGY_DRAW, sampling.energy_temperature, sampling.top_k, net.energy.norm.eps),
             )
+        else:
+            self.spec = replace(spec, width=1, rounds=1)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
         self._paced = lru_cache(_REMEMBERED_PACES)(self._embed_pace)
 

@@ -297,7 +297,7 @@ def _start(
 
 
 @part
-def _cut(draws: StepDraws, done: Ints, width: int) -> StepDraws:
+def _draws_of(draws: StepDraws, done: Ints, width: int) -> StepDraws:
     """The next `width` places of each row behind those that are done."""
     rows = len(done)
     moves = np.empty((rows, width, draws.move_noise.shape[2]), np.float32)
@@ -309,7 +309,7 @@ def _cut(draws: StepDraws, done: Ints, width: int) -> StepDraws:
 
 
 @part
-def _lying(cached: Cached, done: Ints, count: int, width: int) -> Cached:
+def _places_of(cached: Cached, done: Ints, count: int, width: int) -> Cached:
     """Likewise, of `count` tokens a row."""
     tokens = len(done) * width
     begins, ends = np.empty(tokens, np.int64), np.empty(tokens, np.int64)
@@ -356,10 +356,11 @@ def step(
         _start(chain, slots, of, positions, done, last)
         for row in range(rows):
             now[row * width : (row + 1) * width] = positions[row, done[row] : done[row] + width]
-        cut, lying = _cut(draws, done, width), _lying(cached, done, count, width)
-        _guess(guessing, slots, of, chain, cut, eps, guesses, every)
-        _through(net, every, now, lying, eps, found.hidden)
-        _check(heads, slots, of, chain, cut, guesses, np.ones(rows, np.bool_), found)
+        drawn_with = _draws_of(draws, done, width)
+        places = _places_of(cached, done, count, width)
+        _guess(guessing, slots, of, chain, drawn_with, eps, guesses, every)
+        _through(net, every, now, places, eps, found.hidden)
+        _check(heads, slots, of, chain, drawn_with, guesses, np.ones(rows, np.bool_), found)
         for row in range(rows):
             for i in range(found.gained[row]):
                 at = done[row] + i

@@ -23,6 +23,7 @@ from ttscommon.wire.pieces import Text
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
+from ttsfamilies.vesper import family
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 from ttsfamilies.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
@@ -34,6 +35,10 @@ LONGEST = 8
 
 @pytest.fixture(scope="module")
 def model() -> Vesper:
+    return tiny()
+
+
+def tiny() -> Vesper:
     torch.set_num_threads(1)
     torch.manual_seed(3)
     net = VesperNet(
@@ -138,6 +143,20 @@ def test_rounds_of_one_launch_say_what_launches_say(
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
     assert launches[1] < 0.6 * launches[0]
+
+
+def test_where_nothing_can_be_compiled_a_step_has_a_frame_of_each_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(family, "halve", lambda _module: False)
+    model = tiny()
+    assert (model.spec.width, model.spec.rounds) == (1, 1)
+    engine = Engine(model, blocks=96, slots=3, metrics=Metrics())
+    sizes: list[int] = []
+    engine.on_step = lambda _took_s, keys: sizes.append(len(keys))
+    asked = [structs.replace(request(), request_id=str(n)) for n in range(3)]
+    assert all(len(one.arrays["codes"]) for one in synthesise(engine, asked))
+    assert sizes.count(3) > 5
 
 
 def test_no_token_lasts_longer_than_it_may(model: Vesper) -> None:
