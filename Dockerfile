@@ -71,7 +71,7 @@ RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isola
       /wheels/*.whl \
  && /build/bin/python -m pip --python /opt/antiphon/bin/python check \
  && if grep -q '^numba' needs.txt; then \
-      /opt/antiphon/bin/python -m ttscommon.engine.kernels.kept; \
+      /opt/antiphon/bin/python -m ttscommon.engine.kernels.ahead; \
     fi
 
 # What runs.

@@ -186,7 +186,7 @@ $(VENV)/.serving: requirements.txt $(VENV)/.torch-index $(PACKAGE_FILES) | $(BIN
 	$(PIP) --require-hashes -r requirements.txt
 	$(PIP) $(INDEX) -r requirements-torch.txt
 	$(PIP) --no-deps --no-build-isolation $(SERVING:%=-e ./%)
-	$(BIN)/python -m ttscommon.engine.kernels.kept
+	$(BIN)/python -m ttscommon.engine.kernels.ahead
 	@touch $@
 
 $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from antiphon.stack.local import Engine
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
-from ttscommon.engine.kernels import kept
+from ttscommon.engine.kernels import ahead
 from ttscommon.process.settings import NESTED, PREFIX, ServiceSettings, is_service_link
 from ttsfamilies.published import Telling
 from vocoder.settings import VocoderSettings
@@ -144,8 +144,8 @@ def telling(name: str, console: Console) -> Iterator[Telling]:
 
 def compile_missing(engine: Engine, console: Console) -> None:
     """In front of the services: each of them would do it in silence, against its time to start."""
-    if engine != "torch" or kept.compiled():
+    if engine != "torch" or ahead.compiled():
         return
     console.print("compiling kernels for this machine, once: about a minute", style="dim")
     # Where it fails, the services compile, and say why they cannot.
-    subprocess.run([sys.executable, "-m", kept.__name__], check=False)
+    subprocess.run([sys.executable, "-m", ahead.__name__], check=False)

@@ -73,7 +73,7 @@ def test_kernels_that_an_image_brings_along_are_not_compiled_again(
     environment: Environment,
 ) -> None:
     """Its layers keep whole seconds of files' times."""
-    environment.run(environment.python, "-m", "ttscommon.engine.kernels.kept")
+    environment.run(environment.python, "-m", "ttscommon.engine.kernels.ahead")
     for path in environment.site.rglob("*_numba.py"):
         os.utime(path, (0, int(path.stat().st_mtime)))
     kept = environment.folder / "share/antiphon/kernels"

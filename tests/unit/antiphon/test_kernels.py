@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.starting import compile_missing
-from ttscommon.engine.kernels import kept
+from ttscommon.engine.kernels import ahead, kept
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_first_start_says_that_it_compiles(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     console = Console(record=True, width=80)
     compile_missing("torch", console)
-    assert ran == [[sys.executable, "-m", "ttscommon.engine.kernels.kept"]]
+    assert ran == [[sys.executable, "-m", "ttscommon.engine.kernels.ahead"]]
     assert "compiling kernels for this machine, once" in console.export_text()
 
 
@@ -46,4 +46,4 @@ def test_engines_without_kernels_wait_for_none(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     compile_missing("fake", Console(record=True))
     assert ran == []
-    assert not kept.compiled()
+    assert not ahead.compiled()

@@ -350,7 +350,9 @@ def step(
     guesses, done = np.empty((rows, width - 1), np.int64), drawn.gained
     every = np.empty((rows * width, dim), np.float32)
     moves, codes = np.empty((rows, width), np.int64), np.empty((rows, width), np.int64)
-    found = Drawn(moves, codes, np.empty(rows, np.int64), drawn.ended, drawn.bad, every.copy())
+    found = Drawn(
+        moves, codes, np.empty(rows, np.int64), drawn.ended, drawn.bad, np.empty_like(every)
+    )
     now = np.empty(rows * width, np.int64)
     for _ in range(count // width):
         _start(chain, slots, of, positions, done, last)

@@ -127,7 +127,7 @@ def test_rounds_of_one_launch_say_what_launches_say(
     for rounds in (1, 4):
         monkeypatch.setattr(model, "spec", replace(model.spec, rounds=rounds))
         engine = Engine(
-            *(model,),
+            model,
             blocks=96,
             slots=3,
             metrics=Metrics(),

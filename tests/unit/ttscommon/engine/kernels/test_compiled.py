@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels import compiled, kept
-from ttscommon.engine.kernels.kept import modules
+from ttscommon.engine.kernels import ahead, compiled, kept
+from ttscommon.engine.kernels.ahead import modules
 
 
 @compiled.compiled(compiled.floats(1), compiled.floats(1))
@@ -140,7 +140,7 @@ def test_what_an_image_brings_along_counts_as_compiled(
     source.touch()
     os.utime(source, (1.0, 1_000_000_000.75))
     mark = kept.complete([("a", source)])
-    kept._without_fractions([source])
+    ahead._without_fractions([source])
     assert source.stat().st_mtime == 1_000_000_000.0
     assert kept.complete([("a", source)]) == mark
     source.write_text("other")
