@@ -217,6 +217,11 @@ def test_torch_never_enters_gateway_schedulers_chunker_allocator_edges_and_comma
     assert not dragging_in("torch", torch_free())
 
 
+def test_to_recognise_a_family_no_arrays_are_needed() -> None:
+    """Facts are read in front of everything that computes, also by programs that never do."""
+    assert not dragging_in("numpy", ["ttsfamilies.known"])
+
+
 def test_a_process_of_a_gpu_imports_no_compiler_for_processors() -> None:
     """numba and LLVM are loaded by modules of such loops alone, where a processor computes."""
     packages = ("ttscommon", "ttsfamilies", "talker", "vocoder")

@@ -26,8 +26,7 @@ from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError
-from ttscommon.wire.messages import End
-from ttscommon.wire.replicas import (
+from ttscommon.wire.lookups import (
     Found,
     Lookup,
     PhonesWanted,
@@ -36,6 +35,7 @@ from ttscommon.wire.replicas import (
     decode_lookup,
     encode,
 )
+from ttscommon.wire.messages import End
 from ttscommon.wire.tensors import Tensor
 
 _LETTERS: Final = "this model reads letters or tokens, and no phones"

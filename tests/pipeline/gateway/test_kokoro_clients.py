@@ -17,7 +17,7 @@ import torch
 
 from talker.service import answered
 from ttscommon.wire import subjects
-from ttscommon.wire.replicas import PhonesFound
+from ttscommon.wire.lookups import PhonesFound
 
 TEXT = "The tide is in."
 

@@ -10,7 +10,7 @@ import pytest
 from talker.service import answered
 from tests.unit.ttsfamilies.kokoro.tiny import parts, tiny
 from tests.unit.ttsfamilies.tiny_vesper import tiny as tiny_vesper
-from ttscommon.wire.replicas import (
+from ttscommon.wire.lookups import (
     Lookup,
     PhonesWanted,
     Refused,
@@ -19,7 +19,7 @@ from ttscommon.wire.replicas import (
     decode_found,
     encode,
 )
-from ttscommon.wire.replicas import PhonesFound as Found
+from ttscommon.wire.lookups import PhonesFound as Found
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.base.text.misaki import SYMBOLS
 from ttsfamilies.fake.talker import FakeModel, StepCurve

@@ -36,7 +36,8 @@ from ttscommon.wire.requests import (
     SpeechRequest,
     Turn,
 )
-from ttscommon.wire.tensors import MAX_TEXT_CHARS, VERSION, Identifier, Tensor
+from ttscommon.wire.tensors import Tensor
+from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Identifier
 
 __all__ = [
     "MAX_MESSAGE_BYTES",

@@ -1,4 +1,4 @@
-"""A worker's report about itself and its models, and its answers to questions outside of jobs."""
+"""A worker's report about itself and its models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from ttscommon.wire.parameters import Adapter, Parameter
-from ttscommon.wire.structs import AsJson, decoded
+from ttscommon.wire.structs import AsJson
 from ttscommon.wire.subjects import StageName
-from ttscommon.wire.tensors import Tensor, Text
 
 # BCP 47, as far as voices need it: a language, then script, region and the like.
 _TAG: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
@@ -131,62 +130,3 @@ class Replica(msgspec.Struct, AsJson, frozen=True):
     version: str = ""
     loaded: bool = True
     memory_bytes: int = 0
-
-
-SECONDS: Final = 5.0
-"""A gateway waits so long for an answer."""
-
-
-class PhonesWanted(msgspec.Struct, frozen=True, tag="phones_wanted"):
-    """How the model reads a text. language: a BCP 47 tag."""
-
-    text: Text
-    language: str
-
-
-class StyleWanted(msgspec.Struct, frozen=True, tag="style_wanted"):
-    """The numbers that a voice or a blend is made of."""
-
-    voice: str
-
-
-class PhonesFound(msgspec.Struct, frozen=True, tag="phones"):
-    """A text in the symbols that the model reads, and their numbers in its table."""
-
-    symbols: str
-    ids: tuple[int, ...]
-
-
-class Style(msgspec.Struct, frozen=True, tag="style"):
-    """rows: [lengths, values] float32."""
-
-    rows: Tensor
-
-
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """Why there is no answer: see End."""
-
-    code: str
-    message: str
-    param: str | None = None
-
-
-Lookup: TypeAlias = PhonesWanted | StyleWanted
-Found: TypeAlias = PhonesFound | Style | Refused
-
-_lookups: Final[msgspec.msgpack.Decoder[Lookup]] = msgspec.msgpack.Decoder(Lookup)
-_found: Final[msgspec.msgpack.Decoder[Found]] = msgspec.msgpack.Decoder(Found)
-
-
-def encode(one: Lookup | Found) -> bytes:
-    return msgspec.msgpack.encode(one)
-
-
-def decode_lookup(data: bytes) -> Lookup:
-    """Raises MalformedMessage."""
-    return decoded(_lookups.decode, data)
-
-
-def decode_found(data: bytes) -> Found:
-    """Raises MalformedMessage."""
-    return decoded(_found.decode, data)

@@ -1,4 +1,4 @@
-"""Arrays and values as they travel, checked before they are allocated, and rows for text."""
+"""Arrays as they travel, checked before they are allocated, and rows for text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.wire.errors import MalformedMessage
-
-VERSION: Final = 1
-MAX_TEXT_CHARS: Final = 20_000
-MAX_MARK_BYTES: Final = 4096
-
-Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
-
+from ttscommon.wire.values import Count
 
 MAX_TENSOR_DIMS: Final = 4
 

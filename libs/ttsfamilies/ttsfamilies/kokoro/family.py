@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Array, Derived, Field
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import PhonesFound
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.base import ModelSpec, Prepared, not_cloning

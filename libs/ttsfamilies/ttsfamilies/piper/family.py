@@ -18,8 +18,8 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Derived, Field
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import PhonesFound
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals

@@ -25,8 +25,9 @@ from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Array, Derived, Field
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import PhonesFound, Voice
+from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel

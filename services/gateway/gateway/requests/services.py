@@ -23,16 +23,16 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.sound.playback import Headroom
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, MalformedMessage, NoResponders, Overloaded
-from ttscommon.wire.replicas import (
+from ttscommon.wire.lookups import (
     SECONDS,
     Lookup,
-    Model,
     PhonesFound,
     Refused,
     Style,
     decode_found,
     encode,
 )
+from ttscommon.wire.replicas import Model
 
 
 @dataclass(frozen=True)

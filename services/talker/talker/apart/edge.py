@@ -12,9 +12,9 @@ from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.edge import EdgeEngine, run_edge
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
-from ttscommon.wire.replicas import PhonesFound
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.options import Adaptable
 

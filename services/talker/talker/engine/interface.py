@@ -9,8 +9,8 @@ from talker.engine.stream import Event
 from ttscommon.engine.interface import StageEngine
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import PhonesFound
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.options import Adaptable
 

@@ -25,10 +25,11 @@ from typing import Any, Final, Protocol
 from ttscommon.wire import parameters
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import ADAPTER, Adapter, Parameter
 from ttscommon.wire.pieces import Piece
-from ttscommon.wire.replicas import Model, PhonesFound, Voice
+from ttscommon.wire.replicas import Model, Voice
 from ttsfamilies.base.facts import FamilyFacts
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.guard import RunawaySigns, Watch

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ttscommon.wire.fields import FLAG, NOTHING, SILENT, Array, Arrays, Derived, Field
+from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
-from ttscommon.wire.replicas import PhonesFound
 from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.guard import RunawaySigns, Watch

@@ -19,8 +19,8 @@ from gateway.protocols.fields import LenientMessage, Name
 from gateway.protocols.shared.context import Context, read_json, tenant_of
 from gateway.requests.text import clean
 from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.lookups import PhonesFound, PhonesWanted, Style, StyleWanted
 from ttscommon.wire.messages import MAX_TEXT_CHARS
-from ttscommon.wire.replicas import PhonesFound, PhonesWanted, Style, StyleWanted
 
 _FOLDER: Final = "voice"
 # Protocol 2, opcode by opcode (pickletools names them): torch._utils._rebuild_tensor_v2 of the
