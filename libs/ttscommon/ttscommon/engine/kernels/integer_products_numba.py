@@ -9,6 +9,7 @@ any machine. Sums of `_TOGETHER` inputs fit 32 bits and are added up in float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,12 +30,15 @@ from ttscommon.engine.kernels.vectors_numba import (
     FLOAT,
     INDEX,
     NARROW,
+    array_of,
     fused,
     is_wide,
     load,
+    parted,
     place,
     spread,
     store,
+    turns,
     vector,
     wide_function,
 )
@@ -164,9 +168,7 @@ def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
     """What `_Tile` is given, from an intrinsic's arguments."""
     x, scales, row, product, tile, out, at = given
 
-    def array(kind: Any, value: Any) -> Any:
-        return context.make_array(kind)(context, builder, value)
-
+    array = partial(array_of, context, builder)
     inputs, outputs = array(kinds[0], x), array(kinds[5], out)
     fields = zip((shorts(4), floats(1), floats(1)), range(3), strict=True)
     weight, scale, bias = (array(kind, builder.extract_value(product, i)) for kind, i in fields)
@@ -194,55 +196,30 @@ class _Tile:
 
     def write(self, rows: int, tiles: int) -> None:
         builder, vectors = self._builder, tiles * COLUMNS // self._lanes
-        nothing = ir.Constant(self._floats, [0.0] * self._lanes)
-        before, outer = builder.block, builder.append_basic_block("parts")
-        inner, added = builder.append_basic_block("pairs"), builder.append_basic_block("added")
-        done = builder.append_basic_block("summed")
-        builder.branch(outer)
-        builder.position_at_end(outer)
-        begin = builder.phi(INDEX)
-        begin.add_incoming(INDEX(0), before)
-        totals = [builder.phi(self._floats) for _ in range(rows * vectors)]
-        end = builder.add(begin, INDEX(_TOGETHER // 2))
-        end = builder.select(builder.icmp_signed("<", end, self._pairs), end, self._pairs)
-        builder.branch(inner)
-        builder.position_at_end(inner)
-        sums = self._of_pairs(rows, vectors, begin, end, outer, added)
-        builder.position_at_end(added)
         one = ir.Constant(self._floats, [1.0] * self._lanes)
-        more = [
-            fused(builder, builder.sitofp(s, self._floats), one, t)
-            for t, s in zip(totals, sums, strict=True)
-        ]
-        begin.add_incoming(end, added)
-        for total, one in zip(totals, more, strict=True):
-            total.add_incoming(nothing, before)
-            total.add_incoming(one, added)
-        builder.cbranch(builder.icmp_signed("<", end, self._pairs), outer, done)
-        builder.position_at_end(done)
-        for row in range(rows):
-            self._store(row, more[row * vectors : (row + 1) * vectors])
 
-    def _of_pairs(
-        self, rows: int, vectors: int, begin: Any, end: Any, before: Any, behind: Any
-    ) -> list[Any]:
-        """The loop over pairs of inputs from `begin` to `end`, in the block it stands in."""
-        builder, loop = self._builder, self._builder.block
-        k, nothing = builder.phi(INDEX), ir.Constant(self._words, [0] * self._lanes)
-        k.add_incoming(begin, before)
-        sums = [builder.phi(self._words) for _ in range(rows * vectors)]
+        def of_part(begin: Any, totals: Sequence[Any]) -> Sequence[Any]:
+            """Sums of whole numbers, added up in float32."""
+            end = builder.add(begin, INDEX(_TOGETHER // 2))
+            end = builder.select(builder.icmp_signed("<", end, self._pairs), end, self._pairs)
+            none = [ir.Constant(self._words, [0] * self._lanes)] * (rows * vectors)
+            sums = turns(builder, end, none, partial(self._of_pair, vectors), begin)
+            pairs = zip(totals, sums, strict=True)
+            return [fused(builder, builder.sitofp(s, self._floats), one, t) for t, s in pairs]
+
+        nothing = [ir.Constant(self._floats, [0.0] * self._lanes)] * (rows * vectors)
+        summed = turns(builder, self._pairs, nothing, of_part, step=_TOGETHER // 2)
+        for row, of_row in enumerate(parted(summed, vectors)):
+            self._store(row, of_row)
+
+    def _of_pair(self, vectors: int, k: Any, sums: Sequence[Any]) -> Sequence[Any]:
+        """The sums with a pair of inputs more."""
         columns = [self._column(k, one) for one in range(vectors)]
         found = []
-        for row in range(rows):
+        for row, of_row in enumerate(parted(sums, vectors)):
             one = self._everywhere(row, k)
-            for column, old in zip(columns, sums[row * vectors :], strict=False):
-                found.append(builder.add(old, self._paired(one, column)))
-        after = builder.add(k, INDEX(1))
-        k.add_incoming(after, loop)
-        for old, new in zip(sums, found, strict=True):
-            old.add_incoming(nothing, before)
-            old.add_incoming(new, loop)
-        builder.cbranch(builder.icmp_signed("<", after, end), loop, behind)
+            for column, old in zip(columns, of_row, strict=True):
+                found.append(self._builder.add(old, self._paired(one, column)))
         return found
 
     def _column(self, k: Any, index: int) -> Any:
@@ -272,7 +249,7 @@ class _Tile:
         )
         return builder.add(even, odd)
 
-    def _store(self, row: int, sums: list[Any]) -> None:
+    def _store(self, row: int, sums: Sequence[Any]) -> None:
         builder = self._builder
         scale = builder.load(builder.gep(self._scales, [builder.add(self._row, INDEX(row))]))
         everywhere = spread(builder, scale, self._lanes)

@@ -11,7 +11,7 @@ row has the same bits among any number of others, and those of fbgemm's kernels 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,12 +31,15 @@ from ttscommon.engine.kernels.vectors_numba import (
     FLOAT,
     INDEX,
     NARROW,
+    array_of,
     fused,
     is_wide,
     load,
+    parted,
     place,
     spread,
     store,
+    turns,
     vector,
     wide_function,
 )
@@ -173,9 +176,7 @@ def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
     """What `_Tile` is given, from an intrinsic's arguments."""
     x, row, product, tile, out, at = given
 
-    def array(kind: Any, value: Any) -> Any:
-        return context.make_array(kind)(context, builder, value)
-
+    array = partial(array_of, context, builder)
     fields = kinds[2].types
     weight, *others = (
         array(kind, builder.extract_value(product, i)).data for i, kind in enumerate(fields)
@@ -200,27 +201,19 @@ class _Tile:
         self._scale = scale[0] if scale else None
 
     def write(self, rows: int, tiles: int) -> None:
-        builder = self._builder
+        builder, vectors = self._builder, self._vectors * tiles
         xs = [place(builder, self._x, self._row, row, self._inner) for row in range(rows)]
         each = builder.mul(self._inner, INDEX(COLUMNS))
         weights = [place(builder, self._weight, self._first, t, each) for t in range(tiles)]
-        before, loop = builder.block, builder.append_basic_block("inputs")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k, nothing = builder.phi(INDEX), ir.Constant(self._kind, [0.0] * self._lanes)
-        k.add_incoming(INDEX(0), before)
-        sums = [[builder.phi(self._kind) for _ in range(self._vectors * tiles)] for _ in xs]
-        columns = [v for weight in weights for v in self._columns(weight, k)]
-        added = [self._added(x, k, columns, of_row) for x, of_row in zip(xs, sums, strict=True)]
-        after = builder.add(k, INDEX(1))
-        k.add_incoming(after, loop)
-        for old, new in zip(chain(*sums), chain(*added), strict=True):
-            old.add_incoming(nothing, before)
-            old.add_incoming(new, loop)
-        done = builder.append_basic_block("summed")
-        builder.cbranch(builder.icmp_signed("<", after, self._inner), loop, done)
-        builder.position_at_end(done)
-        for row, of_row in enumerate(added):
+
+        def turn(k: Any, sums: Sequence[Any]) -> Sequence[Any]:
+            columns = [v for weight in weights for v in self._columns(weight, k)]
+            of_rows = zip(xs, parted(sums, vectors), strict=True)
+            return [v for x, old in of_rows for v in self._added(x, k, columns, old)]
+
+        nothing = [ir.Constant(self._kind, [0.0] * self._lanes)] * (rows * vectors)
+        summed = turns(builder, self._inner, nothing, turn)
+        for row, of_row in enumerate(parted(summed, vectors)):
             self._store(row, of_row)
 
     def _columns(self, weight: Any, k: Any) -> list[Any]:
@@ -246,13 +239,13 @@ class _Tile:
             return builder.bitcast(shifted, self._kind)
         return builder.fpext(load(builder, at, vector(ir.HalfType(), lanes), 2), self._kind)
 
-    def _added(self, x: Any, k: Any, columns: list[Any], sums: list[Any]) -> list[Any]:
+    def _added(self, x: Any, k: Any, columns: list[Any], sums: Sequence[Any]) -> list[Any]:
         builder = self._builder
         one = spread(builder, builder.load(builder.gep(x, [k])), self._lanes)
         pairs = zip(columns, sums, strict=True)
         return [fused(builder, one, column, old) for column, old in pairs]
 
-    def _store(self, row: int, sums: list[Any]) -> None:
+    def _store(self, row: int, sums: Sequence[Any]) -> None:
         builder = self._builder
         out = place(builder, self._out, self._row, row, self._outer)
         for index, one in enumerate(sums):

@@ -21,6 +21,7 @@ COLUMNS: Final = 16
 NARROW: Final = 8
 """Numbers of 32 bits in a vector that all processors with AVX2 have."""
 INDEX: Final = ir.IntType(64)
+FIRST: Final = INDEX(0)
 FLOAT: Final = ir.FloatType()
 _WORD: Final = ir.IntType(32)
 _NEEDED: Final = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}
@@ -115,3 +116,39 @@ def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
     declare: Any = cgutils.get_or_insert_function
     function = declare(builder.module, shape, f"llvm.fma.v{kind.count}f32")
     return builder.call(function, [a, b, c])
+
+
+def array_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """An array that compiled code was given: its `data` and `shape`."""
+    return context.make_array(kind)(context, builder, value)
+
+
+def turns(
+    builder: Any,
+    last: Any,
+    begun: Sequence[Any],
+    turn: Callable[[Any, Sequence[Any]], Sequence[Any]],
+    first: Any = FIRST,
+    step: int = 1,
+) -> Sequence[Any]:
+    """A loop over first, first + step, ... below `last`, once at the least. `turn` writes one: of
+    its number and of what the turn before gave; returns what the last one gives.
+    """
+    before, loop = builder.block, builder.append_basic_block("turn")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    number, old = builder.phi(INDEX), [builder.phi(one.type) for one in begun]
+    new = turn(number, old)
+    after, end = builder.add(number, INDEX(step)), builder.block
+    for phi, at_first, later in ((number, first, after), *zip(old, begun, new, strict=True)):
+        phi.add_incoming(at_first, before)
+        phi.add_incoming(later, end)
+    done = builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed("<", after, last), loop, done)
+    builder.position_at_end(done)
+    return new
+
+
+def parted(values: Sequence[Any], size: int) -> Sequence[Sequence[Any]]:
+    """So many of them at a time."""
+    return [values[first : first + size] for first in range(0, len(values), size)]

@@ -8,7 +8,7 @@ the loops; its order is kept, and so are the bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,12 +29,15 @@ from ttscommon.engine.kernels.compiled import (
     types,
 )
 from ttscommon.engine.kernels.vectors_numba import (
+    FIRST,
     FLOAT,
     INDEX,
     NARROW,
+    array_of,
     fused,
     load,
     spread,
+    turns,
     vector,
 )
 from ttscommon.engine.kernels.vectors_numba import store as put
@@ -107,28 +110,14 @@ def turn_and_store(
                 values[row, head * size + at] = heads[token, 2 * count + head, at]
 
 
-def _data(context: Any, builder: Any, kind: Any, array: Any, first: Any) -> Any:
+def _data(context: Any, builder: Any, kind: Any, array: Any, first: Any = FIRST) -> Any:
     """Where an array's number `first` is."""
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [first])
+    return builder.gep(array_of(context, builder, kind, array).data, [first])
 
 
-def _each(builder: Any, count: Any, begun: Sequence[Any], turn: Callable[..., Any]) -> Any:
-    """`turn` writes a turn of a loop: of its number, from 0 to `count`, which is not 0, and of what
-    the turn before gave; returns what the last one gives.
-    """
-    before, loop = builder.block, builder.append_basic_block("turn")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    number, old = builder.phi(INDEX), [builder.phi(one.type) for one in begun]
-    new = turn(number, old)
-    after = builder.add(number, INDEX(1))
-    for phi, first, next_ in ((number, INDEX(0), after), *zip(old, begun, new, strict=True)):
-        phi.add_incoming(first, before)
-        phi.add_incoming(next_, loop)
-    done = builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed("<", after, count), loop, done)
-    builder.position_at_end(done)
-    return new
+def _width(context: Any, builder: Any, kind: Any, cached: Any) -> Any:
+    """Numbers of a row of the cache."""
+    return builder.extract_value(array_of(context, builder, kind, cached).shape, 1)
 
 
 def _vectors(builder: Any, at: Any) -> list[Any]:
@@ -169,7 +158,7 @@ def _score_of_query(
         asked = _vectors(builder, _data(context, builder, kinds[0], given[0], given[1]))
         cached = _data(context, builder, kinds[2], given[2], given[3])
         places = _data(context, builder, kinds[4], given[4], given[5])
-        out = _data(context, builder, kinds[7], given[7], INDEX(0))
+        out = _data(context, builder, kinds[7], given[7])
 
         def turn(position: Any, _old: Any) -> Sequence[Any]:
             row = builder.load(builder.gep(places, [position]))
@@ -181,7 +170,7 @@ def _score_of_query(
             builder.store(scaled, builder.gep(out, [position]))
             return ()
 
-        _each(builder, given[8], (), turn)
+        turns(builder, given[8], (), turn)
         return context.get_dummy_value()
 
     return types.void(query, at, keys, lane, rows, first, scale, scores, count), code
@@ -198,7 +187,7 @@ def _mix_of_values(
 
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         kinds, width = signature.args, _width(context, builder, signature.args[1], given[1])
-        parts = _data(context, builder, kinds[0], given[0], INDEX(0))
+        parts = _data(context, builder, kinds[0], given[0])
         cached = _data(context, builder, kinds[1], given[1], given[2])
         places = _data(context, builder, kinds[3], given[3], given[4])
         mixed = _data(context, builder, kinds[5], given[5], given[6])
@@ -211,7 +200,7 @@ def _mix_of_values(
             return [fused(builder, share, one, old) for one, old in pairs]
 
         nothing = [ir.Constant(_KIND, [0.0] * NARROW)] * (HEAD // NARROW)
-        for index, one in enumerate(_each(builder, given[7], nothing, turn)):
+        for index, one in enumerate(turns(builder, given[7], nothing, turn)):
             put(builder, one, builder.gep(mixed, [INDEX(index * NARROW)]))
         return context.get_dummy_value()
 
@@ -221,11 +210,6 @@ def _mix_of_values(
 # As compiled code calls them.
 _score: Final[Any] = _score_of_query
 _mix: Final[Any] = _mix_of_values
-
-
-def _width(context: Any, builder: Any, kind: Any, cached: Any) -> Any:
-    """Numbers of a row of the cache."""
-    return builder.extract_value(context.make_array(kind)(context, builder, cached).shape, 1)
 
 
 @part_as_written
