@@ -31,172 +31,117 @@ from ttscommon.wire.errors import (
 from ttscommon.wire.messages import End
 
 
-class InvalidJson(BadRequest):
+class InvalidJson(BadRequest, code="invalid_json"):
     """The message is not a JSON object."""
 
-    code = "invalid_json"
 
-
-class BinaryMessage(BadRequest):
+class BinaryMessage(BadRequest, code="binary_message"):
     """A binary frame where text belongs."""
 
-    code = "binary_message"
 
-
-class MessageTooBig(BadRequest):
+class MessageTooBig(BadRequest, code="message_too_big"):
     """The message is over the size limit."""
 
-    code = "message_too_big"
 
-
-class WrongOrder(BadRequest):
+class WrongOrder(BadRequest, code="wrong_order"):
     """A message that makes no sense in the session's present state."""
 
-    code = "wrong_order"
 
-
-class Unsupported(BadRequest):
+class Unsupported(BadRequest, code="unsupported"):
     """A known request that this server does not grant."""
 
-    code = "unsupported"
 
-
-class TooManyContexts(BadRequest):
+class TooManyContexts(BadRequest, code="too_many_contexts"):
     """As many texts as one connection may have are open or wait already."""
 
-    code = "too_many_contexts"
 
-
-class NotFound(BadRequest):
+class NotFound(BadRequest, code="not_found"):
     """No such path."""
 
-    code = "not_found"
 
-
-class VoiceExists(BadRequest):
+class VoiceExists(BadRequest, code="voice_exists"):
     """The caller has a voice of this name."""
 
-    code = "voice_exists"
 
-
-class LexiconExists(BadRequest):
+class LexiconExists(BadRequest, code="lexicon_exists"):
     """The caller has a lexicon of this name."""
 
-    code = "lexicon_exists"
 
-
-class AdapterExists(BadRequest):
+class AdapterExists(BadRequest, code="adapter_exists"):
     """The caller has an adapter of this name."""
 
-    code = "adapter_exists"
 
-
-class ItemExists(BadRequest):
+class ItemExists(BadRequest, code="item_create_duplicate_item_id"):
     """The conversation has an item of this id."""
 
-    code = "item_create_duplicate_item_id"
 
-
-class UnknownItem(BadRequest):
+class UnknownItem(BadRequest, code="item_retrieve_invalid_item_id"):
     """The conversation has no item of this id."""
 
-    code = "item_retrieve_invalid_item_id"
 
-
-class ResponseActive(BadRequest):
+class ResponseActive(BadRequest, code="conversation_already_has_active_response"):
     """The conversation speaks already."""
 
-    code = "conversation_already_has_active_response"
 
-
-class NoActiveResponse(BadRequest):
+class NoActiveResponse(BadRequest, code="response_cancel_not_active"):
     """There is nothing to cancel."""
 
-    code = "response_cancel_not_active"
 
-
-class NothingRecorded(BadRequest):
+class NothingRecorded(BadRequest, code="input_audio_buffer_commit_empty"):
     """The buffer of what the client's user says is empty."""
 
-    code = "input_audio_buffer_commit_empty"
 
-
-class SessionExpired(AntiphonError):
+class SessionExpired(AntiphonError, code="session_expired"):
     """The session is as old as it may get."""
 
-    code = "session_expired"
 
-
-class UnknownLexicon(BadRequest):
+class UnknownLexicon(BadRequest, code="unknown_lexicon"):
     """The caller has no lexicon of this name."""
 
-    code = "unknown_lexicon"
 
-
-class InvalidLexicon(BadRequest):
+class InvalidLexicon(BadRequest, code="invalid_lexicon"):
     """What was sent is no lexicon, or one beyond the limits."""
 
-    code = "invalid_lexicon"
 
-
-class QuotaExceeded(BadRequest):
+class QuotaExceeded(BadRequest, code="quota_exceeded"):
     """The caller keeps as much as it may."""
 
-    code = "quota_exceeded"
 
-
-class NotReady(BadRequest):
+class NotReady(BadRequest, code="not_ready"):
     """The job has no sound yet, or has failed."""
 
-    code = "not_ready"
 
-
-class WrongContentType(BadRequest):
+class WrongContentType(BadRequest, code="unsupported_media_type"):
     """A body that does not say it is what the route takes."""
 
-    code = "unsupported_media_type"
 
-
-class ForeignOrigin(BadRequest):
+class ForeignOrigin(BadRequest, code="foreign_origin"):
     """A web page that may not call this gateway."""
 
-    code = "foreign_origin"
 
-
-class ForeignHost(BadRequest):
+class ForeignHost(BadRequest, code="foreign_host"):
     """The client believes to talk to another host."""
 
-    code = "foreign_host"
 
-
-class TooManyConnections(Overloaded):
+class TooManyConnections(Overloaded, code="too_many_connections"):
     """The caller's key or address holds as many connections as it may."""
 
-    code = "too_many_connections"
 
-
-class HeardElsewhere(AntiphonError):
+class HeardElsewhere(AntiphonError, code="heard_elsewhere"):
     """The request goes on over another connection."""
 
-    code = "heard_elsewhere"
 
-
-class ProducedElsewhere(AntiphonError):
+class ProducedElsewhere(AntiphonError, code="produced_elsewhere"):
     """The request's rows come over another connection."""
 
-    code = "produced_elsewhere"
 
-
-class InputTooFast(AntiphonError):
+class InputTooFast(AntiphonError, code="input_too_fast"):
     """More rows came than may wait to be stored."""
 
-    code = "input_too_fast"
 
-
-class Unavailable(AntiphonError):
+class Unavailable(AntiphonError, code="unavailable"):
     """No live worker can do this now."""
 
-    code = "unavailable"
     retry_after_s: ClassVar[int] = 1
 
 
@@ -206,68 +151,48 @@ class ModelLoading(Unavailable):
     retry_after_s = 2
 
 
-class Draining(AntiphonError):
+class Draining(AntiphonError, code="draining"):
     """This gateway is shutting down."""
 
-    code = "draining"
 
-
-class InvalidApiKey(AntiphonError):
+class InvalidApiKey(AntiphonError, code="invalid_api_key"):
     """The caller did not say who it is, or is not known."""
 
-    code = "invalid_api_key"
 
-
-class RateLimited(Overloaded):
+class RateLimited(Overloaded, code="rate_limit_exceeded"):
     """The caller has used up what its key allows."""
-
-    code = "rate_limit_exceeded"
 
 
 class StreamsUsed(RateLimited):
     """The caller's key has as many streams as it may."""
 
 
-class SynthesisTimeout(AntiphonError):
+class SynthesisTimeout(AntiphonError, code="timeout"):
     """The stages sent nothing for too long."""
 
-    code = "timeout"
 
-
-class InputTimeout(AntiphonError):
+class InputTimeout(AntiphonError, code="input_timeout"):
     """The client never finished a request's text."""
 
-    code = "input_timeout"
 
-
-class InputTooSlow(AntiphonError):
+class InputTooSlow(AntiphonError, code="input_too_slow"):
     """A request's text came more slowly than is allowed."""
 
-    code = "input_too_slow"
 
-
-class IdleTimeout(AntiphonError):
+class IdleTimeout(AntiphonError, code="idle_timeout"):
     """Nothing happened on a session for too long."""
 
-    code = "idle_timeout"
 
-
-class ClientTooSlow(AntiphonError):
+class ClientTooSlow(AntiphonError, code="client_too_slow"):
     """The client does not take what it asked for."""
 
-    code = "client_too_slow"
 
-
-class Poison(AntiphonError):
+class Poison(AntiphonError, code="poison"):
     """The request crashed every worker that spoke it."""
 
-    code = "poison"
 
-
-class SynthesisFailed(AntiphonError):
+class SynthesisFailed(AntiphonError, code="internal"):
     """A stage gave the request up."""
-
-    code = "internal"
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,8 @@ _PARTIAL: Final = ".partial"
 _NAMED: Final = "%Y-%m-%dT%H-%M-%SZ"
 
 
-class BackupUnusable(AntiphonError):
+class BackupUnusable(AntiphonError, code="bad_request"):
     """A backup cannot be made or restored; the text says why."""
-
-    code = "bad_request"
 
 
 async def back_up(settings: BusSettings, folder: Path, keep: int | None = None) -> str:

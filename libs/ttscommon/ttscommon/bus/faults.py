@@ -69,10 +69,8 @@ def code_of(error: BaseException) -> int | None:
     return code
 
 
-class BusUnprepared(AntiphonError):
+class BusUnprepared(AntiphonError, code="bus_unavailable"):
     """The broker does not keep what this deployment needs; the text says what to do."""
-
-    code = "bus_unavailable"
 
 
 log_ = structlog.get_logger(__name__)

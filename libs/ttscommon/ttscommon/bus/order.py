@@ -21,10 +21,8 @@ _STREAMS: Final = "jetstream/*/streams/*"
 _ADVICE: Final = "see docs/operations.md, 'From one broker to three'"
 
 
-class ForeignStore(AntiphonError):
+class ForeignStore(AntiphonError, code="bus_unavailable"):
     """The store is of another kind than the broker; the text says what would happen."""
-
-    code = "bus_unavailable"
 
 
 def check_store(folder: Path, brokers: int) -> str:

@@ -9,10 +9,16 @@ class AntiphonError(Exception):
     """Base of every expected failure.
 
     `code` is stable and machine-readable; `message` says what to change; `param` names the
-    offending input, if there is one.
+    offending input, if there is one. A kind names its code where it is declared, or has its
+    base's.
     """
 
     code: ClassVar[str] = "internal"
+
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -20,52 +26,36 @@ class AntiphonError(Exception):
         self.param = param
 
 
-class BadRequest(AntiphonError):
+class BadRequest(AntiphonError, code="bad_request"):
     """The client sent something that can never work."""
 
-    code = "bad_request"
 
-
-class NothingToSay(BadRequest):
+class NothingToSay(BadRequest, code="nothing_to_say"):
     """The text holds nothing that can be spoken."""
 
-    code = "nothing_to_say"
 
-
-class UnknownVoice(BadRequest):
+class UnknownVoice(BadRequest, code="unknown_voice"):
     """The model has no such voice."""
 
-    code = "unknown_voice"
 
-
-class UnknownAdapter(BadRequest):
+class UnknownAdapter(BadRequest, code="unknown_adapter"):
     """There is no such adapter, or not any more."""
 
-    code = "unknown_adapter"
 
-
-class InvalidAdapter(BadRequest):
+class InvalidAdapter(BadRequest, code="invalid_adapter"):
     """What was sent is no adapter, or none for this model, or one beyond the limits."""
 
-    code = "invalid_adapter"
 
-
-class UnknownModel(BadRequest):
+class UnknownModel(BadRequest, code="unknown_model"):
     """No talker serves such a model."""
 
-    code = "unknown_model"
 
-
-class TextTooLong(BadRequest):
+class TextTooLong(BadRequest, code="text_too_long"):
     """The text is over the limit of the deployment."""
 
-    code = "text_too_long"
 
-
-class Overloaded(AntiphonError):
+class Overloaded(AntiphonError, code="overloaded"):
     """Nothing is wrong with the request; there is no room for it now."""
-
-    code = "overloaded"
 
     def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
@@ -76,19 +66,15 @@ class ShareUsed(Overloaded):
     """The caller has its share of the streams, and there is no other to be had."""
 
 
-class InputLost(AntiphonError):
+class InputLost(AntiphonError, code="input_lost"):
     """A request's rows were never finished: what produces them said so, or fell silent."""
 
-    code = "input_lost"
 
-
-class Runaway(AntiphonError):
+class Runaway(AntiphonError, code="runaway"):
     """The model lost its text, and what was left of an utterance was not said.
 
     What was said stands. `param`: the last word that was reached, where that is known.
     """
-
-    code = "runaway"
 
     @classmethod
     def behind(cls, word: str) -> Self:
@@ -98,10 +84,8 @@ class Runaway(AntiphonError):
         )
 
 
-class BusUnavailable(AntiphonError):
+class BusUnavailable(AntiphonError, code="bus_unavailable"):
     """The broker did not answer in time."""
-
-    code = "bus_unavailable"
 
 
 class BusRefused(BusUnavailable):
@@ -111,26 +95,20 @@ class BusRefused(BusUnavailable):
     """
 
 
-class StoreUnavailable(BusUnavailable):
+class StoreUnavailable(BusUnavailable, code="store_unavailable"):
     """The broker is there, but cannot store what requests need."""
-
-    code = "store_unavailable"
 
     def again(self) -> Self:
         """The same, to be raised once more."""
         return type(self)(self.message)
 
 
-class StoreLost(StoreUnavailable):
+class StoreLost(StoreUnavailable, code="store_lost"):
     """Streams of this deployment are missing at the broker; an operator makes them again."""
 
-    code = "store_lost"
 
-
-class StoreFull(StoreUnavailable):
+class StoreFull(StoreUnavailable, code="store_full"):
     """The broker's disk is full, or it cannot write for another reason."""
-
-    code = "store_full"
 
 
 class LogUnwritable(BusUnavailable):
@@ -141,41 +119,31 @@ class NoResponders(BusUnavailable):
     """A subject has no subscriber: known at once, not guessed from silence."""
 
 
-class MalformedMessage(AntiphonError):
+class MalformedMessage(AntiphonError, code="malformed_message"):
     """A message on the bus could not be parsed, or breaks a limit."""
 
-    code = "malformed_message"
 
-
-class UnsupportedVersion(MalformedMessage):
+class UnsupportedVersion(MalformedMessage, code="unsupported_version"):
     """A message on the bus was written by an incompatible version."""
 
-    code = "unsupported_version"
 
-
-class LogGone(AntiphonError):
+class LogGone(AntiphonError, code="log_gone"):
     """The store does not have what comes next in a log any more, and never will again."""
 
-    code = "log_gone"
 
-
-class Fenced(AntiphonError):
+class Fenced(AntiphonError, code="fenced"):
     """Another writer owns this log now; this one must let the request go.
 
     `owner` is its epoch, 0 where it is not known.
     """
-
-    code = "fenced"
 
     def __init__(self, message: str, *, owner: int = 0) -> None:
         super().__init__(message)
         self.owner = owner
 
 
-class ModelFailed(AntiphonError):
+class ModelFailed(AntiphonError, code="unavailable"):
     """The request's model cannot be loaded where it is served; the worker's log explains why."""
-
-    code = "unavailable"
 
 
 class VoiceError(Exception):
