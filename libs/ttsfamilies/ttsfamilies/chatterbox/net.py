@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from ttscommon.engine.nn import (
     RopeConfig,
     dense_attention,
 )
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
 from ttsfamilies.base.sampling import Rules, Settings
 from ttsfamilies.base.sampling.rules import NEVER, keep_mass, keep_top
 from ttsfamilies.chatterbox.facts import HEAD_DIM, IDS, QUERIES, SPEAKER, T3Sizes
@@ -156,50 +157,40 @@ def stack_config(c: T3Sizes) -> DecoderConfig:
 
 def sources(net: T3Net) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    c, condition = net.config, "cond_enc."
-    found = {
-        "text.weight": same("text_emb.weight"),
-        "speech.weight": same("speech_emb.weight"),
-        "head.weight": same("speech_head.weight"),
-        **{f"speaker.{part}": same(f"{condition}spkr_enc.{part}") for part in _PARTS},
-    }
-    if c.gpt:
-        found |= {"head.bias": same("speech_head.bias"), "places.weight": same("tfmr.wpe.weight")}
-        return found | _gpt_sources(c)
-    found |= {
-        "text_places.weight": same("text_pos_emb.emb.weight"),
-        "speech_places.weight": same("speech_pos_emb.emb.weight"),
-        "emotion.weight": same(f"{condition}emotion_adv_fc.weight"),
-        "resampler.queries": same(f"{condition}perceiver.pre_attention_query"),
-    }
-    for ours, theirs in _RESAMPLER.items():
-        for part in _PARTS:
-            name = f"{condition}perceiver.attn.{theirs}.{part}"
-            found[f"resampler.{ours}.{part}"] = same(name)
-    return found | decoder_sources(net.backbone.config, "backbone.", "tfmr.")
+    if net.config.gpt:
+        found = named(net, _NAMES)
+        turned = ("qkv.weight", "out.weight", "up.weight", "down.weight")
+        blocks = named(net, _GPT)
+        return found | {n: replace(one, turned=n.endswith(turned)) for n, one in blocks.items()}
+    return named(net, _NAMES) | decoder_sources(net.backbone.config, "backbone.", "tfmr.")
 
 
-_PARTS: Final = ("weight", "bias")
-_RESAMPLER: Final = {"norm": "norm", "q": "to_q", "k": "to_k", "v": "to_v", "out": "proj_out"}
-# Of a GPT-2's block; the matrices are stored the other way round.
-_NORMS: Final = {"attention_norm": "ln_1", "mlp_norm": "ln_2"}
-_MATRICES: Final = {
-    "attention.qkv": "attn.c_attn",
-    "attention.out": "attn.c_proj",
-    "mlp.up": "mlp.c_fc",
-    "mlp.down": "mlp.c_proj",
+_NAMES: Final = {
+    "text": "text_emb",
+    "text_places": "text_pos_emb.emb",
+    "speech": "speech_emb",
+    "speech_places": "speech_pos_emb.emb",
+    "places": "tfmr.wpe",
+    "head": "speech_head",
+    "speaker": "cond_enc.spkr_enc",
+    "emotion": "cond_enc.emotion_adv_fc",
+    "resampler.queries": "cond_enc.perceiver.pre_attention_query",
+    "resampler.norm": "cond_enc.perceiver.attn.norm",
+    "resampler.q": "cond_enc.perceiver.attn.to_q",
+    "resampler.k": "cond_enc.perceiver.attn.to_k",
+    "resampler.v": "cond_enc.perceiver.attn.to_v",
+    "resampler.out": "cond_enc.perceiver.attn.proj_out",
 }
-
-
-def _gpt_sources(c: T3Sizes) -> dict[str, Source]:
-    found = {f"backbone.norm.{part}": same(f"tfmr.ln_f.{part}") for part in _PARTS}
-    for layer in range(c.layers):
-        ours, theirs = f"backbone.blocks.{layer}.", f"tfmr.h.{layer}."
-        for name, stored in (_NORMS | _MATRICES).items():
-            found[f"{ours}{name}.bias"] = same(f"{theirs}{stored}.bias")
-            turned = name in _MATRICES
-            found[f"{ours}{name}.weight"] = Source((f"{theirs}{stored}.weight",), turned=turned)
-    return found
+# Of a GPT-2, whose matrices are stored the other way round.
+_GPT: Final = {
+    "backbone.norm": "tfmr.ln_f",
+    "backbone.blocks.*.attention_norm": "tfmr.h.*.ln_1",
+    "backbone.blocks.*.attention.qkv": "tfmr.h.*.attn.c_attn",
+    "backbone.blocks.*.attention.out": "tfmr.h.*.attn.c_proj",
+    "backbone.blocks.*.mlp_norm": "tfmr.h.*.ln_2",
+    "backbone.blocks.*.mlp.up": "tfmr.h.*.mlp.c_fc",
+    "backbone.blocks.*.mlp.down": "tfmr.h.*.mlp.c_proj",
+}
 
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> T3Net:

@@ -6,16 +6,16 @@ a frame is and not on distances alone: a state that is opened late is told of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import tensor_files
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.snake import DILATIONS, Snake
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.snake import Snake
+from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
@@ -26,7 +26,6 @@ from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.fish_s2.config import CODEC, FishCodecSizes, load_sizes
 from ttsfamilies.fish_s2.family import stack_sources
 
-_CONV = "conv.parametrizations.weight.original"
 _ENCODES = ("encoder.", "quantizer.downsample.", "quantizer.pre_module.")
 # Tables that the authors' code keeps beside the weights, and rebuilds.
 _TABLES = ("freqs_cis", "causal_mask")
@@ -94,70 +93,48 @@ def transformer_config(c: FishCodecSizes) -> DecoderConfig:
 
 def sources(net: FishDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = stack_sources(net.transformer.config, "transformer.", "quantizer.post_module.")
-    for i in range(net.sizes.codebooks):
-        book = f"quantizer.quantizer.quantizers.{i - 1}." if i else _SEMANTIC
-        found[f"levels.{i}.codebook.weight"] = same(f"{book}codebook.weight")
-        lengths = (f"{book}out_proj.weight_g", f"{book}out_proj.weight_v")
-        found[f"levels.{i}.out_proj.weight"] = Source(lengths, folded=True)
-        found[f"levels.{i}.out_proj.bias"] = same(f"{book}out_proj.bias")
-    for i in range(len(net.sizes.ratios)):
-        found |= _stretch_sources(i)
-    found |= _conv("widen", "decoder.model.0.")
-    for i in range(len(net.sizes.rates)):
-        found |= _up_sources(f"ups.{i}.", f"decoder.model.{1 + i}.block.")
-    last = 1 + len(net.sizes.rates)
-    found["snake.alpha"] = same(f"decoder.model.{last}.alpha")
-    return found | _conv("out", f"decoder.model.{last + 1}.")
+    found = stack_sources(net.transformer, "transformer.", "quantizer.post_module.")
+    found |= named(net, _PLAIN)
+    found |= folded(named(net, _LEVELS), PAIRS[1])
+    last = len(net.ups) + 1
+    ends = {"snake": f"decoder.model.{last}", "out": f"decoder.model.{last + 1}.conv"}
+    return found | folded(named(net, ends | _CONVOLUTIONS), PAIRS[0])
 
 
-_SEMANTIC = "quantizer.semantic_quantizer.quantizers.0."
-
-
-def _conv(ours: str, theirs: str) -> dict[str, Source]:
-    """A convolution whose weight is published as lengths and directions."""
-    names = (f"{theirs}{_CONV}0", f"{theirs}{_CONV}1")
-    bias = same(f"{theirs}conv.bias")
-    return {f"{ours}.weight": Source(names, folded=True), f"{ours}.bias": bias}
-
-
-def _pair(ours: str, theirs: str) -> Iterator[tuple[str, Source]]:
-    for part in ("weight", "bias"):
-        yield f"{ours}.{part}", same(f"{theirs}.{part}")
-
-
-def _stretch_sources(at: int) -> dict[str, Source]:
-    """A transposed convolution, and the ConvNeXt behind it."""
-    theirs = f"quantizer.upsample.{at}."
-    names = {
-        f"stretch.{at}": f"{theirs}0.conv",
-        f"refine.{at}.depthwise": f"{theirs}1.dwconv.conv",
-        f"refine.{at}.norm": f"{theirs}1.norm",
-        f"refine.{at}.rise": f"{theirs}1.pwconv1",
-        f"refine.{at}.fall": f"{theirs}1.pwconv2",
-    }
-    found = {key: source for ours, name in names.items() for key, source in _pair(ours, name)}
-    return found | {f"refine.{at}.scale": same(f"{theirs}1.gamma")}
-
-
-def _up_sources(ours: str, theirs: str) -> dict[str, Source]:
-    found = {f"{ours}snake.alpha": same(f"{theirs}0.alpha")} | _conv(f"{ours}up", f"{theirs}1.")
-    for i in range(len(DILATIONS)):
-        unit, published = f"{ours}units.{i}.", f"{theirs}{2 + i}.block."
-        found |= {f"{unit}snake1.alpha": same(f"{published}0.alpha")}
-        found |= {f"{unit}snake2.alpha": same(f"{published}2.alpha")}
-        found |= _conv(f"{unit}wide", f"{published}1.") | _conv(f"{unit}point", f"{published}3.")
-    return found
+_QUANTIZERS: Final = "quantizer.quantizer.quantizers"
+_SEMANTIC: Final = "quantizer.semantic_quantizer.quantizers.0"
+_PLAIN: Final = {
+    "levels.0.codebook": f"{_SEMANTIC}.codebook",
+    "levels.*.codebook": f"{_QUANTIZERS}.*-1.codebook",
+    "stretch.*": "quantizer.upsample.*.0.conv",
+    "refine.*.depthwise": "quantizer.upsample.*.1.dwconv.conv",
+    "refine.*.norm": "quantizer.upsample.*.1.norm",
+    "refine.*.rise": "quantizer.upsample.*.1.pwconv1",
+    "refine.*.fall": "quantizer.upsample.*.1.pwconv2",
+    "refine.*.scale": "quantizer.upsample.*.1.gamma",
+}
+# Whose weights are published as lengths and directions.
+_LEVELS: Final = {
+    "levels.0.out_proj": f"{_SEMANTIC}.out_proj",
+    "levels.*.out_proj": f"{_QUANTIZERS}.*-1.out_proj",
+}
+_CONVOLUTIONS: Final = {
+    "widen": "decoder.model.0.conv",
+    "ups.*.snake": "decoder.model.*+1.block.0",
+    "ups.*.up": "decoder.model.*+1.block.1.conv",
+    "ups.*.units.*.snake1": "decoder.model.*+1.block.*+2.block.0",
+    "ups.*.units.*.wide": "decoder.model.*+1.block.*+2.block.1.conv",
+    "ups.*.units.*.snake2": "decoder.model.*+1.block.*+2.block.2",
+    "ups.*.units.*.point": "decoder.model.*+1.block.*+2.block.3.conv",
+}
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> FishDecoder:
     """The decoder in a checkpoint's folder, in float32; raises CheckpointError."""
     shards = Shards(tensor_files(folder, CODEC))
     net = unfilled(FishDecoder, load_sizes(folder))
-    stated = sources(net)
     encodes = (name for name in shards.shapes if ".in_proj." in name or name.endswith(_TABLES))
-    others = (*_ENCODES, *encodes)
-    filled(net, stated, shards, others=others, device=device)
+    filled(net, sources(net), shards, others=(*_ENCODES, *encodes), device=device)
     net.last = _last(net.sizes).to(device)  # of which memory without contents was made
     return net
 

@@ -8,6 +8,7 @@ fewer, and reads those beyond as the last of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, RopeConfig
 from ttscommon.engine.nn.decoder import DecoderConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Voice
@@ -52,36 +53,32 @@ from ttsfamilies.fish_s2.request import PARAMETERS, FishDrawing, FishPrepared, F
 # queries and keys are the same, and kernels that rotate halves serve them.
 
 
-def stack_sources(c: DecoderConfig, ours: str, theirs: str) -> dict[str, Source]:
-    """Every parameter of a `Decoder`; what both begin with, dot included."""
-    found = {f"{ours}norm.weight": same(f"{theirs}norm.weight")}
+def stack_sources(net: Decoder, ours: str, theirs: str) -> dict[str, Source]:
+    """Every parameter; what both begin with, dot included."""
+    c, found = net.config, named(net, _STACK, ours, theirs)
+    paired = dict.fromkeys(("q_norm", "k_norm"), c.head_dim)
+    paired["qkv"] = (c.heads + c.kv_heads) * c.head_dim
+    for name, source in found.items():
+        if rows := paired.get(name.split(".")[-2]):
+            found[name] = replace(source, paired=(rows, c.head_dim))
     for layer in range(c.layers):
-        block = _block_sources(c, f"{theirs}layers.{layer}.")
-        found |= {f"{ours}blocks.{layer}.{key}": source for key, source in block.items()}
+        gates = tuple(f"{theirs}layers.{layer}.feed_forward.{part}.weight" for part in ("w1", "w3"))
+        found[f"{ours}blocks.{layer}.mlp.gate_up.weight"] = Source(gates, (c.hidden, c.hidden))
     return found
 
 
-def _block_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
-    attention, mlp = f"{theirs}attention.", f"{theirs}feed_forward."
-    rotated = (c.heads + c.kv_heads) * c.head_dim
-    found = {
-        "attention_norm.weight": same(f"{theirs}attention_norm.weight"),
-        "mlp_norm.weight": same(f"{theirs}ffn_norm.weight"),
-        "attention.qkv.weight": Source((f"{attention}wqkv.weight",), paired=(rotated, c.head_dim)),
-        "attention.out.weight": same(f"{attention}wo.weight"),
-        "mlp.gate_up.weight": Source(
-            (f"{mlp}w1.weight", f"{mlp}w3.weight"), rows=(c.hidden, c.hidden)
-        ),
-        "mlp.down.weight": same(f"{mlp}w2.weight"),
-    }
-    if c.qk_norm:
-        for part in ("q_norm", "k_norm"):
-            name = (f"{attention}{part}.weight",)
-            found[f"attention.{part}.weight"] = Source(name, paired=(c.head_dim, c.head_dim))
-    if c.layer_scale:
-        found["attention_scale.weight"] = same(f"{theirs}attention_layer_scale.gamma")
-        found["mlp_scale.weight"] = same(f"{theirs}ffn_layer_scale.gamma")
-    return found
+_STACK: Final = {
+    "norm": "norm",
+    "blocks.*.attention_norm": "layers.*.attention_norm",
+    "blocks.*.attention_scale.weight": "layers.*.attention_layer_scale.gamma",
+    "blocks.*.attention.qkv": "layers.*.attention.wqkv",
+    "blocks.*.attention.q_norm": "layers.*.attention.q_norm",
+    "blocks.*.attention.k_norm": "layers.*.attention.k_norm",
+    "blocks.*.attention.out": "layers.*.attention.wo",
+    "blocks.*.mlp_norm": "layers.*.ffn_norm",
+    "blocks.*.mlp_scale.weight": "layers.*.ffn_layer_scale.gamma",
+    "blocks.*.mlp.down": "layers.*.feed_forward.w2",
+}
 
 
 SLOW: Final = "text_model.model."
@@ -166,22 +163,21 @@ class FishNet(nn.Module):
 
 def sources(net: FishNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {
-        "text.weight": same(f"{SLOW}embeddings.weight"),
-        "codes.weight": same(f"{FAST}codebook_embeddings.weight"),
-        "fast.codes.weight": same(f"{FAST}embeddings.weight"),
-        "fast.out.weight": same(f"{FAST}output.weight"),
+    names = {
+        "text": f"{SLOW}embeddings",
+        "codes": f"{FAST}codebook_embeddings",
+        "fast.codes": f"{FAST}embeddings",
+        "fast.out": f"{FAST}output",
     }
-    found |= stack_sources(net.slow.config, "slow.", SLOW)
-    return found | stack_sources(net.fast.decoder.config, "fast.decoder.", FAST)
+    found = named(net, names) | stack_sources(net.slow, "slow.", SLOW)
+    return found | stack_sources(net.fast.decoder, "fast.decoder.", FAST)
 
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> FishNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     shards = Shards.of(checkpoint)
     net = unfilled(FishNet, load_config(checkpoint)).to(getattr(torch, dtype))
-    stated = sources(net)
-    filled(net, stated, shards, device=device)
+    filled(net, sources(net), shards, device=device)
     net.freeze()
     return net
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, dense_attention
-from ttscommon.engine.nn.weights import Shards, Source, digest, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, digest, filled, named, same, unfilled
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -162,14 +162,16 @@ def _others(c: HearingConfig, prefix: str) -> tuple[str, ...]:
     )
 
 
-_LAYER: Final = {
-    "attention_norm.weight": "input_layernorm.weight",
-    "attention.qkv.weight": "self_attention.query_key_value.weight",
-    "attention.qkv.bias": "self_attention.query_key_value.bias",
-    "attention.out.weight": "self_attention.dense.weight",
-    "mlp_norm.weight": "post_attention_layernorm.weight",
-    "mlp.gate_up.weight": "mlp.dense_h_to_4h.weight",
-    "mlp.down.weight": "mlp.dense_4h_to_h.weight",
+_NAMES: Final = {
+    "embedding": "embedding.word_embeddings",
+    "backbone.norm": "encoder.final_layernorm",
+    "backbone.blocks.*.attention_norm": "encoder.layers.*.input_layernorm",
+    "backbone.blocks.*.attention.qkv": "encoder.layers.*.self_attention.query_key_value",
+    "backbone.blocks.*.attention.out": "encoder.layers.*.self_attention.dense",
+    "backbone.blocks.*.mlp_norm": "encoder.layers.*.post_attention_layernorm",
+    "backbone.blocks.*.mlp.gate_up": "encoder.layers.*.mlp.dense_h_to_4h",
+    "backbone.blocks.*.mlp.down": "encoder.layers.*.mlp.dense_4h_to_h",
+    "head": "output_layer",
 }
 _BUFFERS: Final = ("transformer.rotary_pos_emb.",)
 
@@ -204,15 +206,7 @@ class GlmNet(nn.Module):
 
 def sources(net: GlmNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {
-        "embedding.weight": same("transformer.embedding.word_embeddings.weight"),
-        "backbone.norm.weight": same("transformer.encoder.final_layernorm.weight"),
-        "head.weight": same("transformer.output_layer.weight"),
-    }
-    for layer in range(net.config.num_layers):
-        ours, theirs = f"backbone.blocks.{layer}.", f"transformer.encoder.layers.{layer}."
-        found |= {ours + own: same(theirs + name) for own, name in _LAYER.items()}
-    return found
+    return named(net, _NAMES, theirs="transformer.")
 
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> GlmNet:

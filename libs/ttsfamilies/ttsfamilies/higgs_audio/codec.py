@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.delay_pattern import DelayPattern
-from ttscommon.engine.nn.weights import Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Source, filled, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.dac import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -21,8 +21,6 @@ from ttsfamilies.base.codec.windowed import (
 )
 from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts, tensors_of
-
-_PARTS = ("weight", "bias")
 
 
 class HiggsLevel(nn.Module):
@@ -64,15 +62,15 @@ class HiggsDecoder(nn.Module):
 
 def sources(net: HiggsDecoder, theirs: str = "") -> dict[str, Source]:
     """Every parameter's published tensors, whose names begin with `theirs`."""
-    rates = net.sizes.acoustic_model_config.upsampling_ratios
-    found = decoder_sources(rates, "decoder.", f"{theirs}acoustic_decoder.")
-    found |= {f"narrow.{part}": same(f"{theirs}fc2.{part}") for part in _PARTS}
-    for i in range(net.sizes.codebooks):
-        level = f"{theirs}quantizer.quantizers.{i}."
-        found[f"levels.{i}.codebook.weight"] = same(f"{level}codebook.embed")
-        for part in _PARTS:
-            found[f"levels.{i}.out.{part}"] = same(f"{level}project_out.{part}")
-    return found
+    found = decoder_sources(net.decoder, "decoder.", f"{theirs}acoustic_decoder.")
+    return found | named(net, _NAMES, theirs=theirs)
+
+
+_NAMES: Final = {
+    "narrow": "fc2",
+    "levels.*.codebook.weight": "quantizer.quantizers.*.codebook.embed",
+    "levels.*.out": "quantizer.quantizers.*.project_out",
+}
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:

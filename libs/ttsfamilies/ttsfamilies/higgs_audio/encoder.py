@@ -8,6 +8,7 @@ Always float32. Higgs Audio's codec listens with it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from torch.nn.functional import elu, gelu, pad
 
 from ttscommon.engine.nn.dac import wave_encoder, wave_sources
 from ttscommon.engine.nn.decoder import dense_attention
-from ttscommon.engine.nn.weights import Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Source, filled, named, unfilled
 from ttsfamilies.higgs_audio.sizes import (
     HiggsCodecSizes,
     HubertSizes,
@@ -91,43 +92,31 @@ class Hubert(nn.Module):
 
 def hubert_sources(net: Hubert, ours: str, theirs: str) -> dict[str, Source]:
     """Every parameter by transformers' names; what both begin with, dot included."""
-    convs, placed = f"{theirs}feature_extractor.conv_layers.", f"{theirs}encoder.pos_conv_embed."
-    found = {
-        f"{ours}convs.convs.{i}.weight": same(f"{convs}{i}.conv.weight")
-        for i in range(len(net.convs.convs))
-    }
-    length, direction = (f"{placed}conv.parametrizations.weight.original{i}" for i in (0, 1))
-    found[f"{ours}around.weight"] = Source((length, direction), folded=True, by=2)
-    for part in _BOTH:
-        found[f"{ours}convs.norm.{part}"] = same(f"{convs}0.layer_norm.{part}")
-        for mine, other in (
-            ("feature_norm", "feature_projection.layer_norm"),
-            ("project", "feature_projection.projection"),
-            ("norm", "encoder.layer_norm"),
-        ):
-            found[f"{ours}{mine}.{part}"] = same(f"{theirs}{other}.{part}")
-        for i in range(len(net.layers)):
-            layer = _layer_sources(part, f"{theirs}encoder.layers.{i}.", net.project.out_features)
-            found |= {f"{ours}layers.{i}.{name}": source for name, source in layer.items()}
-    found[f"{ours}around.bias"] = same(f"{placed}conv.bias")
+    found = named(net, _NAMES, ours, theirs)
+    placed = f"{theirs}encoder.pos_conv_embed.conv.parametrizations.weight.original"
+    found[f"{ours}around.weight"] = Source((f"{placed}0", f"{placed}1"), folded=True, by=2)
+    rows = (net.project.out_features,) * 3
+    for i in range(len(net.layers)):
+        parts = tuple(f"{theirs}encoder.layers.{i}.attention.{which}_proj." for which in "qkv")
+        for kind in ("weight", "bias"):
+            names = tuple(f"{part}{kind}" for part in parts)
+            found[f"{ours}layers.{i}.qkv.{kind}"] = Source(names, rows)
     return found
 
 
-def _layer_sources(part: str, theirs: str, dim: int) -> dict[str, Source]:
-    names = tuple(f"{theirs}attention.{which}_proj.{part}" for which in "qkv")
-    found = {f"qkv.{part}": Source(names, (dim,) * 3)}
-    for mine, other in (
-        ("out", "attention.out_proj"),
-        ("attention_norm", "layer_norm"),
-        ("up", "feed_forward.intermediate_dense"),
-        ("down", "feed_forward.output_dense"),
-        ("norm", "final_layer_norm"),
-    ):
-        found[f"{mine}.{part}"] = same(f"{theirs}{other}.{part}")
-    return found
-
-
-_BOTH = ("weight", "bias")
+_NAMES: Final = {
+    "convs.convs.*": "feature_extractor.conv_layers.*.conv",
+    "convs.norm": "feature_extractor.conv_layers.0.layer_norm",
+    "feature_norm": "feature_projection.layer_norm",
+    "project": "feature_projection.projection",
+    "norm": "encoder.layer_norm",
+    "around.bias": "encoder.pos_conv_embed.conv.bias",
+    "layers.*.out": "encoder.layers.*.attention.out_proj",
+    "layers.*.attention_norm": "encoder.layers.*.layer_norm",
+    "layers.*.up": "encoder.layers.*.feed_forward.intermediate_dense",
+    "layers.*.down": "encoder.layers.*.feed_forward.output_dense",
+    "layers.*.norm": "encoder.layers.*.final_layer_norm",
+}
 # Samples at 16 kHz, on either side of what HuBERT hears.
 _QUIET = 160
 
@@ -213,26 +202,19 @@ class HiggsEncoder(nn.Module):
 
 def encoder_sources(net: HiggsEncoder, theirs: str = "") -> dict[str, Source]:
     """Every parameter's published tensors, whose names begin with `theirs`."""
-    rates = net.sizes.acoustic_model_config.downsampling_ratios
-    found = wave_sources("waves.", f"{theirs}acoustic_encoder.", rates)
-    found |= hubert_sources(net.hubert, "hubert.", f"{theirs}semantic_model.")
-    found["features.weight"] = same(f"{theirs}encoder_semantic.conv.weight")
-    found |= {f"both.{part}": same(f"{theirs}fc.{part}") for part in _BOTH}
     units = len(net.sizes.block_dilations)
-    for i in range(len(net.blocks)):
-        ours, block = f"blocks.{i}.", f"{theirs}encoder_semantic.conv_blocks.{i}."
-        for unit in range(units):
-            for conv in ("conv1", "conv2"):
-                source = same(f"{block}res_units.{unit}.{conv}.weight")
-                found[f"{ours}{unit}.{conv}.weight"] = source
-        found |= {f"{ours}{units}.{part}": same(f"{block}conv.{part}") for part in _BOTH}
-    for i in range(len(net.levels)):
-        level = f"{theirs}quantizer.quantizers.{i}."
-        found[f"levels.{i}.codebook.weight"] = same(f"{level}codebook.embed")
-        for part in _BOTH:
-            found[f"levels.{i}.into.{part}"] = same(f"{level}project_in.{part}")
-            found[f"levels.{i}.out.{part}"] = same(f"{level}project_out.{part}")
-    return found
+    places = {
+        "features": "encoder_semantic.conv",
+        "both": "fc",
+        f"blocks.*.{units}": "encoder_semantic.conv_blocks.*.conv",
+        "blocks.*.*": "encoder_semantic.conv_blocks.*.res_units.*",
+        "levels.*.codebook.weight": "quantizer.quantizers.*.codebook.embed",
+        "levels.*.into": "quantizer.quantizers.*.project_in",
+        "levels.*.out": "quantizer.quantizers.*.project_out",
+    }
+    found = wave_sources(net.waves, "waves.", f"{theirs}acoustic_encoder.")
+    found |= hubert_sources(net.hubert, "hubert.", f"{theirs}semantic_model.")
+    return found | named(net, places, theirs=theirs)
 
 
 def load_encoder(folder: Path, device: str = "cpu") -> HiggsEncoder:

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Source, same
+from ttscommon.engine.nn.weights import Source, named
 from ttsfamilies.kyutai_tts.config import CONTROL, GUIDANCE, SPEAKER, SPEAKERS, KyutaiConfig
 
 _THEIRS: Final = "condition_provider.conditioners."
@@ -70,11 +70,9 @@ def _waves(like: Tensor) -> Tensor:
 
 def condition_sources(net: StepConditions, ours: str) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {}
-    for name in net.absent:
-        theirs = f"{_THEIRS}{name}."
-        found[f"{ours}widen.{name}.weight"] = same(f"{theirs}output_proj.weight")
-        found[f"{ours}absent.{name}"] = same(f"{theirs}learnt_padding")
-    for name in net.tables:
-        found[f"{ours}tables.{name}.weight"] = same(f"{_THEIRS}{name}.embed.weight")
-    return found
+    places = {
+        **{f"widen.{name}": f"{name}.output_proj" for name in net.absent},
+        **{f"absent.{name}": f"{name}.learnt_padding" for name in net.absent},
+        **{f"tables.{name}": f"{name}.embed" for name in net.tables},
+    }
+    return named(net, places, ours, _THEIRS)

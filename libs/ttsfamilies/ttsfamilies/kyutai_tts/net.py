@@ -13,7 +13,7 @@ from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.decoder import DecoderBlock, SwiGLU
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttsfamilies.base.lm.codes import CodeDraw, Scratch
 from ttsfamilies.kyutai_tts.conditions import StepConditions, condition_sources
 from ttsfamilies.kyutai_tts.config import EPS, KyutaiConfig, load_config
@@ -218,7 +218,6 @@ def sources(net: KyutaiNet) -> dict[str, Source]:
     c, sets = net.config, max(net.config.schedule) + 1
     found = {
         "codes": rows_of([f"emb.{i}.weight" for i in range(c.n_q)], c.card + 1),
-        "words.weight": same("text_linear.weight"),
         "norm.weight": Alpha(("out_norm.alpha",)),
         "depth.into": rows_of([f"depformer_in.{i}.weight" for i in range(sets)], c.depformer_dim),
         "depth.heads": rows_of([f"linears.{i}.weight" for i in range(c.n_q)], c.card),
@@ -226,51 +225,35 @@ def sources(net: KyutaiNet) -> dict[str, Source]:
     before = [f"depformer_emb.{i}." for i in range(c.n_q - 1)]
     found["depth.codes"] = rows_of([f"{name}weight" for name in before], c.card + 1)
     found["depth.widen"] = rows_of([f"{name}low_rank.weight" for name in before], c.depformer_dim)
-    for ours, theirs in (("text.", "text_emb."), ("depth.text.", "depformer_text_emb.")):
-        found[f"{ours}table.weight"] = same(f"{theirs}weight")
-        found[f"{ours}first.weight"] = same(f"{theirs}out1.weight")
-        found[f"{ours}second.weight"] = same(f"{theirs}out2.weight")
-    for layer in range(c.num_layers):
-        found |= _block_sources(f"blocks.{layer}.", f"transformer.layers.{layer}.")
-    for layer in range(c.depformer_num_layers):
-        ours, theirs = f"depth.blocks.{layer}.", f"depformer.layers.{layer}."
-        found |= _depth_sources(ours, theirs, sets)
-    return found | condition_sources(net.conditions, "conditions.")
+    norms = {"attention_norm": "norm1", "mlp_norm": "norm2"}
+    for ours, theirs in (("blocks", "transformer"), ("depth.blocks", "depformer")):
+        places = {
+            f"{ours}.*.{mine}.weight": f"{theirs}.layers.*.{norms[mine]}.alpha" for mine in norms
+        }
+        found |= {name: Alpha(one.names) for name, one in named(net, places).items()}
+    return found | named(net, _NAMES) | condition_sources(net.conditions, "conditions.")
 
 
-def _block_sources(ours: str, theirs: str) -> dict[str, Source]:
-    plain = {
-        "attention.qkv.weight": "self_attn.in_proj_weight",
-        "attention.out.weight": "self_attn.out_proj.weight",
-        "voice_qkv.weight": "cross_attention.in_proj_weight",
-        "voice_out.weight": "cross_attention.out_proj.weight",
-        "voice_norm.weight": "norm_cross.weight",
-        "voice_norm.bias": "norm_cross.bias",
-        "mlp.gate_up.weight": "gating.linear_in.weight",
-        "mlp.down.weight": "gating.linear_out.weight",
-    }
-    return {f"{ours}{name}": same(f"{theirs}{other}") for name, other in plain.items()} | _norms(
-        ours, theirs
-    )
-
-
-def _depth_sources(ours: str, theirs: str, sets: int) -> dict[str, Source]:
-    found = _norms(ours, theirs)
-    found[f"{ours}qkv"] = same(f"{theirs}self_attn.in_proj_weight")
-    found[f"{ours}out"] = same(f"{theirs}self_attn.out_proj.weight")
-    for i in range(sets):
-        found[f"{ours}mlps.{i}.gate_up.weight"] = same(f"{theirs}gating.{i}.linear_in.weight")
-        found[f"{ours}mlps.{i}.down.weight"] = same(f"{theirs}gating.{i}.linear_out.weight")
-    return found
-
-
-def _norms(ours: str, theirs: str) -> dict[str, Source]:
-    return {
-        f"{ours}attention_norm.weight": Alpha((f"{theirs}norm1.alpha",)),
-        f"{ours}mlp_norm.weight": Alpha((f"{theirs}norm2.alpha",)),
-    }
-
-
+_NAMES: Final = {
+    "words": "text_linear",
+    "text.table": "text_emb",
+    "text.first": "text_emb.out1",
+    "text.second": "text_emb.out2",
+    "depth.text.table": "depformer_text_emb",
+    "depth.text.first": "depformer_text_emb.out1",
+    "depth.text.second": "depformer_text_emb.out2",
+    "blocks.*.attention.qkv.weight": "transformer.layers.*.self_attn.in_proj_weight",
+    "blocks.*.attention.out": "transformer.layers.*.self_attn.out_proj",
+    "blocks.*.voice_qkv.weight": "transformer.layers.*.cross_attention.in_proj_weight",
+    "blocks.*.voice_out": "transformer.layers.*.cross_attention.out_proj",
+    "blocks.*.voice_norm": "transformer.layers.*.norm_cross",
+    "blocks.*.mlp.gate_up": "transformer.layers.*.gating.linear_in",
+    "blocks.*.mlp.down": "transformer.layers.*.gating.linear_out",
+    "depth.blocks.*.qkv": "depformer.layers.*.self_attn.in_proj_weight",
+    "depth.blocks.*.out": "depformer.layers.*.self_attn.out_proj.weight",
+    "depth.blocks.*.mlps.*.gate_up": "depformer.layers.*.gating.*.linear_in",
+    "depth.blocks.*.mlps.*.down": "depformer.layers.*.gating.*.linear_out",
+}
 # In the files, though nothing is computed with it.
 _UNUSED: Final = ("depformer_text_emb.low_rank.weight",)
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
@@ -45,19 +45,13 @@ class LatentDecoder(VectorDecoder):
 
 def sources(net: LatentDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {
-        "project.weight": same(f"{MIMI}quantizer.output_proj.weight"),
-        "std": same(f"{FLOW_LM}emb_std"),
-        "mean": same(f"{FLOW_LM}emb_mean"),
-        "stretch.weight": same(f"{MIMI}upsample.convtr.convtr.weight"),
-    }
-    stack = f"{MIMI}decoder_transformer.transformer."
-    found |= stack_sources(net.transformer.config, "transformer.", stack)
+    places = {"project": "quantizer.output_proj", "stretch": "upsample.convtr.convtr"}
     for ours, layer in layers(net.sizes):
-        kind = "convtr" if ours.endswith(".up") else "conv"
-        for part in ("weight", "bias"):
-            found[f"{ours}.{part}"] = same(f"{MIMI}decoder.model.{layer}.{kind}.{part}")
-    return found
+        places[ours] = f"decoder.model.{layer}.{'convtr' if ours.endswith('.up') else 'conv'}"
+    found = named(net, {"std": "emb_std", "mean": "emb_mean"}, theirs=FLOW_LM)
+    found |= named(net, places, theirs=MIMI)
+    stack = f"{MIMI}decoder_transformer.transformer."
+    return found | stack_sources(net.transformer, "transformer.", stack)
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> LatentDecoder:

@@ -18,7 +18,7 @@ from ttscommon.engine.nn import Attend, Decoder, halve
 from ttscommon.engine.nn.decoder import DecoderConfig
 from ttscommon.engine.nn.mimi import LatentEncoder, transformer_config
 from ttscommon.engine.nn.rope import RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttsfamilies.pocket_tts.request import BEGIN, LATENT, TEXT
 from ttsfamilies.pocket_tts.sizes import (
     FlowHeadSizes,
@@ -32,7 +32,6 @@ from ttsfamilies.pocket_tts.sizes import (
 
 
 FLOW_LM, MIMI = "flow_lm.", "mimi."
-_SCALES = (("attention", 1), ("mlp", 2))
 
 
 def backbone_config(c: PocketBackbone) -> DecoderConfig:
@@ -58,28 +57,24 @@ def window_config(c: MimiSizes) -> DecoderConfig:
 
 
 def stack_sources(
-    c: DecoderConfig, ours: str, theirs: str, qkv: str = "in_proj.weight"
+    net: Decoder, ours: str, theirs: str, qkv: str = "in_proj.weight"
 ) -> dict[str, Source]:
     """The blocks of a stack; names begin with `ours` and `theirs`, dot included. qkv: what the
     product to queries, keys and values is called.
     """
-    parts = {
-        "attention_norm.weight": "norm1.weight",
-        "attention_norm.bias": "norm1.bias",
-        "attention.qkv.weight": f"self_attn.{qkv}",
-        "attention.out.weight": "self_attn.out_proj.weight",
-        "mlp_norm.weight": "norm2.weight",
-        "mlp_norm.bias": "norm2.bias",
-        "mlp.up.weight": "linear1.weight",
-        "mlp.down.weight": "linear2.weight",
-    }
-    if c.layer_scale:
-        parts |= {f"{kind}_scale.weight": f"layer_scale_{i}.scale" for kind, i in _SCALES}
-    return {
-        f"{ours}blocks.{layer}.{name}": same(f"{theirs}layers.{layer}.{their_name}")
-        for layer in range(c.layers)
-        for name, their_name in parts.items()
-    }
+    places = {"blocks.*.attention.qkv.weight": f"layers.*.self_attn.{qkv}", **_STACK}
+    return named(net, places, ours, theirs)
+
+
+_STACK: Final = {
+    "blocks.*.attention_norm": "layers.*.norm1",
+    "blocks.*.attention.out": "layers.*.self_attn.out_proj",
+    "blocks.*.attention_scale.weight": "layers.*.layer_scale_1.scale",
+    "blocks.*.mlp_norm": "layers.*.norm2",
+    "blocks.*.mlp.up": "layers.*.linear1",
+    "blocks.*.mlp.down": "layers.*.linear2",
+    "blocks.*.mlp_scale.weight": "layers.*.layer_scale_2.scale",
+}
 
 
 class PocketEncoder(LatentEncoder):
@@ -98,12 +93,11 @@ class PocketEncoder(LatentEncoder):
 
 def encoder_sources(net: PocketEncoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {"slow_down.weight": same(f"{MIMI}downsample.conv.conv.weight")}
-    for name in net.convolutions.state_dict():
-        module, part = name.rsplit(".", 1)
-        found[f"convolutions.{name}"] = same(f"{MIMI}encoder.model.{module}.conv.{part}")
+    places = {"*.block.*": "encoder.model.*.block.*.conv", "*": "encoder.model.*.conv"}
+    found = named(net.convolutions, places, "convolutions.", MIMI)
+    found |= named(net, {"slow_down": "downsample.conv.conv"}, theirs=MIMI)
     stack = f"{MIMI}encoder_transformer.transformer."
-    return found | stack_sources(net.transformer.config, "transformer.", stack)
+    return found | stack_sources(net.transformer, "transformer.", stack)
 
 
 _FREQUENCIES = 128
@@ -185,22 +179,29 @@ class FlowHead(nn.Module):
         return found
 
 
-_HEAD: Final = {
-    "frequencies": "freqs",
-    "alpha": "mlp.3.alpha",
-    "rise.": "mlp.0.",
-    "out.": "mlp.2.",
-    "norm.": "in_ln.",
-    "modulation.": "adaLN_modulation.1.",
+_NAMES: Final = {
+    "text": "conditioner.embed",
+    "widen": "conditioner.proj",
+    "latent": "input_linear",
+    "heard.weight": "speaker_proj_weight",
+    "first": "bos_emb",
+    "begin": "bos_before_voice",
+    "backbone.norm": "out_norm",
+    "narrow": "z_proj",
+    "end": "out_eos",
+    "head.embeddings.*.frequencies": "flow_net.time_embed.*.freqs",
+    "head.embeddings.*.alpha": "flow_net.time_embed.*.mlp.3.alpha",
+    "head.embeddings.*.rise": "flow_net.time_embed.*.mlp.0",
+    "head.embeddings.*.out": "flow_net.time_embed.*.mlp.2",
+    "head.blocks.*.norm": "flow_net.res_blocks.*.in_ln",
+    "head.blocks.*.rise": "flow_net.res_blocks.*.mlp.0",
+    "head.blocks.*.out": "flow_net.res_blocks.*.mlp.2",
+    "head.blocks.*.modulation": "flow_net.res_blocks.*.adaLN_modulation.1",
+    "head.condition": "flow_net.cond_embed",
+    "head.noise": "flow_net.input_proj",
+    "head.modulation": "flow_net.final_layer.adaLN_modulation.1",
+    "head.out": "flow_net.final_layer.linear",
 }
-_HEAD_PARTS: Final = (
-    ("embeddings.", "time_embed."),
-    ("blocks.", "res_blocks."),
-    ("condition.", "cond_embed."),
-    ("noise.", "input_proj."),
-    ("modulation.", "final_layer.adaLN_modulation.1."),
-    ("out.", "final_layer.linear."),
-)
 
 
 class PocketNet(nn.Module):
@@ -241,37 +242,8 @@ class PocketNet(nn.Module):
 
 def sources(net: PocketNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    lm = FLOW_LM
-    found = {
-        "text.weight": same(f"{lm}conditioner.embed.weight"),
-        "latent.weight": same(f"{lm}input_linear.weight"),
-        "heard.weight": same(f"{lm}speaker_proj_weight"),
-        "first": same(f"{lm}bos_emb"),
-        "backbone.norm.weight": same(f"{lm}out_norm.weight"),
-        "backbone.norm.bias": same(f"{lm}out_norm.bias"),
-        "end.weight": same(f"{lm}out_eos.weight"),
-        "end.bias": same(f"{lm}out_eos.bias"),
-    }
-    optional = {
-        "widen.weight": "conditioner.proj.weight",
-        "begin": "bos_before_voice",
-        "narrow.weight": "z_proj.weight",
-    }
-    state = net.state_dict()
-    found |= {ours: same(f"{lm}{theirs}") for ours, theirs in optional.items() if ours in state}
-    found |= stack_sources(net.backbone.config, "backbone.", f"{lm}transformer.")
-    names = (name for name in state if name.startswith("head."))
-    return found | {name: same(f"{lm}flow_net.{_head_name(name[5:])}") for name in names}
-
-
-def _head_name(ours: str) -> str:
-    part, theirs = next(pair for pair in _HEAD_PARTS if ours.startswith(pair[0]))
-    rest = ours.removeprefix(part)
-    if part in ("embeddings.", "blocks."):
-        number, _, inner = rest.partition(".")
-        known, name = next(pair for pair in _HEAD.items() if inner.startswith(pair[0]))
-        rest = f"{number}.{name}{inner.removeprefix(known)}"
-    return theirs + rest
+    found = named(net, _NAMES, theirs=FLOW_LM)
+    return found | stack_sources(net.backbone, "backbone.", f"{FLOW_LM}transformer.")
 
 
 def load_net(checkpoint: Path, device: str) -> PocketNet:

@@ -124,19 +124,18 @@ class LaggingDecoder(CausalWave):
         return x
 
 
-def sources(c: WaveformSizes) -> dict[str, Source]:
+def sources(net: LaggingDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
     found = {"codes.weight": same("code2wav.code_embedding.weight")}
-    found |= decoder_sources(transformer_config(c), "transformer.", "code2wav.pre_transformer.")
-    return found | wave_sources(len(c.upsampling_ratios), len(c.upsample_rates), "code2wav.")
+    stack = "code2wav.pre_transformer."
+    found |= decoder_sources(net.transformer.config, "transformer.", stack)
+    return found | wave_sources(net, "code2wav.")
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> LaggingDecoder:
     """The codec of a checkpoint folder, in float32; raises CheckpointError."""
-    config = load_config(folder)
-    net = unfilled(LaggingDecoder, config)
-    stated, shards = sources(config), Shards.of(folder)
-    return filled(net, stated, shards, others=OTHERS, device=device)
+    net = unfilled(LaggingDecoder, load_config(folder))
+    return filled(net, sources(net), Shards.of(folder), others=OTHERS, device=device)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> OmniCodec:

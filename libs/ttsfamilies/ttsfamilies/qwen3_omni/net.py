@@ -17,10 +17,11 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources, parted
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
 from ttscommon.wire.fields import Array
 from ttsfamilies.qwen3_omni.config import PAD, MixtureSizes, OmniConfig, load_config
 from ttsfamilies.qwen3_tts.net import (
+    FRAME_NAMES,
     FrameNet,
     TextProjection,
     backbone_config,
@@ -94,16 +95,15 @@ _KEPT: Final = 16_384
 _DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+_NAMES: Final = {
+    "hidden_projection.first": "hidden_projection.linear_fc1",
+    "hidden_projection.second": "hidden_projection.linear_fc2",
+}
+
+
 def sources(net: OmniNet, config: OmniConfig) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {
-        "codec.weight": same("talker.model.codec_embedding.weight"),
-        "codec_head.weight": same("talker.codec_head.weight"),
-    }
-    for name in ("text_projection", "hidden_projection"):
-        for ours, theirs in (("first", "linear_fc1"), ("second", "linear_fc2")):
-            for part in ("weight", "bias"):
-                found[f"{name}.{ours}.{part}"] = same(f"talker.{name}.{theirs}.{part}")
+    found = named(net, FRAME_NAMES | _NAMES, theirs="talker.")
     stack = decoder_sources(net.backbone.config, "backbone.", "talker.model.")
     found |= {name: source for name, source in stack.items() if ".mlp." not in name}
     sizes = mixture(config.talker_config.text_config)

@@ -154,7 +154,7 @@ def write_checkpoint(
     net = unfilled(OmniNet, known)
     decoder = unfilled(codec.LaggingDecoder, load_codec_config(folder))
     shapes = published_shapes(net, sources(net, known))
-    shapes |= published_shapes(decoder, codec.sources(decoder.config))
+    shapes |= published_shapes(decoder, codec.sources(decoder))
     shapes[TABLE] = (len(vocab) + len(SPECIAL_TOKENS), WIDTH)
     end = known.talker_config.codec_eos_token_id
     louder = {"talker.codec_head.weight": (end, ending)}

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from torch import Tensor
 
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
+from ttsfamilies.base.codec.causal import quantizer_sources
+from ttsfamilies.base.codec.dac import CausalWave
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.kernels.rows import StateRows
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -38,64 +40,43 @@ def load_decoder(folder: Path, device: str = "cpu") -> CodecDecoder:
 
 def sources(net: CodecDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    c = net.config
-    found = _pair("before", "decoder.pre_conv.conv") | _quantizer(c.num_quantizers)
     stack = "decoder.pre_transformer."
-    found |= _pair("project_in", f"{stack}input_proj") | _pair("project_out", f"{stack}output_proj")
+    found = named(net, _NAMES, theirs="decoder.")
     found |= decoder_sources(net.transformer.config, "transformer.", stack)
-    return found | wave_sources(len(c.upsampling_ratios), len(c.upsample_rates), "decoder.")
+    parts = (f"decoder.quantizer.rvq_{kind}." for kind in ("first", "rest"))
+    found |= quantizer_sources(net.config.num_quantizers, *parts)
+    return found | wave_sources(net, "decoder.")
 
 
-def wave_sources(ratios: int, rates: int, theirs: str) -> dict[str, Source]:
-    """Of a `CausalWave` with so many of either; theirs: what the names begin with."""
-    found: dict[str, Source] = {}
-    for i in range(ratios):
-        found |= _pair(f"stretch.{i}", f"{theirs}upsample.{i}.0.conv")
-        found |= _conv_next(f"refine.{i}.", f"{theirs}upsample.{i}.1.")
-    found |= _pair("widen", f"{theirs}decoder.0.conv")
-    for i in range(rates):
-        found |= _upsample(f"ups.{i}.", f"{theirs}decoder.{i + 1}.block.")
-    found |= _snake("snake", f"{theirs}decoder.{rates + 1}")
-    return found | _pair("out", f"{theirs}decoder.{rates + 2}.conv")
+_NAMES: Final = {
+    "before": "pre_conv.conv",
+    "project_in": "pre_transformer.input_proj",
+    "project_out": "pre_transformer.output_proj",
+}
 
 
-def _pair(ours: str, theirs: str) -> dict[str, Source]:
-    return {f"{ours}.{part}": same(f"{theirs}.{part}") for part in ("weight", "bias")}
+def wave_sources(net: CausalWave, theirs: str) -> dict[str, Source]:
+    """Of its convolutions; theirs: what the names begin with."""
+    last = len(net.ups) + 1
+    ends = {"snake": f"decoder.{last}", "out": f"decoder.{last + 1}.conv"}
+    return named(net, _WAVE | ends, theirs=theirs)
 
 
-def _snake(ours: str, theirs: str) -> dict[str, Source]:
-    return {f"{ours}.{part}": same(f"{theirs}.{part}") for part in ("alpha", "beta")}
-
-
-def _quantizer(count: int) -> dict[str, Source]:
-    part = "decoder.quantizer."
-    books = [f"{part}rvq_first.vq.layers.0._codebook."]
-    books += [f"{part}rvq_rest.vq.layers.{i}._codebook." for i in range(count - 1)]
-    return {
-        "quantizer.sums": Source(tuple(f"{b}embedding_sum" for b in books), stacked=True),
-        "quantizer.usage": Source(tuple(f"{b}cluster_usage" for b in books), stacked=True),
-        "quantizer.first.weight": same(f"{part}rvq_first.output_proj.weight"),
-        "quantizer.rest.weight": same(f"{part}rvq_rest.output_proj.weight"),
-    }
-
-
-def _conv_next(ours: str, theirs: str) -> dict[str, Source]:
-    found = _pair(f"{ours}depthwise", f"{theirs}dwconv.conv") | _pair(
-        f"{ours}norm", f"{theirs}norm"
-    )
-    found |= _pair(f"{ours}rise", f"{theirs}pwconv1") | _pair(f"{ours}fall", f"{theirs}pwconv2")
-    return found | {f"{ours}scale": same(f"{theirs}gamma")}
-
-
-def _upsample(ours: str, theirs: str) -> dict[str, Source]:
-    found = _snake(f"{ours}snake", f"{theirs}0") | _pair(f"{ours}up", f"{theirs}1.conv")
-    for i in range(3):
-        unit, published = f"{ours}units.{i}.", f"{theirs}{i + 2}."
-        found |= _snake(f"{unit}snake1", f"{published}act1")
-        found |= _pair(f"{unit}wide", f"{published}conv1.conv")
-        found |= _snake(f"{unit}snake2", f"{published}act2")
-        found |= _pair(f"{unit}point", f"{published}conv2.conv")
-    return found
+_WAVE: Final = {
+    "stretch.*": "upsample.*.0.conv",
+    "refine.*.depthwise": "upsample.*.1.dwconv.conv",
+    "refine.*.norm": "upsample.*.1.norm",
+    "refine.*.rise": "upsample.*.1.pwconv1",
+    "refine.*.fall": "upsample.*.1.pwconv2",
+    "refine.*.scale": "upsample.*.1.gamma",
+    "widen": "decoder.0.conv",
+    "ups.*.snake": "decoder.*+1.block.0",
+    "ups.*.up": "decoder.*+1.block.1.conv",
+    "ups.*.units.*.snake1": "decoder.*+1.block.*+2.act1",
+    "ups.*.units.*.wide": "decoder.*+1.block.*+2.conv1.conv",
+    "ups.*.units.*.snake2": "decoder.*+1.block.*+2.act2",
+    "ups.*.units.*.point": "decoder.*+1.block.*+2.conv2.conv",
+}
 
 
 # The official package's windows: a decoder's state built anew at each, from a little left

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,15 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.kernels.few_rows import multiply
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import encoder_sources
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn.weights import (
+    Shards,
+    Source,
+    decoder_sources,
+    filled,
+    named,
+    same,
+    unfilled,
+)
 from ttsfamilies.base.kernels.slots import embed_codes
 from ttsfamilies.base.lm.codes import CodeDraw, DepthTransformer, decoder_config
 from ttsfamilies.qwen3_tts.cloning import (
@@ -206,15 +215,18 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 _SPEAKER = "speaker_encoder."
 
 
+# Of what every talker has in front of its frames and behind its backbone.
+FRAME_NAMES: Final = {
+    "codec": "model.codec_embedding",
+    "codec_head": "codec_head",
+    "text_projection.first": "text_projection.linear_fc1",
+    "text_projection.second": "text_projection.linear_fc2",
+}
+
+
 def talker_sources(net: TalkerNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {
-        "text.weight": same("talker.model.text_embedding.weight"),
-        "codec.weight": same("talker.model.codec_embedding.weight"),
-        "codec_head.weight": same("talker.codec_head.weight"),
-    }
-    found |= _pair("text_projection.first", "talker.text_projection.linear_fc1")
-    found |= _pair("text_projection.second", "talker.text_projection.linear_fc2")
+    found = named(net, {"text": "model.text_embedding", **FRAME_NAMES}, theirs="talker.")
     found |= decoder_sources(net.backbone.config, "backbone.", "talker.model.")
     return found | predictor_sources(net.predictor)
 
@@ -229,18 +241,13 @@ def predictor_sources(predictor: CodePredictor) -> dict[str, Source]:
         "predictor.codes.weight": Source(books, rows),
         "predictor.heads": Source(heads, stacked=True),
     }
-    if isinstance(predictor.project, nn.Linear):
-        found |= _pair("predictor.project", f"{part}small_to_mtp_projection")
+    found |= named(predictor, {"project": f"{part}small_to_mtp_projection"}, "predictor.")
     return found | decoder_sources(predictor.decoder.config, "predictor.decoder.", f"{part}model.")
 
 
 def speaker_sources(net: SpeakerEncoder) -> dict[str, Source]:
     """The published names are the network's own."""
     return {name: same(f"{_SPEAKER}{name}") for name in net.state_dict()}
-
-
-def _pair(ours: str, theirs: str) -> dict[str, Source]:
-    return {f"{ours}.{part}": same(f"{theirs}.{part}") for part in ("weight", "bias")}
 
 
 def unused_by_encoder(config: EncoderConfig) -> tuple[str, ...]:

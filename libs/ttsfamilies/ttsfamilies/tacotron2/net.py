@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import halve
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttsfamilies.tacotron2.facts import (
     ATTENTION,
     COUNTED,
@@ -228,29 +228,29 @@ class TacotronNet(nn.Module):
 
 def sources(net: TacotronNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = {"encoder.embedding.weight": same("embedding.weight")}
     count, _ = net.sizes.reading
-    found |= normed_sources(count, "encoder.convolutions.", "encoder.convolutions.")
-    lstm = (name for name, _ in net.encoder.lstm.named_parameters())
-    found |= {f"encoder.lstm.{name}": same(f"encoder.lstm.{name}") for name in lstm}
-    for i in range(len(net.prenet)):
-        found[f"prenet.{i}.weight"] = same(f"decoder.prenet.layers.{i}.linear_layer.weight")
-    for ours, theirs in _CELLS.items():
-        for part in ("weight", "bias"):
-            found[f"{ours}.entered.{part}"] = same(f"decoder.{theirs}.{part}_ih")
-            found[f"{ours}.kept.{part}"] = same(f"decoder.{theirs}.{part}_hh")
-    found |= {
-        f"attention.{ours}.weight": same(f"{ATTENTION}{theirs}.linear_layer.weight")
-        for ours, theirs in (
-            *(("query", "query_layer"), ("key", "memory_layer"), ("energy", "v")),
-            ("place", "location_layer.location_dense"),
-        )
-    }
-    found["attention.location"] = same(LOCATION)
-    for ours, theirs in (("mel", "linear_projection"), ("gate", "gate_layer")):
-        for part in ("weight", "bias"):
-            found[f"{ours}.{part}"] = same(f"decoder.{theirs}.linear_layer.{part}")
-    return found
+    found = normed_sources(count, "encoder.convolutions.", "encoder.convolutions.")
+    return found | named(net, _NAMES)
+
+
+_NAMES: Final = {
+    "encoder.embedding": "embedding",
+    "encoder.lstm": "encoder.lstm",
+    "prenet.*": "decoder.prenet.layers.*.linear_layer",
+    **{
+        f"{ours}.{mine}.{part}": f"decoder.{theirs}.{part}_{other}"
+        for ours, theirs in _CELLS.items()
+        for mine, other in (("entered", "ih"), ("kept", "hh"))
+        for part in ("weight", "bias")
+    },
+    "attention.query": f"{ATTENTION}query_layer.linear_layer",
+    "attention.key": f"{ATTENTION}memory_layer.linear_layer",
+    "attention.energy": f"{ATTENTION}v.linear_layer",
+    "attention.place": f"{ATTENTION}location_layer.location_dense.linear_layer",
+    "attention.location": LOCATION,
+    "mel": "decoder.linear_projection.linear_layer",
+    "gate": "decoder.gate_layer.linear_layer",
+}
 
 
 def load_net(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
 from ttsfamilies.voxcpm2.facts import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."
@@ -86,32 +86,20 @@ class VaeEncoder(nn.Module):
         return found
 
 
-def folded(ours: str, theirs: str) -> dict[str, Source]:
-    """A convolution whose weight is published as length and direction."""
-    names = (f"{theirs}.weight_g", f"{theirs}.weight_v")
-    return {f"{ours}.weight": Source(names, folded=True), f"{ours}.bias": same(f"{theirs}.bias")}
-
-
-def unit_parts(ours: str, theirs: str) -> dict[str, Source]:
-    """A residual unit; what both names begin with, dot included."""
-    found = {
-        f"{ours}before.alpha": same(f"{theirs}block.0.alpha"),
-        f"{ours}between.alpha": same(f"{theirs}block.2.alpha"),
-    }
-    found |= folded(f"{ours}wide", f"{theirs}block.1")
-    return found | folded(f"{ours}point", f"{theirs}block.3")
+# Of a residual unit, by its names here.
+UNIT: Final = {"before": "block.0", "wide": "block.1", "between": "block.2", "point": "block.3"}
+_NAMES: Final = {
+    "first": "block.0",
+    "blocks.*.before": f"block.*+1.block.{len(DILATIONS)}",
+    "blocks.*.down": f"block.*+1.block.{len(DILATIONS) + 1}",
+    **{f"blocks.*.units.*.{ours}": f"block.*+1.block.*.{theirs}" for ours, theirs in UNIT.items()},
+    "mean": "fc_mu",
+}
 
 
 def encoder_sources(net: VaeEncoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = folded("first", f"{HEARS}block.0") | folded("mean", f"{HEARS}fc_mu")
-    for i in range(len(net.blocks)):
-        ours, theirs = f"blocks.{i}.", f"{HEARS}block.{i + 1}.block."
-        for unit in range(len(DILATIONS)):
-            found |= unit_parts(f"{ours}units.{unit}.", f"{theirs}{unit}.")
-        found[f"{ours}before.alpha"] = same(f"{theirs}{len(DILATIONS)}.alpha")
-        found |= folded(f"{ours}down", f"{theirs}{len(DILATIONS) + 1}")
-    return found
+    return folded(named(net, _NAMES, theirs=HEARS), PAIRS[1])
 
 
 def vae_shards(folder: Path) -> Shards:

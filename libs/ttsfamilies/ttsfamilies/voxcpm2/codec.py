@@ -9,8 +9,8 @@ from typing import Final
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
-from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
-from ttscommon.engine.nn.weights import Source, filled, same, unfilled
+from ttscommon.engine.nn.snake import KERNEL, Snake
+from ttscommon.engine.nn.weights import PAIRS, Source, filled, folded, named, unfilled
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
@@ -20,10 +20,9 @@ from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.voxcpm2.blocks import (
     HEARS,
     SOUNDS,
+    UNIT,
     CausalUnit,
     causal_units,
-    folded,
-    unit_parts,
     vae_shards,
 )
 from ttsfamilies.voxcpm2.facts import VoxcpmConfig, load_config
@@ -97,18 +96,22 @@ class VaeDecoder(nn.Module):
 
 def sources(net: VaeDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    model, count = f"{SOUNDS}model.", len(net.blocks)
-    found = folded("first", f"{model}0") | folded("widen", f"{model}1")
-    for i in range(count):
-        ours, theirs, place = f"blocks.{i}.", f"{model}{i + 2}.block.", f"sr_cond_model.{i + 2}."
-        for part in ("scale", "bias"):
-            found[f"{ours}{part}.weight"] = same(f"{SOUNDS}{place}{part}_embed.weight")
-        found[f"{ours}before.alpha"] = same(f"{theirs}0.alpha")
-        found |= folded(f"{ours}up", f"{theirs}1")
-        for unit in range(len(DILATIONS)):
-            found |= unit_parts(f"{ours}units.{unit}.", f"{theirs}{unit + 2}.")
-    found["before.alpha"] = same(f"{model}{count + 2}.alpha")
-    return found | folded("last", f"{model}{count + 3}")
+    last = len(net.blocks) + 2
+    scales = {f"blocks.*.{part}": f"sr_cond_model.*+2.{part}_embed" for part in ("scale", "bias")}
+    ends = {"before": f"model.{last}", "last": f"model.{last + 1}"}
+    found = folded(named(net, ends | _CONVOLUTIONS, theirs=SOUNDS), PAIRS[1])
+    return found | named(net, scales, theirs=SOUNDS)
+
+
+_CONVOLUTIONS: Final = {
+    "first": "model.0",
+    "widen": "model.1",
+    "blocks.*.before": "model.*+2.block.0",
+    "blocks.*.up": "model.*+2.block.1",
+    **{
+        f"blocks.*.units.*.{ours}": f"model.*+2.block.*+2.{theirs}" for ours, theirs in UNIT.items()
+    },
+}
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> VaeDecoder:

@@ -19,7 +19,7 @@ from ttscommon.engine.nn import (
     dense_attention,
     pad_rows,
 )
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
 from ttsfamilies.voxcpm2.facts import LocalSizes, VoxcpmConfig, load_config
 
 # The local diffusion transformer: noise to a patch, along a flow that is solved within the step.
@@ -157,7 +157,10 @@ def guided(told: Tensor, untold: Tensor, guidance: Tensor) -> Tensor:
 # Caches of both language models.
 BASE, RESIDUAL = "base", "residual"
 # Of linear layers, by our names.
-_LAYERS: Final = {
+_NAMES: Final = {
+    "text": "base_lm.embed_tokens",
+    "encoder.first": "feat_encoder.special_token",
+    "stop": "stop_head",
     "heard": "enc_to_lm_proj",
     "base_conditioning": "lm_to_dit_proj",
     "residual_conditioning": "res_to_dit_proj",
@@ -272,21 +275,13 @@ def lm_config(c: VoxcpmConfig, layers: int, turns: RopeConfig) -> DecoderConfig:
 
 def sources(net: VoxcpmNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    estimator = "feat_decoder.estimator."
-    found = {
-        "text.weight": same("base_lm.embed_tokens.weight"),
-        "encoder.first": same("feat_encoder.special_token"),
-        "stop.weight": same("stop_head.weight"),
-    }
+    found = named(net, _NAMES)
     found |= decoder_sources(net.base.config, "base.", "base_lm.")
     found |= decoder_sources(net.residual.config, "residual.", "residual_lm.")
     encoder = net.encoder.decoder.config
     found |= decoder_sources(encoder, "encoder.decoder.", "feat_encoder.encoder.")
     solver = net.solver.decoder.config
-    found |= decoder_sources(solver, "solver.decoder.", f"{estimator}decoder.")
-    for ours, theirs in _LAYERS.items():
-        found |= {f"{ours}.{part}": same(f"{theirs}.{part}") for part in ("weight", "bias")}
-    return found
+    return found | decoder_sources(solver, "solver.decoder.", "feat_decoder.estimator.decoder.")
 
 
 def adapted_sources(net: VoxcpmNet) -> dict[str, Source]:

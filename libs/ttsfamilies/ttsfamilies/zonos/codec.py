@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.codec_sizes import DacSizes, load_sizes
 from ttscommon.engine.delay_pattern import DelayPattern
-from ttscommon.engine.nn.dac import level_sources
-from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.dac import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -47,10 +46,8 @@ class DacDecoder(nn.Module):
 
 def sources(net: DacDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = decoder_sources(net.sizes.upsampling_ratios, "decoder.", "decoder.")
-    for i in range(net.sizes.n_codebooks):
-        found |= level_sources(f"levels.{i}.", i, ("out_proj",))
-    return found
+    found = decoder_sources(net.decoder, "decoder.", "decoder.")
+    return found | named(net, {"levels.*": "quantizer.quantizers.*"})
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.wire.fields import Array
 from ttsfamilies.zonos.facts import (
     CODEBOOKS,
@@ -170,34 +170,28 @@ def sources(net: ZonosNet) -> dict[str, Source]:
     )
     books = range(CODEBOOKS)
     found = {
-        "phones.weight": same(f"{_PREFIX}conditioners.{phones}.phoneme_embedder.weight"),
         "unknown": Source(unknown, stacked=True),
         "codes.weight": Source(tuple(f"embeddings.{i}.weight" for i in books), (IDS,) * CODEBOOKS),
         "heads.weight": Source(tuple(f"heads.{i}.weight" for i in books), (END + 1,) * CODEBOOKS),
     }
-    found |= {f"norm.{part}": same(f"{_PREFIX}norm.{part}") for part in ("weight", "bias")}
-    found |= {f"project.{n}": same(f"{_PREFIX}project.{n}") for n in net.project.state_dict()}
-    return found | _backbone_sources(net.backbone.config)
-
-
-# Of a block, by its names here.
-_BLOCK: Final = {
-    **{f"attention_norm.{part}": f"norm.{part}" for part in ("weight", "bias")},
-    **{f"mlp_norm.{part}": f"norm2.{part}" for part in ("weight", "bias")},
-    "attention.qkv.weight": "mixer.in_proj.weight",
-    "attention.out.weight": "mixer.out_proj.weight",
-    "mlp.down.weight": "mlp.fc2.weight",
-}
-
-
-def _backbone_sources(c: DecoderConfig) -> dict[str, Source]:
-    found = {f"backbone.norm.{p}": same(f"backbone.norm_f.{p}") for p in ("weight", "bias")}
-    for layer in range(c.layers):
-        ours, theirs = f"backbone.blocks.{layer}.", f"backbone.layers.{layer}."
-        found |= {f"{ours}{mine}": same(f"{theirs}{other}") for mine, other in _BLOCK.items()}
+    for layer in range(net.backbone.config.layers):
         # The gate's half comes last there.
-        found[f"{ours}mlp.gate_up.weight"] = Source((f"{theirs}mlp.fc1.weight",), swapped=True)
-    return found
+        gates = (f"backbone.layers.{layer}.mlp.fc1.weight",)
+        found[f"backbone.blocks.{layer}.mlp.gate_up.weight"] = Source(gates, swapped=True)
+    embedder = f"{_PREFIX}conditioners.{phones}.phoneme_embedder"
+    return found | named(net, {"phones": embedder, **_NAMES})
+
+
+_NAMES: Final = {
+    "norm": f"{_PREFIX}norm",
+    "project": f"{_PREFIX}project",
+    "backbone.norm": "backbone.norm_f",
+    "backbone.blocks.*.attention_norm": "backbone.layers.*.norm",
+    "backbone.blocks.*.attention.qkv": "backbone.layers.*.mixer.in_proj",
+    "backbone.blocks.*.attention.out": "backbone.layers.*.mixer.out_proj",
+    "backbone.blocks.*.mlp_norm": "backbone.layers.*.norm2",
+    "backbone.blocks.*.mlp.down": "backbone.layers.*.mlp.fc2",
+}
 
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> tuple[ZonosNet, Conditions]:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.codec_sizes import DacSizes, load_sizes
-from ttscommon.engine.nn.snake import DILATIONS, Snake, part_sources, unit_sources, units, wide
-from ttscommon.engine.nn.weights import Shards, Source, filled, same
+from ttscommon.engine.nn.snake import UNIT, Snake, units, wide
+from ttscommon.engine.nn.weights import Shards, Source, filled, named
 
 DECODES: Final = "decoder."
 
@@ -67,32 +67,23 @@ class DacEncoder(nn.Module):
 
 def encoder_sources(net: DacEncoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    found = wave_sources("model.", "encoder.", net.sizes.downsampling_ratios)
-    for i in range(net.sizes.n_codebooks):
-        found |= level_sources(f"levels.{i}.", i, ("in_proj", "out_proj"))
-    return found
+    found = wave_sources(net.model, "model.", "encoder.")
+    return found | named(net, {"levels.*": "quantizer.quantizers.*"})
 
 
-def wave_sources(ours: str, theirs: str, rates: Sequence[int]) -> dict[str, Source]:
+def wave_sources(net: nn.Sequential, ours: str, theirs: str) -> dict[str, Source]:
     """A `wave_encoder` by transformers' names; what both begin with, dot included."""
-    found = part_sources(f"{ours}0", f"{theirs}conv1")
-    for i in range(len(rates)):
-        mine, other = f"{ours}{1 + i}.", f"{theirs}block.{i}."
-        for unit in range(len(DILATIONS)):
-            found |= unit_sources(f"{mine}{unit}.", f"{other}res_unit{unit + 1}.")
-        found |= part_sources(f"{mine}{len(DILATIONS)}", f"{other}snake1")
-        found |= part_sources(f"{mine}{len(DILATIONS) + 1}", f"{other}conv1")
-    found |= part_sources(f"{ours}{1 + len(rates)}", f"{theirs}snake1")
-    return found | part_sources(f"{ours}{2 + len(rates)}", f"{theirs}conv2")
+    last = len(net) - 1
+    ends = {"0": "conv1", f"{last - 1}": "snake1", f"{last}": "conv2"}
+    return named(net, ends | _BLOCK, ours, theirs)
 
 
-def level_sources(ours: str, level: int, projections: tuple[str, ...]) -> dict[str, Source]:
-    """A codebook and those of its projections."""
-    theirs = f"quantizer.quantizers.{level}."
-    found = {f"{ours}codebook.weight": same(f"{theirs}codebook.weight")}
-    for name in projections:
-        found |= part_sources(f"{ours}{name}", f"{theirs}{name}")
-    return found
+# Of its blocks, each of which has three residual units.
+_BLOCK: Final = {
+    **{f"*.*.{mine}": f"block.*-1.res_unit*+1.{other}" for mine, other in UNIT.items()},
+    "*.3": "block.*-1.snake1",
+    "*.4": "block.*-1.conv1",
+}
 
 
 def load_encoder(folder: Path, device: str = "cpu") -> DacEncoder:

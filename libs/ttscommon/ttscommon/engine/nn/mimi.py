@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn.decoder import Decoder, DecoderConfig, dense_attention
 from ttscommon.engine.nn.rope import RopeConfig
-from ttscommon.engine.nn.weights import Source, decoder_sources, same
+from ttscommon.engine.nn.weights import Source, decoder_sources, named, same
 
 USAGE_FLOOR = 1e-5
 # Of a transformer: half a minute at 25 Hz.
@@ -166,10 +166,9 @@ class MimiEncoder(LatentEncoder):
 
 def encoder_sources(net: MimiEncoder, theirs: str) -> dict[str, Source]:
     """Every parameter's published tensors, whose names begin with `theirs`."""
-    found = {"slow_down.weight": same(f"{theirs}downsample.conv.weight")}
-    for name in net.convolutions.state_dict():
-        module, part = name.rsplit(".", 1)
-        found[f"convolutions.{name}"] = same(f"{theirs}encoder.layers.{module}.conv.{part}")
+    places = {"*.block.*": "encoder.layers.*.block.*.conv", "*": "encoder.layers.*.conv"}
+    found = named(net.convolutions, places, "convolutions.", theirs)
+    found |= named(net, {"slow_down": "downsample.conv"}, theirs=theirs)
     stack = f"{theirs}encoder_transformer."
     found |= decoder_sources(net.transformer.config, "transformer.", stack)
     for kind, quantizer in (("semantic", net.semantic), ("acoustic", net.acoustic)):

@@ -7,8 +7,6 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Source, same
-
 DILATIONS: Final = (1, 3, 9)
 KERNEL: Final = 7
 AROUND: Final = KERNEL // 2
@@ -61,18 +59,4 @@ def units(channels: int, *, depthwise: bool = False) -> list[nn.Module]:
 
 
 # Of a residual unit, by its names here, as transformers calls them.
-_UNIT: Final = {"block.0": "snake1", "block.1": "conv1", "block.2": "snake2", "block.3": "conv2"}
-
-
-def unit_sources(ours: str, theirs: str) -> dict[str, Source]:
-    """A residual unit's tensors by transformers' names; what both begin with, dot included."""
-    found: dict[str, Source] = {}
-    for mine, other in _UNIT.items():
-        found |= part_sources(f"{ours}{mine}", f"{theirs}{other}")
-    return found
-
-
-def part_sources(ours: str, theirs: str) -> dict[str, Source]:
-    """A snake's or a convolution's tensors, by the last part of its published name."""
-    parts = ("alpha",) if theirs.rpartition(".")[2].startswith("snake") else ("weight", "bias")
-    return {f"{ours}.{part}": same(f"{theirs}.{part}") for part in parts}
+UNIT: Final = {"block.0": "snake1", "block.1": "conv1", "block.2": "snake2", "block.3": "conv2"}

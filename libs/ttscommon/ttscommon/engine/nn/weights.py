@@ -8,6 +8,7 @@ names and shapes a checkpoint of given sizes has.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -94,11 +95,54 @@ def same(name: str) -> Source:
     return Source((name,))
 
 
+_NUMBER: Final = re.compile(r"\*([+-]\d+)?")
+
+
+def named(
+    net: nn.Module, places: Mapping[str, str], ours: str = "", theirs: str = ""
+) -> dict[str, Source]:
+    """Parameters that are published as they are, each by the first of these places it lies in.
+
+    places: what files call a module or a parameter, by its name here; `*` is a number, the same in
+    both, or with `*+1` the next. ours, theirs: what all names begin with besides, dot included.
+    """
+    rules = [(_place(mine), other) for mine, other in places.items()]
+    found = {}
+    for name in net.state_dict():
+        for place, other in rules:
+            if lies := place.match(name):
+                there = _numbered(other, lies.groups()) + name[lies.end() :]
+                found[ours + name] = same(theirs + there)
+                break
+    return found
+
+
+def _place(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\*", r"(\d+)") + r"(?![^.])")
+
+
+def _numbered(place: str, numbers: Sequence[str]) -> str:
+    left = iter(numbers)
+    return _NUMBER.sub(lambda star: str(int(next(left)) + int(star[1] or 0)), place)
+
+
 # Length and direction: of torch's parametrisation, and of the one before it.
 PAIRS: Final = (
     ("parametrizations.weight.original0", "parametrizations.weight.original1"),
     ("weight_g", "weight_v"),
 )
+
+
+def folded(stated: Sources, pair: tuple[str, str]) -> dict[str, Source]:
+    """The same with every weight as its length and direction, which `pair` names."""
+    return {
+        name: Source(
+            tuple(one.names[0].removesuffix("weight") + part for part in pair), folded=True
+        )
+        if name.endswith("weight")
+        else one
+        for name, one in stated.items()
+    }
 
 
 def normed(place: str, shapes: Mapping[str, tuple[int, ...]]) -> Source:

@@ -19,6 +19,7 @@ from ttscommon.engine.nn import (
     dense_attention,
     tail_after,
 )
+from ttscommon.engine.nn.weights import Source, same
 
 _USAGE_FLOOR = 1e-5
 
@@ -163,6 +164,24 @@ class Quantizer(nn.Module):
         entries = self.tables[codes + offsets]
         rest = entries[..., 1:, :].sum(-2).transpose(1, 2)
         return self.first(entries[..., 0, :].transpose(1, 2)) + self.rest(rest)
+
+
+def quantizer_sources(
+    codebooks: int, first: str, rest: str, book: str = "vq.layers.*._codebook.embedding_sum"
+) -> dict[str, Source]:
+    """A `quantizer`, published as two: of codebook 0, and of the rest; what their names begin with.
+
+    book: what the sums of a codebook, of which `*` is the number, are called in either.
+    """
+    sums = [f"{first}{book.replace('*', '0')}"]
+    sums += [f"{rest}{book.replace('*', str(i))}" for i in range(codebooks - 1)]
+    usage = tuple(f"{name.rpartition('.')[0]}.cluster_usage" for name in sums)
+    return {
+        "quantizer.sums": Source(tuple(sums), stacked=True),
+        "quantizer.usage": Source(usage, stacked=True),
+        "quantizer.first.weight": same(f"{first}output_proj.weight"),
+        "quantizer.rest.weight": same(f"{rest}output_proj.weight"),
+    }
 
 
 # Convolutions that look ahead, over a sound that comes in pieces.

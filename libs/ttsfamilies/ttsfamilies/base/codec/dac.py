@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
-from ttscommon.engine.nn.snake import DILATIONS, Snake, part_sources, unit_sources, units, wide
-from ttscommon.engine.nn.weights import Source
+from ttscommon.engine.nn.snake import DILATIONS, UNIT, Snake, units, wide
+from ttscommon.engine.nn.weights import Source, named
 from ttsfamilies.base.codec.causal import Tails
 
 
@@ -64,17 +65,19 @@ class WaveDecoder(nn.Module):
         return found.tanh() if self.bounded else found
 
 
-def decoder_sources(rates: Sequence[int], ours: str, theirs: str) -> dict[str, Source]:
-    """A `WaveDecoder` by the names that transformers gives; what both begin with, dot included."""
-    found = part_sources(f"{ours}model.0", f"{theirs}conv1")
-    for i in range(len(rates)):
-        mine, other = f"{ours}model.{1 + i}.", f"{theirs}block.{i}."
-        found |= part_sources(f"{mine}0", f"{other}snake1")
-        found |= part_sources(f"{mine}1", f"{other}conv_t1")
-        for unit in range(len(DILATIONS)):
-            found |= unit_sources(f"{mine}{2 + unit}.", f"{other}res_unit{unit + 1}.")
-    found |= part_sources(f"{ours}model.{1 + len(rates)}", f"{theirs}snake1")
-    return found | part_sources(f"{ours}model.{2 + len(rates)}", f"{theirs}conv2")
+def decoder_sources(net: WaveDecoder, ours: str, theirs: str) -> dict[str, Source]:
+    """By the names that transformers gives; what both begin with, dot included."""
+    last = len(net.model) - 1
+    ends = {"model.0": "conv1", f"model.{last - 1}": "snake1", f"model.{last}": "conv2"}
+    return named(net, ends | _BLOCK, ours, theirs)
+
+
+# Of its blocks, whose residual units stand behind a snake and a convolution.
+_BLOCK: Final = {
+    **{f"model.*.*.{mine}": f"block.*-1.res_unit*-1.{other}" for mine, other in UNIT.items()},
+    "model.*.0": "block.*-1.snake1",
+    "model.*.1": "block.*-1.conv_t1",
+}
 
 
 # The convolutions of causal DACs, from frames to samples, which go on from carried tails.

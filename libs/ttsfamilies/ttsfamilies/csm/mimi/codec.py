@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CODEC_FILE, CheckpointError, named_file, read_json
 from ttscommon.engine.codec_sizes import MimiSizes
-from ttscommon.engine.nn.weights import Shards, Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
+from ttsfamilies.base.codec.causal import quantizer_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.csm.mimi.net import UNUSED, MimiDecoder, context_frames, layers, load_decoder
@@ -92,22 +93,14 @@ def load_kyutai_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
 
 def kyutai_sources(net: MimiDecoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    books = [f"{_FIRST}vq.layers.0._codebook."]
-    books += [f"{_REST}vq.layers.{i}._codebook." for i in range(net.sizes.num_quantizers - 1)]
-    found = {
-        "quantizer.sums": Source(tuple(f"{book}embedding_sum" for book in books), stacked=True),
-        "quantizer.usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
-        "quantizer.first.weight": same(f"{_FIRST}output_proj.weight"),
-        "quantizer.rest.weight": same(f"{_REST}output_proj.weight"),
-        "stretch.weight": same("upsample.convtr.convtr.convtr.weight"),
-    }
+    found = quantizer_sources(net.sizes.num_quantizers, _FIRST, _REST)
     stack = "decoder_transformer.transformer."
-    found |= stack_sources(net.transformer.config, "transformer.", stack, "in_proj_weight")
+    found |= stack_sources(net.transformer, "transformer.", stack, "in_proj_weight")
+    places = {"stretch": "upsample.convtr.convtr.convtr"}
     for ours, layer in layers(net.sizes):
         kind = "convtr.convtr" if ours.endswith(".up") else "conv.conv"
-        for part in ("weight", "bias"):
-            found[f"{ours}.{part}"] = same(f"decoder.model.{layer}.{kind}.{part}")
-    return found
+        places[ours] = f"decoder.model.{layer}.{kind}"
+    return found | named(net, places)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> CausalCodec:

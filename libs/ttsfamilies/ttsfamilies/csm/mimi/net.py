@@ -19,8 +19,15 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
-from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
+from ttsfamilies.base.codec.causal import (
+    CausalState,
+    Quantizer,
+    SlidingWindow,
+    Tails,
+    blank,
+    quantizer_sources,
+)
 
 
 @dataclass(frozen=True)
@@ -164,22 +171,13 @@ class MimiDecoder(VectorDecoder):
 
 def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:
     """Every parameter's published tensors, whose names begin with `theirs`."""
-    parts = [quantizer_part(theirs, kind) for kind in ("semantic", "acoustic")]
-    books = [f"{parts[0]}layers.0.codebook."]
-    books += [f"{parts[1]}layers.{i}.codebook." for i in range(net.sizes.num_quantizers - 1)]
-    found = {
-        "quantizer.sums": Source(tuple(f"{book}embed_sum" for book in books), stacked=True),
-        "quantizer.usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
-        "quantizer.first.weight": same(f"{parts[0]}output_proj.weight"),
-        "quantizer.rest.weight": same(f"{parts[1]}output_proj.weight"),
-        "stretch.weight": same(f"{theirs}upsample.conv.weight"),
-    }
+    first, rest = (quantizer_part(theirs, kind) for kind in ("semantic", "acoustic"))
+    count = net.sizes.num_quantizers
+    found = quantizer_sources(count, first, rest, "layers.*.codebook.embed_sum")
     stack = f"{theirs}decoder_transformer."
     found |= decoder_sources(net.transformer.config, "transformer.", stack)
-    for ours, layer in layers(net.sizes):
-        for part in ("weight", "bias"):
-            found[f"{ours}.{part}"] = same(f"{theirs}decoder.layers.{layer}.conv.{part}")
-    return found
+    places = {ours: f"decoder.layers.{layer}.conv" for ours, layer in layers(net.sizes)}
+    return found | named(net, {"stretch": "upsample.conv", **places}, theirs=theirs)
 
 
 def layers(c: MimiSizes) -> Iterator[tuple[str, str]]:

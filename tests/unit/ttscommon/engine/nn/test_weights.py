@@ -10,7 +10,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, Source, digest, fill, published_shapes, same
+from ttscommon.engine.nn.weights import (
+    PAIRS,
+    Shards,
+    Source,
+    digest,
+    fill,
+    folded,
+    named,
+    published_shapes,
+    same,
+)
 
 SOURCES = {"weight": Source(("up", "down"), (2, 3)), "bias": same("shift")}
 
@@ -32,6 +42,27 @@ def test_parts_are_joined_and_cast(tmp_path: Path) -> None:
     assert net.weight.dtype == torch.float32
     assert net.weight[:, 0].tolist() == [1, 1, 0, 0, 0]
     assert net.bias.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_places_name_parameters_of_layers_by_number() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2, bias=False), nn.PReLU()))
+    places = {"0": "first", "*.0": "block.*-1.linear", "*.*.weight": "block.*.act.*+1"}
+    assert named(net, places, "net.", "model.") == {
+        "net.0.weight": same("model.first.weight"),
+        "net.0.bias": same("model.first.bias"),
+        "net.1.0.weight": same("model.block.0.linear.weight"),
+        "net.1.1.weight": same("model.block.1.act.2"),
+    }
+
+
+def test_parameters_of_other_places_are_left_out() -> None:
+    assert named(nn.Linear(2, 2), {"weigh": "a", "bias": "b"}) == {"bias": same("b")}
+
+
+def test_weights_are_folded_and_the_rest_stays() -> None:
+    stated = {"up.weight": same("conv.weight"), "up.bias": same("conv.bias")}
+    names = ("conv.weight_g", "conv.weight_v")
+    assert folded(stated, PAIRS[1]) == stated | {"up.weight": Source(names, folded=True)}
 
 
 def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
