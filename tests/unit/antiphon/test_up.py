@@ -1,9 +1,12 @@
-"""What the start-up screen says."""
+"""What is done and said before the first start."""
 
 from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +14,10 @@ from rich.console import Console
 
 from antiphon import up
 from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.broker import BrokerProgram, Credentials
+from antiphon.starting import compile_missing
 from antiphon.up import LogView, late, left_out, waiting_for
+from ttscommon.engine.kernels import ahead, kept
 
 
 def test_the_screen_says_what_is_being_waited_for_and_why() -> None:
@@ -106,3 +112,54 @@ def test_what_is_no_event_is_shown_as_it_is() -> None:
 
 def test_raw_passes_lines_through() -> None:
     assert shown(("gateway", '{"event": "x"}'), raw=True) == '{"event": "x"}\n'
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
+    return commands
+
+
+def test_a_first_start_says_that_it_compiles(
+    ran: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    console = Console(record=True, width=80)
+    compile_missing("torch", console)
+    assert ran == [[sys.executable, "-m", "ttscommon.engine.kernels.ahead"]]
+    assert "compiling kernels for this machine, once" in console.export_text()
+
+
+def test_a_later_start_compiles_nothing_and_says_nothing(
+    ran: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    kept.complete(kept.sources()).touch()
+    console = Console(record=True)
+    compile_missing("torch", console)
+    assert (ran, console.export_text()) == ([], "")
+
+
+def test_engines_without_kernels_wait_for_none(
+    ran: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compile_missing("fake", Console(record=True))
+    assert ran == []
+    assert not ahead.compiled()
+
+
+@pytest.mark.parametrize(
+    ("processors", "own", "threads"),
+    [(None, "", "1"), (2, "", "1"), (16, "", "4"), (16, "7", "7")],
+)
+def test_a_broker_beside_engines_takes_few_threads_unless_told_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int | None, own: str, threads: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    monkeypatch.delenv("GOMAXPROCS", raising=False)
+    if own:
+        monkeypatch.setenv("GOMAXPROCS", own)
+    command = BrokerProgram("broker", tmp_path, Credentials()).command({})
+    assert command.environ == {"GOMAXPROCS": threads}
