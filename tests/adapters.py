@@ -1,7 +1,5 @@
 """Adapters in PEFT's format, drawn: what tests load, upload and damage."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

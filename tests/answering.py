@@ -1,7 +1,5 @@
 """A stack of the families that hear and answer, with weights drawn from a seed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Small books, made where a test needs them."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

@@ -1,7 +1,5 @@
 """Fixtures for everybody: a real broker and a whole stack, the worker's or a test's own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

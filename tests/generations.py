@@ -1,7 +1,5 @@
 """Folders of transformers 4, saved again as transformers 5 writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stack whose services are users of their own, as `antiphon bus accounts` has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

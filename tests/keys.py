@@ -1,7 +1,5 @@
 """A file of keys for those who test what belongs to whom."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """A device without a device: the CPU, which does what it was given only when somebody waits."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass

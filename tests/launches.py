@@ -5,8 +5,6 @@ each cannot but read and write if nothing stays in a cache: every number of ever
 a gather what it takes.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A receiver of traces: OTLP over HTTP, on a free port of this machine."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """How a gateway's health fares beside an attack."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

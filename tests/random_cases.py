@@ -1,7 +1,5 @@
 """Cases that are drawn anew by every run; one that failed is drawn again by its seed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from random import Random, SystemRandom

@@ -1,7 +1,5 @@
 """A client of the Realtime socket that keeps every event, and scripts of a stage with words."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """What tests ask of a running stack."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -4,8 +4,6 @@
 and whose driver refuses every graph.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Engines that tests turn by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ttscommon.engine.runtime import Runtime

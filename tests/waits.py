@@ -1,7 +1,5 @@
 """How long tests wait for what is to come."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Final

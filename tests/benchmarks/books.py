@@ -6,8 +6,6 @@ Measures a running stack that has no other load. The job's time is from its bein
 sound could be fetched. Listeners come at random times, with and without a book in work.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

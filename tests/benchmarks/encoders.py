@@ -3,8 +3,6 @@
 One core, chunks of 160 ms as vocoders send them, a synthetic voice at 24 kHz.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Final, get_args
 

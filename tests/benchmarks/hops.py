@@ -9,8 +9,6 @@ before its engine has the text, and `stack_edge` what client, socket and gateway
 Beside listeners, `antiphon bench run` shows the same account.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -4,8 +4,6 @@ python -m tests.benchmarks.packed [FOLDER [STREAMS ...]]: a checkpoint of Qwen3-
 published size of 0.6B if FOLDER has none.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -3,8 +3,6 @@
 A table of how many runs were caught, how soon, by which sign, and how much was heard of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

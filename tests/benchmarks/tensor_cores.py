@@ -5,8 +5,6 @@ weights. Operands of products and convolutions are rounded as tensor cores round
 float32. tf32x3 multiplies each operand's rounded part and its rest, but for the rests.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """The program that starves the ends of synthetic checkpoints, and takeovers of what it starved."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Host time of turns: what is measured is turns in which every stream gains a frame."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benchmarks.turns import measure, opened

@@ -6,8 +6,6 @@ slots, collecting, cutting chunks and handing the turn's events over.
     python -m tests.benchmarks.turns [STREAMS ...]
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

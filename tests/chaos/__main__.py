@@ -3,8 +3,6 @@
 Without a name it is the matrix of faults: `python -m tests.chaos --fault "kill talker"`.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import sys

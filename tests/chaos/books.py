@@ -5,8 +5,6 @@ gateways and the broker are killed in turn. The two sounds are compared byte by 
 memory of every process is looked at all the time. Out come figures and build/books.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

@@ -1,7 +1,5 @@
 """Test clients of every kind: some listen to the end, some leave in the middle."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -4,8 +4,6 @@ Starts a stack of one gateway, one talker and one vocoder, asks for a sentence a
 work, and prints medians. Each process tells its own parts in its log (`service.started`).
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Real runs and simulated ones side by side: a table and a picture of `real.jsonl`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

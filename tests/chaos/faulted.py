@@ -3,8 +3,6 @@
 The program that runs where no other is named.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """What goes wrong, by name. Each is a coroutine that returns when the stack is whole again."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import resource

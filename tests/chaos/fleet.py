@@ -7,8 +7,6 @@ at every ten seconds: the first third of the looks against the last. Out come bu
 an exit status of 1 if anything was lost, repeated or different, or grew.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

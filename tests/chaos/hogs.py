@@ -9,8 +9,6 @@ With `--in-flight` so many clients ask again as soon as their text was heard, or
 were refused; a sentence is five seconds of speech.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

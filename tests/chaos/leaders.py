@@ -1,7 +1,5 @@
 """Which broker leads what: the victims of faults that are about elections."""
 
-from __future__ import annotations
-
 import asyncio
 
 from nats.errors import Error as NatsError

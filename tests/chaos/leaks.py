@@ -1,7 +1,5 @@
 """Holds a store against the promise: every request has exactly one End, and nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable, Sequence

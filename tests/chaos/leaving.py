@@ -4,8 +4,6 @@ Measures the time from the last one's going until no slot, KV block, lease, job,
 subscription of theirs is left. Out come a table and build/leaving.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

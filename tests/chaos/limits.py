@@ -5,8 +5,6 @@ and twice: what is admitted may be over by one for each of the other gateways, a
 only by what came back meanwhile. Exit status 1 if it is more.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

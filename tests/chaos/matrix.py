@@ -1,7 +1,5 @@
 """Runs faults against a stack again and again and adds up what the listeners heard."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -5,8 +5,6 @@ run to `real.jsonl`; it goes on where it was cut off. `draw` simulates the same 
 by side, as a table and a picture.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """The loads at which the planner is held against real stacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final

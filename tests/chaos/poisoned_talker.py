@@ -1,7 +1,5 @@
 """`python -m tests.chaos.poisoned_talker`: a talker that crashes of a certain text."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A TCP proxy that can misbehave: cut, stall or slow what passes through it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -6,8 +6,6 @@ and all at once, by sequence. A line of JSON for each: milliseconds of the broke
 milliseconds that passed, each per request.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -4,8 +4,6 @@ Whoever has a request's token may resume it, and the latest connection has it. W
 meanwhile must not suffer: their slack is measured with and without, into build/resumes.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -5,8 +5,6 @@ seconds of sound that the slowest and the fastest got, the gateway's memory beyo
 idle, at most, and how many of the vocoders' slots were taken at the end, and streams parked.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

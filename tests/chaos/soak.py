@@ -5,8 +5,6 @@ is looked at while nobody speaks, after a warm-up and then every so many request
 1,000 requests is a line through these looks. Out come a table and build/soak.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

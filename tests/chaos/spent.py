@@ -6,8 +6,6 @@ main thread, which is its edge; the other threads are its engine. `--tree` names
 compared in turns, each in processes of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """The stack under attack: two of everything, each behind a proxy of its own if need be."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

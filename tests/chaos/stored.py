@@ -4,8 +4,6 @@ Fake stages speak so many texts over a stack of their own; the streams' bytes be
 the broker's own figures, headers and framing included.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

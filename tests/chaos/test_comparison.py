@@ -1,7 +1,5 @@
 """Real runs beside simulated ones, read off correctly."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from antiphon_bench.plots import LIGHT

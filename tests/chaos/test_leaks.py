@@ -1,7 +1,5 @@
 """The leak check must be able to fail."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The short version of the matrix: one run of each of the three likeliest deaths."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

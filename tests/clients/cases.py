@@ -1,7 +1,5 @@
 """Which clients are run, and what each of them is run for; docs/clients.md says the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """A stack of fake engines, and the clients that are run against it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -4,8 +4,6 @@ What they received is compared with what Antiphon's own socket says: most mistak
 only the length or the times show them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

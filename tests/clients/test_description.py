@@ -1,7 +1,5 @@
 """The OpenAPI description, as tools read it: what it allows is sent, and a client is made of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import wave

@@ -1,7 +1,5 @@
 """Renderings of the chart: objects by kind and name."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Fixtures: the stack in containers, once for each module that asks for it."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from pathlib import Path

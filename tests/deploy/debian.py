@@ -1,7 +1,5 @@
 """A Debian with Python, venv and certificate authorities, for tests that install packages in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

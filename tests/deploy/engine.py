@@ -1,7 +1,5 @@
 """The container engine of this machine, and the stack of compose.yaml on it."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

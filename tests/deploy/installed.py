@@ -1,7 +1,5 @@
 """Environments without this clone: wheels as they are published, and what is installed of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import selectors

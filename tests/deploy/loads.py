@@ -4,8 +4,6 @@ Three talkers and three vocoders without models, six streams each in real time, 
 five seconds. tests/deploy/test_scaling.py evaluates what autoscaling asks for over the recordings.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

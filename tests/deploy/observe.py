@@ -6,8 +6,6 @@ A stack of two engines a stage serves a bench whose load rises beyond what there
 the middle a talker and a vocoder are killed. Needs Prometheus (Debian: apt-get install prometheus).
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -3,8 +3,6 @@
 Only what a cluster gives differs here: addresses, ports and the broker's folder.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

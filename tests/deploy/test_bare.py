@@ -4,8 +4,6 @@
 reach. Each prints its figures; docs/deploy.md has them.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterator

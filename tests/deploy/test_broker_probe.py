@@ -1,7 +1,5 @@
 """The broker's liveness probe asks for a restart where nothing else lets it write again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

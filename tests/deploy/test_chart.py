@@ -1,7 +1,5 @@
 """The chart renders, and makes only what Kubernetes and the services understand."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

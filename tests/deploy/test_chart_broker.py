@@ -1,7 +1,5 @@
 """The broker of the chart, or one that runs elsewhere: its users, its store, what prepares it."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Engines of the chart: talkers, vocoders, and pairs of both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

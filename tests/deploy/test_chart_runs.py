@@ -1,7 +1,5 @@
 """The chart's pods run by hand: they may speak, recover and cancel, and no more than that."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

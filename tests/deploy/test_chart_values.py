@@ -1,7 +1,5 @@
 """What an operator may set, and what the chart refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import kubernetes_validate

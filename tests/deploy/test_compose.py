@@ -1,7 +1,5 @@
 """compose.yaml as an operator meets it: built from the checkout, spoken to, broken."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """A published checkpoint in compose.yaml, served as docs/deploy.md says."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """compose.yaml as a text: what can be told of it without a container engine."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

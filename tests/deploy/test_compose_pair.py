@@ -1,7 +1,5 @@
 """The pair's image, with torch's CPU build: both stages speak from one container, and may die."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator

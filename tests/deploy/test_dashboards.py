@@ -1,7 +1,5 @@
 """Dashboards, alerts and scalers ask only for metrics and labels that the services export."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

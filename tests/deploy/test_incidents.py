@@ -3,8 +3,6 @@
 `make test-deploy` runs them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """Each package installs into an empty environment with what it declares, and imports there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every panel of every dashboard shows something of a run under load, by a real Prometheus."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values that the planner writes are values of the chart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What autoscaling asks for: of recorded loads (tests/deploy/loads.py), and of an idle stack."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

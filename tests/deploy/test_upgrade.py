@@ -3,8 +3,6 @@
 The old code is taken from git and runs on this environment's packages. `make test-deploy` runs it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -4,8 +4,6 @@ The environments see this one's packages from elsewhere, so that a test takes a 
 `test_install.py` installs those as well.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import wave

@@ -1,7 +1,5 @@
 """Which adapters are compared, as arguments of PEFT's LoraConfig. No torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

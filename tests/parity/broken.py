@@ -4,8 +4,6 @@ A family adds its line to MAKERS: how its synthetic checkpoint is written, what 
 its tensors.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Mapping

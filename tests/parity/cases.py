@@ -3,8 +3,6 @@
 A case's `options` are the official package's own arguments; ours are derived from them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """One runner for every codec: any pieces, in company, and taken over, it gives the same samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

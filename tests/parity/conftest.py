@@ -1,7 +1,5 @@
 """The checkpoints of the comparison, drawn once a run, and what the official package made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the references are asked of synthetic CosyVoice checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

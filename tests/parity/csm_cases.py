@@ -1,7 +1,5 @@
 """What the reference is asked of synthetic CSM checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 import io
 import wave
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What DAC is given: codes and a recording. Needs numpy alone."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the references are asked of synthetic GLM-4-Voice checkpoints. No torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the reference is asked of synthetic Higgs Audio checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

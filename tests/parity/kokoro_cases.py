@@ -1,7 +1,5 @@
 """What Kokoro's goldens are of: phones, voices and paces. Read in either environment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -5,8 +5,6 @@ BUILD/ENVIRONMENT, made once of `reference/ENVIRONMENT.txt` and, without their d
 `reference/ENVIRONMENT-alone.txt`.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import subprocess

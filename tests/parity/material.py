@@ -1,7 +1,5 @@
 """What both sides of a comparison draw from stated seeds. Needs numpy alone."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """What the reference is asked of a synthetic Orpheus checkpoint. No torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ Greedy cases of the goldens: python -m tests.parity.packed [FAMILY...]. Weights 
 seed, so that logits lie closer together than a trained model's.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

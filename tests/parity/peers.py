@@ -4,8 +4,6 @@ A system is a server that is told a JSON body and answers with 16-bit sound, or 
 process of its own, which speaks one text at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

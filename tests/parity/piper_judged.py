@@ -4,8 +4,6 @@ PYTHON has the package piper-tts, whose sound is the reference: not made louder,
 own. Beside it the same voice here, with eSpeak's phones and with the frontend's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

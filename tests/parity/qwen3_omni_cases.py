@@ -1,7 +1,5 @@
 """What the reference is asked of synthetic Qwen3-Omni checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

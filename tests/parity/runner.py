@@ -4,8 +4,6 @@ A treatment opens cases in an engine that is stepped by hand. Whatever it does t
 what the reference says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic

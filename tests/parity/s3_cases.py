@@ -1,7 +1,5 @@
 """What the flow of S3 tokens and HiFT are given: tokens, a recording, and noise. No torch."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

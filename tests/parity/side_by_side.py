@@ -10,8 +10,6 @@ speech ends where the package expects it at the latest: both are computed as the
 others.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

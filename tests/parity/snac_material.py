@@ -1,7 +1,5 @@
 """What the published SNAC is given: codes and noise. No torch."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

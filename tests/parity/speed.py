@@ -7,8 +7,6 @@ Both speak one text alone and eight at once, drawn as the checkpoint says, from 
 checkpoint, in turn. Neither's decoding of codes to sound counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

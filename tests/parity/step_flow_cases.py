@@ -1,7 +1,5 @@
 """What Step-Audio 2's flow is given: a recording, and tokens that fill its window. No torch."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

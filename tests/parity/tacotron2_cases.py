@@ -1,7 +1,5 @@
 """What Tacotron 2 and its reference are asked. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

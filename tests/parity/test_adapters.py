@@ -1,7 +1,5 @@
 """With an adapter that PEFT saved, the talker says what the official package says merged."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace

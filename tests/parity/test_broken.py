@@ -1,7 +1,5 @@
 """A broken checkpoint or recording is named, whatever its family, and harms nothing else."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from pathlib import Path

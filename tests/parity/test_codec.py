@@ -1,7 +1,5 @@
 """What is the own of Qwen3-TTS' codec: windows, and sound that goes on from a recording's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

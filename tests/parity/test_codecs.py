@@ -1,7 +1,5 @@
 """Every codec gives its reference's samples: in any pieces, in company, and taken over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

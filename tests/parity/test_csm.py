@@ -1,7 +1,5 @@
 """What is CSM's own: its prompt, its end, and ids that are no codes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Both encoders hear what the official package hears."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -5,8 +5,6 @@ families: all cases of the first checkpoint at once, joined in mid-flight, and o
 checkpoint alone; `make test-all` takes all of one family after another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """What is Fish Audio S2's own: prompts of batches, ends, codes drawn again, voices, its licence."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

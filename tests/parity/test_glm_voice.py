@@ -1,7 +1,5 @@
 """GLM-4-Voice's prompts, what it hears, and its sound beside the references."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

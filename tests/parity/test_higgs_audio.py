@@ -1,7 +1,5 @@
 """What is Higgs Audio's own: prompts, ends, codes drawn again, recordings, its third version."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Synthetic checkpoints and our networks agree with the official classes on every tensor."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ Angles of the source's spectrum turn by a whole turn for differences that are ro
 are compared in float64, of which the goldens are; in float32 each part is compared by itself.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is Kyutai TTS's own: entries of a text, what steps are told, words, and its Mimi's file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

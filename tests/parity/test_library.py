@@ -1,7 +1,5 @@
 """The shared decoder block is Llama's, Qwen2's and Qwen3's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is Mimi's own: its context, ids that are no codes, and codes of recordings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is Orpheus's own: its prompt, its end, and checkpoints in shards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

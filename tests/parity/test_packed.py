@@ -1,7 +1,5 @@
 """Packed weights: what loses nothing says what the reference says, and int8 stays near."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 What every family is held to is in test_families.py and test_codecs.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import pairwise

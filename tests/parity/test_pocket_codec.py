@@ -1,7 +1,5 @@
 """Pocket TTS's samples, latents of recordings and division of texts are the official package's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ is theirs within rounding; against ourselves, frames are the same bits whatever 
 A frame is fed back as floats, so that rounding grows from frame to frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recordings are heard as by the packages that CosyVoice and Chatterbox hear them with."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

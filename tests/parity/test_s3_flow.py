@@ -4,8 +4,6 @@ CosyVoice 2 and 3 with their streaming mask and without, Chatterbox as published
 and with the mask of CosyVoice 2; each in one shot and cut as a vocoder cuts it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """What is SNAC's own: its lookahead, its noise, and the forms of its files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Step-Audio 2's flow beside its authors' code, chunk by chunk, in float64; and rows of sound."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """What is Tacotron 2's own: every frame in float64, letters, and the ways of its codec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

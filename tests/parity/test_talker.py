@@ -1,7 +1,5 @@
 """The talker says what the official package says, token for token."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

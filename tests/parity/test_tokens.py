@@ -1,7 +1,5 @@
 """Texts become the tokens that the official processor makes of them, however they arrive."""
 
-from __future__ import annotations
-
 import json
 from itertools import accumulate, pairwise
 

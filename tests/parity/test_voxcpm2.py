@@ -5,8 +5,6 @@ speech with an adapter that its training saved. At the joint of a takeover sampl
 would have been.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from functools import cache

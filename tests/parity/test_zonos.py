@@ -1,7 +1,5 @@
 """What is Zonos's own: its phones, and what the encoders make of a recording."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the reference is asked of synthetic VoxCPM2 checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

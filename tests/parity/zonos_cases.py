@@ -1,7 +1,5 @@
 """What the reference is asked of synthetic Zonos checkpoints. Needs numpy alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The services as users of accounts of their own: they can do all that they have to do."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

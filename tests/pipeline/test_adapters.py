@@ -1,7 +1,5 @@
 """Adapters in a whole stack: many voices in one deployment, whichever talker dies."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

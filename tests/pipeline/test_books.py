@@ -1,7 +1,5 @@
 """A book goes on when the gateway that speaks it is killed, and gives way to a listener."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

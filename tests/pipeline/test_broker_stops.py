@@ -1,7 +1,5 @@
 """One of three brokers stops answering in mid-speech, and its listener hears no long gap."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Published checkpoints next to the default voice in one stack, with everything that may happen."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The examples, run as anybody would: tokens on standard input, sound into a player."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

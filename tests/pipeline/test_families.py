@@ -1,7 +1,5 @@
 """Model families beside the default voice in one stack: each loses its talker and its vocoder."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """A family that somebody else publishes is served like ours: found by its entry point alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Both doors of the gateway, with all services as processes behind them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """A gateway that hangs takes no client with it for long: its supervisor starts it anew."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Clients that leave: both stages' slots and every KV block come back, and nothing leaks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import operator

@@ -1,7 +1,5 @@
 """While a talker loads its weights, callers are told so and when to come back."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

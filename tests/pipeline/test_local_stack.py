@@ -1,7 +1,5 @@
 """`antiphon up` with every real process, on the engines that need no model."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

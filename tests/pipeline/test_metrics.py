@@ -1,7 +1,5 @@
 """What the services export is what a client of the same run saw."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stack adds nothing and loses nothing: streamed audio equals offline synthesis."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path

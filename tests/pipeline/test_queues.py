@@ -1,7 +1,5 @@
 """More requests than the queues hold: those beyond are refused, and none runs into a time-out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

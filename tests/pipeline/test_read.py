@@ -1,7 +1,5 @@
 """`antiphon read` against a stack: a book with chapters, the same after it was interrupted."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from pathlib import Path

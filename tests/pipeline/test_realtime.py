@@ -1,7 +1,5 @@
 """A Realtime session over the real services: turns, an interruption, and deaths in mid-answer."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from typing import Any

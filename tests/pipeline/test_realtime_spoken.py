@@ -1,7 +1,5 @@
 """Spoken turns over the Realtime socket with GLM-4-Voice and Step-Audio 2, and deaths in them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """`antiphon say -o` over a gateway that is killed: the file is the one it would have been."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import wave

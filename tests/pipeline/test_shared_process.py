@@ -1,7 +1,5 @@
 """Several models in one talker's and one vocoder's process: each is loaded for its own jobs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

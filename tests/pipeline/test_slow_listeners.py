@@ -1,7 +1,5 @@
 """Listeners that hear a long text as slowly as they like."""
 
-from __future__ import annotations
-
 import asyncio
 import operator
 from typing import Any

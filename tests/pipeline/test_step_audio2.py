@@ -1,7 +1,5 @@
 """Step-Audio 2 in a stack: speech in, words and speech out, with a voice made of a recording."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

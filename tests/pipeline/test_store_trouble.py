@@ -1,7 +1,5 @@
 """A broker that lost its streams, or cannot write: told at once, and over without a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

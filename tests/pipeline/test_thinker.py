@@ -1,7 +1,5 @@
 """Qwen3-Omni's talker and codec in a stack, and a thinker elsewhere that produces their rows."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """One trace leads from a client's request through the bus to both stages and back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

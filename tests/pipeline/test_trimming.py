@@ -1,7 +1,5 @@
 """Two gateways at a real broker: what neither needs goes at once for all, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

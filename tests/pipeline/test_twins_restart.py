@@ -1,7 +1,5 @@
 """Both talkers of a model restart: who waits is told so, and served by the first that is ready."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

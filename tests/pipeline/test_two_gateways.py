@@ -1,7 +1,5 @@
 """Two gateways as processes see every job at the same moment: each is spoken once."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Sockets on which clients type, beside others that send whole texts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

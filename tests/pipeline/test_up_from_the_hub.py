@@ -3,8 +3,6 @@
 Repositories are synthetic and lie at a stand-in for the hub. What each start took is printed (-s).
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import sys

@@ -1,7 +1,5 @@
 """`antiphon up` on a GPU that is stubbed, whose compiler and driver refuse everything."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

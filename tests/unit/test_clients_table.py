@@ -1,7 +1,5 @@
 """docs/clients.md says of every client exactly what `make clients` runs it for."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

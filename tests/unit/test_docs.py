@@ -1,7 +1,5 @@
 """Links between documents lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The import contract: services know only ttscommon, and torch stays where tensors are."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import subprocess

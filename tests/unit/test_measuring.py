@@ -1,7 +1,5 @@
 """docs/measuring.md names every measuring program and no other, with options that they have."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """A word that once named several things names one."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from typing import Final

@@ -1,7 +1,5 @@
 """Packages declare what they import, as ranges; the lock pins it; each can be published."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Prose names its actors, and a module's first line begins with what the module is."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the project is built of is named exactly, and looked at for updates."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Final

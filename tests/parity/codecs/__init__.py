@@ -1,7 +1,5 @@
 """The codecs whose samples are held against a reference: those of families that have one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """DAC beside transformers' DacModel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

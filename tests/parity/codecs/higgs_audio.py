@@ -1,7 +1,5 @@
 """Higgs Audio's codec beside transformers' HiggsAudioV2TokenizerModel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

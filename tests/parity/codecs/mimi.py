@@ -1,7 +1,5 @@
 """Mimi beside transformers' MimiModel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

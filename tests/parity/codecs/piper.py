@@ -1,7 +1,5 @@
 """Piper's generator beside onnxruntime, with a published voice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

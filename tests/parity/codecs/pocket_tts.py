@@ -1,7 +1,5 @@
 """Pocket TTS's Mimi beside the decoder of Kyutai's own package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

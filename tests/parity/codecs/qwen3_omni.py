@@ -1,7 +1,5 @@
 """Qwen3-Omni's code2wav beside transformers' own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The codec of Qwen3-TTS beside the official package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """SNAC beside the published package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Tacotron 2's postnet and HiFi-GAN beside torchaudio's and transformers'."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

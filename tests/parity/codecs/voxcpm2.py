@@ -1,7 +1,5 @@
 """VoxCPM2's VAE beside the decoder of OpenBMB's own package, in float64."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -4,8 +4,6 @@ A family is a module here by the name of its facts; see
 tests/parity/subject.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec

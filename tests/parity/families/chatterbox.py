@@ -1,7 +1,5 @@
 """Chatterbox beside Resemble's own package, `chatterbox-tts`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """CosyVoice's language models beside their authors' own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """CSM beside transformers' CsmForConditionalGeneration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

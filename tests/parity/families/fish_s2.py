@@ -1,7 +1,5 @@
 """Fish Audio S2 beside a loop on transformers' Qwen3 and Llama; see reference/fish_s2.py."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GLM-4-Voice beside transformers' GLM, and tiktoken's reading of its prompts."""
 
-from __future__ import annotations
-
 import io
 import json
 import wave

@@ -1,7 +1,5 @@
 """Higgs Audio v2 beside transformers' HiggsAudioV2ForConditionalGeneration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Kokoro beside the published package, which is told the same phones."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any, Final

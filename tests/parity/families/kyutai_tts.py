@@ -1,7 +1,5 @@
 """Kyutai TTS beside Kyutai's own package, `moshi`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Orpheus beside transformers' Llama, with the same mask of ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

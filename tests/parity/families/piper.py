@@ -1,7 +1,5 @@
 """Piper beside onnxruntime, which is asked as the tests run: a published voice, told our noise."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Pocket TTS beside Kyutai's own package, `pocket-tts`."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

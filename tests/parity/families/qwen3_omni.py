@@ -1,7 +1,5 @@
 """Qwen3-Omni's talker beside transformers' own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

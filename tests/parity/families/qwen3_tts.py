@@ -1,7 +1,5 @@
 """Qwen3-TTS beside the official package."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

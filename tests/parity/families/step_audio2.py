@@ -1,7 +1,5 @@
 """Step-Audio 2's language model beside transformers' Qwen2, and what it hears."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

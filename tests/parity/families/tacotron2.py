@@ -1,7 +1,5 @@
 """Tacotron 2 beside torchaudio's, which is told what its prenet drops."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """VoxCPM2 beside OpenBMB's own package, `voxcpm`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path

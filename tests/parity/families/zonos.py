@@ -1,7 +1,5 @@
 """Zonos beside the authors' package."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A gateway over a real broker, with one small stage behind it that stands for both."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

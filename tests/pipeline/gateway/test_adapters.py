@@ -1,7 +1,5 @@
 """Adapters over HTTP: kept by the key that uploaded them, and named to the talkers by content."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Cartesia's protocol, as its clients speak it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Contexts, sentence boundaries, phones, pauses and offsets on Antiphon's own socket."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

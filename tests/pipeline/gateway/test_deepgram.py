@@ -1,7 +1,5 @@
 """Deepgram's protocol, as its clients speak it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

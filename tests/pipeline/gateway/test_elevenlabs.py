@@ -1,7 +1,5 @@
 """ElevenLabs' protocol, as its clients speak it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import io

@@ -3,8 +3,6 @@
 `make test-all` sends five hundred, `make test` fifty.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A client's mistakes are its own: they leave no exception that nobody looked at."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

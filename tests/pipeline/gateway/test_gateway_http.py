@@ -1,7 +1,5 @@
 """The HTTP routes, over a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import wave

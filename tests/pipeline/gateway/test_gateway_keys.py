@@ -1,7 +1,5 @@
 """API keys over real services: who is let in, and what a key may use."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What clients may hold open, for how long, and from which pages."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -4,8 +4,6 @@ The clients are a process of their own. What is measured is the processor time o
 so that a busy machine changes nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gc

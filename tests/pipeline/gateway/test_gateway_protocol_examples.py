@@ -1,7 +1,5 @@
 """docs/protocol.md, run: its examples are sent, and the answers must look like its answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

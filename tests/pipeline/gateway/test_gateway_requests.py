@@ -1,7 +1,5 @@
 """What a protocol module works with: a context that speaks, attaches, cancels, accounts."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A listener whose connection is lost hears the rest over another one, sample for sample."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The WebSocket, over a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

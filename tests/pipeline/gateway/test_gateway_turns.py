@@ -1,7 +1,5 @@
 """Turns, speakers and a family's own parameters, from a client's JSON to the talkers' job."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

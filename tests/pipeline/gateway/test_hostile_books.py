@@ -3,8 +3,6 @@
 `-s` prints the worst probe of the gateway during an attack.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 `-s` prints the worst probe of the gateway during an attack. Its clients are in the same process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

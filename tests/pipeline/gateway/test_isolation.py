@@ -1,7 +1,5 @@
 """What a key made is there for no other key: it lists, reads, uses and deletes nothing of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

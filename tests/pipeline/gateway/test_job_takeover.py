@@ -1,7 +1,5 @@
 """A job goes on when the gateway that speaks it is killed, and its samples are the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

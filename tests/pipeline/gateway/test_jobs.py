@@ -1,7 +1,5 @@
 """Jobs over HTTP: long texts in portions, stored, fetched by range, cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

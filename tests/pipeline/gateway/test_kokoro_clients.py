@@ -1,7 +1,5 @@
 """Clients of Kokoro-FastAPI, Speaches and Hugging Face, as they are."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Lexicons over HTTP: kept by the key that made them, and applied to what it has spoken."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts that hold nothing with a sound: silence for vendors' clients, an error for our own."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

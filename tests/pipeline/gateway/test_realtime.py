@@ -1,7 +1,5 @@
 """OpenAI's Realtime socket, as its clients use it: items in, responses out."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Realtime sessions: how they are opened, gone on with by another connection, and ended."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

@@ -1,7 +1,5 @@
 """What the user of a Realtime session says: turns, interruptions, commits."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from typing import Any

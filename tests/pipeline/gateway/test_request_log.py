@@ -1,7 +1,5 @@
 """The gateway's log names each request's tenant, model and size, and each refusal's reason."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

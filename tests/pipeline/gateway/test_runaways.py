@@ -1,7 +1,5 @@
 """A request whose model lost its text: all of its audio, and an end that says so."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from typing import Any

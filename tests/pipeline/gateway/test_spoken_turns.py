@@ -1,7 +1,5 @@
 """What a user says to a model, and what the model says in words, between clients and the stages."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`GET /v1/usage`: what a key used, exactly, over sockets, HTTP, jobs, gateways and restarts."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from pathlib import Path

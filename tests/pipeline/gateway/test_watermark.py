@@ -1,7 +1,5 @@
 """A gateway that marks the sound itself: a listener who comes back hears the same samples."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The broker loses its queues and has them again: requests whose jobs were in them do not wait."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Wyoming, as Home Assistant speaks it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

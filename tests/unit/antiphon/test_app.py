@@ -1,7 +1,5 @@
 """The command line itself, and what its small commands list."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

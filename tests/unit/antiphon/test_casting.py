@@ -1,7 +1,5 @@
 """Voices of a book's passages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which processes serve published checkpoints and voices that are packages."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError

@@ -1,7 +1,5 @@
 """A supervised child starts, comes back, is told from one that hangs, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The client against a small server that speaks the protocol of docs/protocol.md."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """What `antiphon doctor` finds."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `antiphon doctor --gpu` finds, on a device that is stubbed by the CPU."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

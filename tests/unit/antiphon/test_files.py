@@ -1,7 +1,5 @@
 """`antiphon convert` says what it wrote, or why it wrote nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

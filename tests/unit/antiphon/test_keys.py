@@ -1,7 +1,5 @@
 """`antiphon keys`: one key changes, and gateways understand the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

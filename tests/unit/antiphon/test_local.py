@@ -1,7 +1,5 @@
 """The local stack: order, restarts and ports, with tiny services in place of the real ones."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

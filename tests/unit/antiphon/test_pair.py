@@ -1,7 +1,5 @@
 """Two engines in one process: settings of both stages, edges beside it, one end, one page."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import os

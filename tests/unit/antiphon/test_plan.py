@@ -1,7 +1,5 @@
 """`antiphon plan`: what an operator sees, and what it says of bad input."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

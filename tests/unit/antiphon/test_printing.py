@@ -1,7 +1,5 @@
 """Lists are read by people at 80 columns and in pipes, and by programs; examples can be typed."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The parts of `antiphon read`, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable

@@ -1,7 +1,5 @@
 """What `antiphon say` shows, and where the sound goes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import AsyncIterator
 from dataclasses import replace

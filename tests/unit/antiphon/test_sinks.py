@@ -1,7 +1,5 @@
 """Speech lands in files, pipes and players."""
 
-from __future__ import annotations
-
 import io
 import wave
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts of any length as requests of a bounded one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is done and said before the first start."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

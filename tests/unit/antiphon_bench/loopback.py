@@ -3,8 +3,6 @@
 It gives the tests of the generator a known truth.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

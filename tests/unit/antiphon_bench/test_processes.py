@@ -1,7 +1,5 @@
 """Processes behind an address."""
 
-from __future__ import annotations
-
 import pytest
 
 from antiphon_bench.processes import Account, NotHere, purpose, shares, stack_at, table

@@ -1,7 +1,5 @@
 """Overload and what it asks of a server, with a server that answers from a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who calls, and what a minute allows."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

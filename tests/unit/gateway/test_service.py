@@ -1,7 +1,5 @@
 """What autoscaling is told of the workers' capacity."""
 
-from __future__ import annotations
-
 from gateway.service import export_capacity
 from tests.unit.ttscommon.cluster.admission.test_capacity import talker, view, vocoder
 from ttscommon.cluster.admission.capacity import View, realtime_streams

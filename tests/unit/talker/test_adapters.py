@@ -1,7 +1,5 @@
 """Adapters come when a request needs them and go by last use; nobody's step waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A talker whose engine is in another process does what one does whose engine is its own."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterator

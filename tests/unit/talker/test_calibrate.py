@@ -1,7 +1,5 @@
 """What calibration measures of a model whose times are known is what the fake keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

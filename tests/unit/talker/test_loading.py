@@ -1,7 +1,5 @@
 """Models that say nothing to warm up are served all the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

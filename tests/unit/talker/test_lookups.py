@@ -1,7 +1,5 @@
 """Questions about a model outside of jobs, answered by the families that can."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Talkers and texts that come more slowly than they are spoken."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

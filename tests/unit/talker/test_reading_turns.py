@@ -1,7 +1,5 @@
 """Whose text is read when."""
 
-from __future__ import annotations
-
 import asyncio
 
 from talker.reading_turns import ReadingTurns

@@ -1,7 +1,5 @@
 """A talker and rows that another service produces: late, lost, come back, given up."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

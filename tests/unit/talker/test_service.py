@@ -1,7 +1,5 @@
 """The talker between a real broker's logs: jobs in, codec chunks out, whatever happens."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import threading

@@ -1,7 +1,5 @@
 """What a release publishes is whole, and the workflow publishes it."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Lines of families are counted as they say."""
 
-from __future__ import annotations
-
 from tools.families import Lines, counted, files_of, lines
 from ttsfamilies.known import FAMILIES
 

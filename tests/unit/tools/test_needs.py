@@ -1,7 +1,5 @@
 """What packages of the repository need, over all that they need of ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

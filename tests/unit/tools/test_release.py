@@ -1,7 +1,5 @@
 """One version for everything that is released."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

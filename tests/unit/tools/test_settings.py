@@ -1,7 +1,5 @@
 """The page of settings is what the code says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.settings import PATH, SECTIONS, page

@@ -1,7 +1,5 @@
 """The site's pages are the repository's documents, and its reference is the code's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What every test here needs: an environment without settings."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

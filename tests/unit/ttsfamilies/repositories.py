@@ -1,7 +1,5 @@
 """Synthetic repositories with the files that authors publish, by family: for a stand-in hub."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Models that lose their text: one without a network, and a tiny voice that stands still."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace

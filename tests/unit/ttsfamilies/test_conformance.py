@@ -9,8 +9,6 @@ is the same bits. On a device, products depend on the batch: what was heard is n
 and what follows is whatever the device computes, whole and valid.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A folder that today's transformers saved again speaks as the one that was published."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a loaded family computes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

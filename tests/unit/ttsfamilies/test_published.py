@@ -1,7 +1,5 @@
 """Every family from a stand-in for the hub, of the files that its authors publish, by its name."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager

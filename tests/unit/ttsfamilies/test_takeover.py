@@ -5,8 +5,6 @@ logged frames (docs/decisions/engine-interface.md). The step that follows a take
 alike.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

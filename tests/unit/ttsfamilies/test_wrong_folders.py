@@ -1,7 +1,5 @@
 """Folders that no family serves: what is there is named, and what to do about it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A vesper model small enough for the engine's tests, with random weights, in memory."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Of three requests, by their seeds, two are guided; the third has one branch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple

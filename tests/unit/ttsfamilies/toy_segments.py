@@ -2,8 +2,6 @@
 four frames, which follow from all letters of its sentence, and a frame is noise around its letter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """A broker's client, and an engine that takes no time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

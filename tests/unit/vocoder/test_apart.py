@@ -1,7 +1,5 @@
 """A vocoder whose engine is in another process does what one does whose engine is its own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from multiprocessing import Pipe

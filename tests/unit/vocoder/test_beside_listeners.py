@@ -1,7 +1,5 @@
 """Jobs beside listeners in the vocoder's steps."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from tests.unit.vocoder.test_engine import Bench, Listener, codes, request

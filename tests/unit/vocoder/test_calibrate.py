@@ -1,7 +1,5 @@
 """A fitted curve gives back what was measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttsfamilies.base.codec.base import Work

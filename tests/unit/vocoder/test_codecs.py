@@ -1,7 +1,5 @@
 """Codecs found and loaded by what a voice folder says of itself."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

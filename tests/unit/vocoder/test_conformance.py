@@ -3,8 +3,6 @@
 A new family joins by one line in FAMILIES.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A codec of whole segments is given them whole, and keeps its slot while it works on one."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The engine on the fake codec, stepped by hand, with a clock that does not move by itself."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Silence in front of a request: how much of it there is, whoever decodes it."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,7 +1,5 @@
 """From the vocoder's settings to a codec that is ready."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

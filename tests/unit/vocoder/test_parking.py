@@ -1,7 +1,5 @@
 """Vocoders and listeners who take less than they could be given."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

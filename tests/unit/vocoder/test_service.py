@@ -1,7 +1,5 @@
 """The vocoder between a real broker's logs: codes in, audio out, whatever happens on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The vocoder's settings by their present names and by those of the release before."""
 
-from __future__ import annotations
-
 import pytest
 
 from vocoder.settings import VocoderSettings

@@ -1,7 +1,5 @@
 """A vesper codec small enough for the engine's tests, with random weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

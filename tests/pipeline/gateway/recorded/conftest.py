@@ -1,7 +1,5 @@
 """A stage that plays by the text, and seeds that are the same each time."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from typing import Any

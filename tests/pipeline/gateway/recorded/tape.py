@@ -4,8 +4,6 @@ Ids are numbered in the order of their first appearance, measured times become `
 length and a hash. `ANTIPHON_RECORD=1` writes the recordings anew instead of comparing them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

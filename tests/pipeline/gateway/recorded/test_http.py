@@ -1,7 +1,5 @@
 """Speech over HTTP in every protocol, and Wyoming's events, held to recorded sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Antiphon's own socket, held to recorded sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

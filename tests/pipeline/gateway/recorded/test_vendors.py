@@ -1,7 +1,5 @@
 """The sockets of other services' clients, held to recorded sessions."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A bundle on a machine that has Python, torch and nothing else."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every subcommand of the GPU measurements runs through on a CPU, in tiny shapes."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from itertools import pairwise

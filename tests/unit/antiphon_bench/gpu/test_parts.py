@@ -1,7 +1,5 @@
 """The table of the device path's parts has what the code has."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

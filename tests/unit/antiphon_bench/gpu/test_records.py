@@ -1,7 +1,5 @@
 """Points are kept as they are measured, and a subcommand goes on where it was cut off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """All measurements in order: each on its own, within its minutes, and never twice."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

@@ -1,7 +1,5 @@
 """A small deployment with round figures, for the planner's tests."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

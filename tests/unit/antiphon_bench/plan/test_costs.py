@@ -1,7 +1,5 @@
 """Curves and costs are read strictly: nothing is made up for what was not measured."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A deployment in virtual time: nothing is lost, and what is known comes out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import cycle, pairwise
 

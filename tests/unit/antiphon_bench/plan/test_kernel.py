@@ -1,7 +1,5 @@
 """Virtual time, held to what is known of queues."""
 
-from __future__ import annotations
-
 import math
 import random
 from functools import partial

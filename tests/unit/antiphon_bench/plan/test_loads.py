@@ -1,7 +1,5 @@
 """Who asks and when: sources, traces, and files that cannot be used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

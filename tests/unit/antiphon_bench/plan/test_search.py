@@ -1,7 +1,5 @@
 """The smallest fleet: one process less of any kind misses a target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What engines take where they serve is divided by what their curves say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

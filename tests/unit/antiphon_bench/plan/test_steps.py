@@ -1,7 +1,5 @@
 """A talker's launches in virtual time take what was measured, and gain as many frames."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from statistics import fmean
 

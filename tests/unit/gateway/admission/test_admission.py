@@ -1,7 +1,5 @@
 """Who may speak now, with a stopped clock and replicas of our own making."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Four gateways over a real broker: what they admit together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping

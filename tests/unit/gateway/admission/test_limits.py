@@ -1,7 +1,5 @@
 """What a key may use: a minute's allowance, and streams, in sum over all gateways."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

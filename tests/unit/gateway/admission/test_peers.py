@@ -1,7 +1,5 @@
 """What is known of the other gateways: totals that heal, and shares that add up."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.admission.peers import GatewayUse, Peers, PeersTuning, PeerUsage, TenantUse, Turns

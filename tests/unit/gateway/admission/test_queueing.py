@@ -1,7 +1,5 @@
 """Requests that would rather wait than be refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Encoders: what they make is decoded by somebody else's decoder and compared."""
 
-from __future__ import annotations
-
 import io
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The client's pipe: skip, resample, encode, whoever uses it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every container says where its sound is from, and FFmpeg reads it; no sample is another."""
 
-from __future__ import annotations
-
 import io
 import wave
 from typing import Final

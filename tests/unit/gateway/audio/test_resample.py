@@ -1,7 +1,5 @@
 """The stretch: as long as it should be, at the same pitch, however it is fed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """AAC by the encoder of VisualOn, where the system has its library."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

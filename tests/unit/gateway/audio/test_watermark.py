@@ -1,7 +1,5 @@
 """The mark is the authors' own, wherever a stream is cut, left and taken up again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

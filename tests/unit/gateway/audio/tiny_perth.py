@@ -1,7 +1,5 @@
 """Perth with few channels and drawn weights, and sound to mark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What of a book is the same whichever gateway speaks it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

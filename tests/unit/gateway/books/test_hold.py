@@ -1,7 +1,5 @@
 """A book has one owner: the one whose revision the record has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which web pages may call, and by which names."""
 
-from __future__ import annotations
-
 import resource
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The description of the sockets holds what was recorded of each, and all of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

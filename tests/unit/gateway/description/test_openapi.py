@@ -1,7 +1,5 @@
 """The description of the HTTP routes says what is there, all of it, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Times of characters: every one of the text, in order, up to the end of the audio."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

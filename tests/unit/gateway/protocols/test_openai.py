@@ -1,7 +1,5 @@
 """The lists that menus are made of."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A Realtime session without its socket: settings, items, what is said, and turns of speech."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, cast
 

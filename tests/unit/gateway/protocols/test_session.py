@@ -1,7 +1,5 @@
 """The life of a session over a transport that the test holds."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

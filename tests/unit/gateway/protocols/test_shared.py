@@ -1,7 +1,5 @@
 """What protocols share: bounded JSON, forms, contexts and responses."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Utterances that take turns."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from gateway.audio import AudioFormat

@@ -1,7 +1,5 @@
 """Up to where nobody needs the logs: nothing goes that a gateway, alive or dead, still needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 

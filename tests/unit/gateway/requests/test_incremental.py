@@ -1,7 +1,5 @@
 """Text that comes piece by piece: what the job takes, and what follows it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

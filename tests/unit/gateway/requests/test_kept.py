@@ -1,7 +1,5 @@
 """Voices made of recordings, on a real broker: they belong to the key that made them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

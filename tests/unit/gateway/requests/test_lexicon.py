@@ -1,7 +1,5 @@
 """Words of lexicons are found in text, wherever it was cut."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

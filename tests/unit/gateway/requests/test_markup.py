@@ -1,7 +1,5 @@
 """Markup: understood or dropped, wherever the text was cut."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

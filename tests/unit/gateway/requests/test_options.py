@@ -1,7 +1,5 @@
 """What is asked of a model, held against what it obeys."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

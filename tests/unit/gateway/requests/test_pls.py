@@ -1,7 +1,5 @@
 """Lexicons as clients write them, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """How long a request is waited for."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout

@@ -1,7 +1,5 @@
 """What ended requests leave at a real broker goes soon, and what is still needed stays."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

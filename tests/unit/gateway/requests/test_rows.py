@@ -1,7 +1,5 @@
 """Rows on their way into a request's log, over connections that come and go."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sessions and secrets on a real broker: no key takes the room of another."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

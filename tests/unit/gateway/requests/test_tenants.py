@@ -1,7 +1,5 @@
 """What a tenant stores leaves room for others: bytes of what passes."""
 
-from __future__ import annotations
-
 from gateway.requests.tenants import ByteQuota
 
 MOST_BYTES = 100

@@ -1,7 +1,5 @@
 """Cleaned text keeps the places of its words."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

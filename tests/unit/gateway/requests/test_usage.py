@@ -1,7 +1,5 @@
 """What each key used: sums of all gateways and their lives, whatever the broker did meanwhile."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

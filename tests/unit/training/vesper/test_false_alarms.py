@@ -1,7 +1,5 @@
 """The default voice ends its texts; nothing of that is taken for a runaway."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

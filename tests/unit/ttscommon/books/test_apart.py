@@ -1,7 +1,5 @@
 """Books that are made to hurt their reader are read, or refused, within bounds."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

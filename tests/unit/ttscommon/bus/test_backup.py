@@ -1,7 +1,5 @@
 """Backups of a real broker: what is kept permanently comes back, and nothing is lost by trying."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

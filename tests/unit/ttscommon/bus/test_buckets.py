@@ -1,7 +1,5 @@
 """Keys and values over a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

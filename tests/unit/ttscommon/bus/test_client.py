@@ -1,7 +1,5 @@
 """What the client library is made to do otherwise, against a server that writes down what comes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

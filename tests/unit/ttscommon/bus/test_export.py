@@ -1,7 +1,5 @@
 """A broker's metrics, of a real broker."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Passwords of a deployment on one machine: one for each service, made once."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

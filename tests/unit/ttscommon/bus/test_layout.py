@@ -1,7 +1,5 @@
 """What a deployment keeps at the broker."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Messages that are heard by the task that reads them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The private names of nats-py stand in one module, and the installed library has them all."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Connections that fail: told, retried, and given up where only a restart helps."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """An upgrade's order: who waits for whom, and for how long."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Users of the broker: what each service may do, and what nobody but `setup` may."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import zip_longest
 

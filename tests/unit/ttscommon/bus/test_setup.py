@@ -1,7 +1,5 @@
 """Preparing a real broker: created once, changed only on purpose, verified by everybody else."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is known of the broker's store: lost streams, a full disk, and silence that is neither."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

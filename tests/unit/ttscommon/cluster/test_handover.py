@@ -1,7 +1,5 @@
 """What the reaper writes for a worker that is to have a job directly."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.cluster.leases import Lease

@@ -1,7 +1,5 @@
 """A job's leases on a real broker: the last one counts, whoever wrote it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

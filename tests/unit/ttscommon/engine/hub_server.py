@@ -1,7 +1,5 @@
 """A server that behaves like the Hugging Face hub, as far as its client asks: for tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Finding and reading a checkpoint's files, and refusing what is none."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pickled checkpoints become safetensors in a process with limits, or a reason, and never run."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

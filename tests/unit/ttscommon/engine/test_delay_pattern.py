@@ -1,7 +1,5 @@
 """Frames to rows and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

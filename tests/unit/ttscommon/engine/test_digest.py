@@ -1,7 +1,5 @@
 """Codecs are told apart by their own tensors, which are all that is read of a talker's files."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which family a folder is of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Downloads from a hub over HTTP: pinned, shown, resumed, and checked before they are used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

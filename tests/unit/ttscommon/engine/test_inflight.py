@@ -1,7 +1,5 @@
 """Launches in flight, and who is to blame for one that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

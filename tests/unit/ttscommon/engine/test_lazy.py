@@ -1,7 +1,5 @@
 """Engines that are loaded at their first use: one at a time, within a limit, unloaded between."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How much of the processor is left to a thread."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.engine.pace import Contention, RoundTimes, Schedstat

@@ -1,7 +1,5 @@
 """Voices in ONNX files: every weight found once, and broken files named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

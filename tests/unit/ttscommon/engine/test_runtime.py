@@ -1,7 +1,5 @@
 """What both engines stand on: commands, turns, events in one list, and an end for everybody."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

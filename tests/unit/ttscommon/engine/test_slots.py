@@ -1,7 +1,5 @@
 """Slots are bounded, and a leak is found when nobody speaks."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.engine.slots import NoSlot, OfflineShare, OfflineTuning, Slots

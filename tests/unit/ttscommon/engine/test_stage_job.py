@@ -1,7 +1,5 @@
 """What both stages do for a job, with an engine that only notes what it is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The admin port answers probes and metrics, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Names, labels and the number of series that a process can make."""
 
-from __future__ import annotations
-
 from ttscommon.process.metrics import GatewayMetrics, Metrics, TenantLabels
 
 

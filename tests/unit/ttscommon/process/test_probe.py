@@ -1,7 +1,5 @@
 """A container's health check asks the admin port and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

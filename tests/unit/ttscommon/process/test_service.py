@@ -1,7 +1,5 @@
 """The life of a service: ready, watched, drained."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings: read once, frozen, unknown names refused."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

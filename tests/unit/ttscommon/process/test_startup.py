@@ -1,7 +1,5 @@
 """A start is accounted for, part by part."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

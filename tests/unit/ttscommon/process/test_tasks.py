@@ -1,7 +1,5 @@
 """Tasks that end, and that are heard of when they end badly."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

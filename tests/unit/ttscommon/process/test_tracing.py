@@ -1,7 +1,5 @@
 """Spans of jobs and engine steps; what they are worth while nobody traces: nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

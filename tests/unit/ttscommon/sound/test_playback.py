@@ -1,7 +1,5 @@
 """Headroom: nothing while chunks come in time, enough when they do not, and no more for ever."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Recordings that clients send: good ones are read, all others are refused by name."""
 
-from __future__ import annotations
-
 import io
 import struct
 import wave

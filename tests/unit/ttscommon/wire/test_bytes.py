@@ -1,7 +1,5 @@
 """Every struct as the bytes that it travelled as: replicas of two releases serve one deployment."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import msgspec

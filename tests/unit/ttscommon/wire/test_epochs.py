@@ -1,7 +1,5 @@
 """Epochs grow with every worker that is given a request, whichever way it comes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Fields: what a row of a tensor may hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

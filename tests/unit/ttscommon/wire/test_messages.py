@@ -1,7 +1,5 @@
 """The wire: round trips, limits, versions, and whatever else may arrive on a subject."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Parameters of a family: what fits its schema passes, and what does not is told what would."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

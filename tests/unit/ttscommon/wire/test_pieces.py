@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import msgspec
 
 from ttscommon.wire.messages import TextPiece, decode, encode

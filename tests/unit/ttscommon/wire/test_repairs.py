@@ -1,7 +1,5 @@
 """What readers and writers say to each other when something is missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.wire.errors import MalformedMessage

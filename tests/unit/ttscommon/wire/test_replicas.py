@@ -1,7 +1,5 @@
 """What a worker tells of its voices: languages as tags, and a gender."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Subjects: one token a name, and live copies that no stream captures."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.wire import subjects

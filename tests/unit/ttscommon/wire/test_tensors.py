@@ -1,7 +1,5 @@
 """Rows of numbers: their types, their limits, and what is left of them."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

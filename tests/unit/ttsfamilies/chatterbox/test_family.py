@@ -1,7 +1,5 @@
 """What Chatterbox's requests may ask, how texts are divided, and what a sentence promises."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """CosyVoice's own: what stands before a text, the books of turns, and what a folder lacks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How a streamed text and its speech take turns."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """A checkpoint small enough for the engine's conformance tests."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

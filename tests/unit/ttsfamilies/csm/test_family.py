@@ -1,7 +1,5 @@
 """What a CSM checkpoint accepts, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

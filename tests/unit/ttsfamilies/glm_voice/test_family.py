@@ -1,7 +1,5 @@
 """What GLM-4-Voice answers, where no reference says it: words beside frames, and refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

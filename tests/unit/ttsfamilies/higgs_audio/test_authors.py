@@ -1,7 +1,5 @@
 """Higgs Audio by its authors' own names: the same networks as from transformers' form."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

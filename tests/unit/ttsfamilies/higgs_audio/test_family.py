@@ -1,7 +1,5 @@
 """What a Higgs Audio checkpoint accepts and refuses, and what a step of it reads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a Kokoro checkpoint accepts, what it refuses, and when its words are said."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts become Kokoro's phones: English by the project's own frontend, others by eSpeak NG."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.ttsfamilies.kokoro.tiny import english

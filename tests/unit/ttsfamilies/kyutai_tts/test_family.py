@@ -1,7 +1,5 @@
 """What a Kyutai TTS checkpoint accepts, how its text waits, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

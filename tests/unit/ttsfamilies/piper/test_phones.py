@@ -1,7 +1,5 @@
 """What a voice is told of a text: characters, or phones by eSpeak or in its spelling."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a Pocket TTS checkpoint accepts, what it makes of a text, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

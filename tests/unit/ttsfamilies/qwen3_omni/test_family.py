@@ -1,7 +1,5 @@
 """What a Qwen3-Omni checkpoint and its requests may hold, and what they may not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A tiny synthetic checkpoint of each kind, written once a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

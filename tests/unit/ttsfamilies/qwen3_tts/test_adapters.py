@@ -1,7 +1,5 @@
 """Requests with adapters: as if the model were merged, whoever shares the batch."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Both stages of Qwen3-TTS, started as on a GPU that is stubbed, say what they say on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

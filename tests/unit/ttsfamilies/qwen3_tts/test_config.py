@@ -1,7 +1,5 @@
 """What a checkpoint says of itself, and what of it is not served."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

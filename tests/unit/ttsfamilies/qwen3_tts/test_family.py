@@ -1,7 +1,5 @@
 """What a request may ask of a checkpoint, and text that is late."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

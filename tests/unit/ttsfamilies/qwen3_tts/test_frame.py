@@ -1,7 +1,5 @@
 """One step over rows: prefill and takeover agree, and a row's bits do not depend on its batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Qwen3-TTS through the runner of a device: the whole frame is one recording."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

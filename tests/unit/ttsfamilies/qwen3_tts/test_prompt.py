@@ -1,7 +1,5 @@
 """Layouts, position by position."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

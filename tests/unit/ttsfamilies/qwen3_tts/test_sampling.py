@@ -1,7 +1,5 @@
 """Rules of sampling, held to transformers' definitions by hand."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Loading a checkpoint: types, devices, and what is wrong with damaged ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

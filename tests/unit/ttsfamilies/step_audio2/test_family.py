@@ -1,7 +1,5 @@
 """What Step-Audio 2's prompts hold, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What Tacotron 2 refuses, spells and watches for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

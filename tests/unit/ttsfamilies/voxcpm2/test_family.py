@@ -1,7 +1,5 @@
 """VoxCPM2's prompts, ends, voices and adapters."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Sequence

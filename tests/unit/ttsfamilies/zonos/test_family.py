@@ -1,7 +1,5 @@
 """What a Zonos checkpoint accepts, what it refuses, and what its settings change."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

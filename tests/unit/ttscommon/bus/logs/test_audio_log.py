@@ -1,7 +1,5 @@
 """Audio over a real broker: samples travel live, the log holds positions, the rest is asked for."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Records between their delivery and their commit."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """How far a writer of audio may run ahead of its reader."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

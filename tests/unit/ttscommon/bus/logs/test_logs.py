@@ -1,7 +1,5 @@
 """Writer and reader over a real broker: loss, takeover, zombies, restarts."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """The parts of a reader, without a broker: an inbox, what makes it suspicious, and its repairs."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The merge of live messages and log reads, whatever was dropped, repeated or reordered."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

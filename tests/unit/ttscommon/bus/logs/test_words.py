@@ -1,7 +1,5 @@
 """What readers, writers and workers ask each other past the logs, byte for byte."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """PEFT's format: what of it is read, and that hostile files are refused by name."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

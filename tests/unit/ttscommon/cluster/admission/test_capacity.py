@@ -1,7 +1,5 @@
 """What workers have room for, from what they report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

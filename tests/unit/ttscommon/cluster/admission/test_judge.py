@@ -1,7 +1,5 @@
 """The loop and shares, judged together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

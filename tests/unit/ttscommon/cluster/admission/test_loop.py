@@ -1,7 +1,5 @@
 """The loop that moves the limit on streams, with a clock of our own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

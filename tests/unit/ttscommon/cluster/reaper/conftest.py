@@ -1,7 +1,5 @@
 """A broker with the queues of a model, and the verbs of these tests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Which requests are blamed for a worker's death, on a real broker."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

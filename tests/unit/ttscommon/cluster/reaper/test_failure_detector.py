@@ -1,7 +1,5 @@
 """What pings tell of a worker, on a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

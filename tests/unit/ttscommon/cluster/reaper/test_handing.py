@@ -1,7 +1,5 @@
 """One job of a dead worker, handed on by the queue or directly, on a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

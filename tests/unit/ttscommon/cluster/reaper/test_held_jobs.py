@@ -1,7 +1,5 @@
 """Leases that are stored after their worker's were read, on a real broker."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

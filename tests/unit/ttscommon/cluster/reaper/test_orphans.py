@@ -1,7 +1,5 @@
 """Jobs that nobody holds, on a real broker: queued again, and only those."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reaper as a whole, with real workers on a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A worker over a real broker: jobs for it, and what is seen of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """How a job leaves a worker: failures, stale words, logs that cannot be written."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

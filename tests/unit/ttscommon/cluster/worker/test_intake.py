@@ -1,7 +1,5 @@
 """Jobs that the reaper hands over directly."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

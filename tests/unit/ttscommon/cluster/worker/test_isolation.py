@@ -1,7 +1,5 @@
 """Requests that crash their workers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A worker's leases: written, lost and released."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

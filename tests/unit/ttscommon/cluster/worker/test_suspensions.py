@@ -1,7 +1,5 @@
 """When a worker was away, on a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

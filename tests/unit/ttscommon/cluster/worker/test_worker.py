@@ -1,7 +1,5 @@
 """A worker over a real broker: claims, cancellation, drain."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

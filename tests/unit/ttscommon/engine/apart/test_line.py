@@ -1,7 +1,5 @@
 """Two ends of a line: order, answers, errors, and an end that goes away."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Devices work in order; a late one only when somebody waits."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

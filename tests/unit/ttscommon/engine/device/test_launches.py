@@ -1,7 +1,5 @@
 """Jobs by shape: recorded or not, they give the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a machine lacks is said before anything fails for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Devices that are not there are told in a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

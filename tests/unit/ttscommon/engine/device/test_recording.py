@@ -1,7 +1,5 @@
 """Recordings of several engines never overlap; and a GPU is asked for nothing that spoils one."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Arrays on their way to a device and back."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

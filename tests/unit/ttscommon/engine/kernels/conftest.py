@@ -1,7 +1,5 @@
 """What tests of kernels for processors have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 

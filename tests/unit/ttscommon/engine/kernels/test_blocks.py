@@ -1,7 +1,5 @@
 """Fused parts of a decoder block against plain torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

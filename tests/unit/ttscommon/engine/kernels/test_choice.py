@@ -1,7 +1,5 @@
 """Triton runs on CUDA devices, numba on processors, plain torch elsewhere, if no test insists."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What kernels for processors are compiled with, and where that is kept."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The parts of a ConvNeXt block, compiled for processors, against plain torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A stack of blocks by fused kernels, in Triton's interpreter, against the same stack by torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Experts by a grouped kernel, against the plain version, and the groups themselves."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Products with what stands around them, in Triton's interpreter, against their twins."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

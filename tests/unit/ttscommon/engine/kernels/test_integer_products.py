@@ -1,7 +1,5 @@
 """Products of whole numbers against exact ones, and the bits of their rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Low-rank products of rows with adapters of their own, against the same row by row in float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Products with narrow weights against torch's, and the bits of their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

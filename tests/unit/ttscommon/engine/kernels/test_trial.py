@@ -1,7 +1,5 @@
 """Where kernels do not compile, or compute something else, their twins speak."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Causal convolutions go on where they were cut, whatever the padding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The shared block: its switches, and what stays exact under narrow weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A product's rows have the same bits in any company, for any number of threads."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

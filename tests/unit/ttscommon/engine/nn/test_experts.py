@@ -1,7 +1,5 @@
 """A mixture of experts: what it computes, and that a row's neighbours do not change its bits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Adapters beside a network's own products: names, shapes, and bits whatever the company."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Encoders of recordings: long ones attend piece by piece, with the same result."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 import torch

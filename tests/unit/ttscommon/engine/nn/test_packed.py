@@ -2,8 +2,6 @@
 stays.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace

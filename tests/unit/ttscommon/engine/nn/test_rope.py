@@ -1,7 +1,5 @@
 """Rotation: both layouts, stretched wavelengths, exactness under casts."""
 
-from __future__ import annotations
-
 import torch
 
 from ttscommon.engine.nn import (

@@ -1,7 +1,5 @@
 """A row's bits do not depend on how many rows share its product."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Loading by name: what does not fit is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

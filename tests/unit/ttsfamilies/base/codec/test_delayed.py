@@ -1,7 +1,5 @@
 """Rows in front of a codec of frames: what it is shown of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

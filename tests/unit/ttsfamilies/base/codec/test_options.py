@@ -1,7 +1,5 @@
 """Buckets of a codec's steps."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttsfamilies.base.codec.options import BatchShape, DeviceLimits, Shapes

@@ -1,7 +1,5 @@
 """Logged silence through the engine: exact zeros, and whoever goes on says what would have come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

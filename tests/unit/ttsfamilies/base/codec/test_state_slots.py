@@ -1,7 +1,5 @@
 """States on a device, a row each."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

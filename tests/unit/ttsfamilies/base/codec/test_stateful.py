@@ -1,7 +1,5 @@
 """Codecs on a device, on a CPU that computes as late as a device may."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import count

@@ -1,7 +1,5 @@
 """Layers that look ahead give the same in pieces as at once, as soon as they can."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

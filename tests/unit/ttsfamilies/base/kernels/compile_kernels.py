@@ -6,8 +6,6 @@ or compiles. Arguments: a compute capability as 90 and the names of cases, all o
 none; or --list and a target.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

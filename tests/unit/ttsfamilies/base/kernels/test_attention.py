@@ -1,7 +1,5 @@
 """Attention over pages: the kernel against its twin, the twin against torch's own."""
 
-from __future__ import annotations
-
 import random as random_
 
 import pytest

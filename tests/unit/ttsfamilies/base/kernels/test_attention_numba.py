@@ -1,7 +1,5 @@
 """Attention by queries: its numbers, and the order in which it adds them up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

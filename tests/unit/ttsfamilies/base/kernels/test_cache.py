@@ -1,7 +1,5 @@
 """Rows of a cache are written bit by bit, NaN included."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every kernel compiles for the devices that are served, although none is here."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Attention within a frame, against the same in float64, one position behind the other."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """How often a decode step of the published 1.7B shape launches a kernel, counted without a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The whole frame of Qwen3-TTS by kernels, in Triton's interpreter, is the frame by their twins."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The talker's kernels against their twins over shapes, batches and settings drawn anew."""
 
-from __future__ import annotations
-
 from functools import partial
 from random import Random
 from unittest.mock import patch

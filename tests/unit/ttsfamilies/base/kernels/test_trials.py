@@ -1,7 +1,5 @@
 """The trial before a start finds every kernel that is off its twin, and none that is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """When a codebook begins and ends, on the device and from the log."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

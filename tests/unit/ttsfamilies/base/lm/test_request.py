@@ -1,7 +1,5 @@
 """What a request asks of a language model, and how it is drawn."""
 
-from __future__ import annotations
-
 import pytest
 
 from ttscommon.wire.messages import Sampling

@@ -1,7 +1,5 @@
 """Families that make their frames in two parts, with parts that only note what they are given."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ All is float32 here, so ids are those of the CPU's engine except near ties, abou
 40,000 (docs/decisions/bit-exactness.md); seeds are fixed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

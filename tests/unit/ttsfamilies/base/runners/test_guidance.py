@@ -1,7 +1,5 @@
 """Streams of one and of two branches side by side: who pays for what, and what they share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Paged attention: equal to plain attention, and the same bits however it is cut and batched."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a family does on a device besides steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

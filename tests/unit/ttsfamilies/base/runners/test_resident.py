@@ -1,7 +1,5 @@
 """State on the device changes where the host wrote, and nowhere else."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

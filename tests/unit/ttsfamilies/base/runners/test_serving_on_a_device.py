@@ -1,7 +1,5 @@
 """A talker that serves on a device: nothing is recorded behind a listener, one runner is held."""
 
-from __future__ import annotations
-
 import gc
 import random
 import weakref

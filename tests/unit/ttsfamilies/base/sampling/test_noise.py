@@ -1,7 +1,5 @@
 """Keyed noise: a function of (seed, frame, draw, column) and of nothing else."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Rules of sampling: top-k and top-p by transformers' definitions, and repeated ids."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

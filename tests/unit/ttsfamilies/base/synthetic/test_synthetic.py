@@ -1,7 +1,5 @@
 """Synthetic checkpoints: small, a function of their seed, and written by one command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Block allocator: every block is free or owned by one."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 

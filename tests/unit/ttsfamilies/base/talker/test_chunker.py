@@ -1,7 +1,5 @@
 """Chunk sizes: tiny first, then as slack allows."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

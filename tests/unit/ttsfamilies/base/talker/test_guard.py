@@ -1,7 +1,5 @@
 """Signs of runaways, and the guard that draws again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """The books of a text in passages."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pauses of models that have none: silent frames between parts that are spoken as if alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial

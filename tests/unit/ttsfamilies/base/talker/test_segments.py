@@ -1,7 +1,5 @@
 """Segments: frames that come from a prompt, in windows, in any company, wherever one goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 

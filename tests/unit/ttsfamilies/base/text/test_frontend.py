@@ -1,7 +1,5 @@
 """Utterances to phones, and where a person would breathe."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words that dictionaries lack, and words of one spelling and several sounds."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Words to phones, and what words change in each other."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Utterances of a text, and which line breaks end them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

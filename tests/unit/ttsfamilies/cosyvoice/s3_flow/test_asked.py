@@ -1,7 +1,5 @@
 """Many streams through one network: those that ask alike are one batch, and sound as alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The flow in the vocoder's engine: a step a launch, first sounds in front, bounded memory."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """Folders of Chatterbox and CosyVoice in the vocoder."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

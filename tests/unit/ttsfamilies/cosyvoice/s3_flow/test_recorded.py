@@ -1,7 +1,5 @@
 """Steps of the solver on a device, on a CPU that computes as late as a device may."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any

@@ -1,7 +1,5 @@
 """What of a stream's state a flow without a mask keeps, and what streams of a voice share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codecs small enough for tests, with the published rates, kernels and steps."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Where a Mimi is found, and which are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A codec small enough for tests, with the published rates."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Fish Audio S2's codec: that it counts where a frame is, its codes, what it looks back at."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.unit.ttsfamilies.fish_s2.codec.tiny import net, tiny

@@ -1,7 +1,5 @@
 """What of a long answer the flow is shown, and what a vocoder holds of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Whole segments in the engine: in bounded steps, the same however they are stepped."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """code2wav small enough for tests."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """A checkpoint's codec computes where its vocoder's settings say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

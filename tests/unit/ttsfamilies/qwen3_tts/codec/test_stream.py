@@ -1,7 +1,5 @@
 """Streaming: any chunking, any batch, any takeover gives one shot's samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

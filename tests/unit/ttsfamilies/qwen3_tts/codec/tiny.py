@@ -1,7 +1,5 @@
 """A decoder small enough for tests, every part of which matters."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -1,7 +1,5 @@
 """Tacotron 2's codec in chunks: what is heard when, and how near it is to one shot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

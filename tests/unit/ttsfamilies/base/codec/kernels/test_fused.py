@@ -1,7 +1,5 @@
 """A step of Qwen3-TTS's codec by fused kernels, in Triton's interpreter, against the network's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a step of Qwen3-TTS's published codec launches and moves, counted without a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 
