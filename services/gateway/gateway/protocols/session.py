@@ -17,7 +17,16 @@ import structlog
 from gateway import errors
 from gateway.audio import AudioFormat, Outbox
 from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyContexts
-from gateway.protocols.utterance import CLEAN_UP_S, F, Gone, Rest, StreamedText, Transport, hang_up
+from gateway.protocols.utterance import (
+    CLEAN_UP_S,
+    F,
+    Gone,
+    Playlist,
+    Rest,
+    StreamedText,
+    Transport,
+    hang_up,
+)
 from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
 from ttscommon.process.tasks import stop, to_the_end
 from ttscommon.wire.errors import AntiphonError
@@ -53,7 +62,7 @@ class Session(ABC, Generic[M, F]):
     """`serve` returns when the connection is done with.
 
     Whatever ends it, its utterances are stopped and the connection is closed once. `contexts`: the
-    utterances that messages find by a name.
+    utterances that messages find by a name. `turns`: those that wait for one another.
     """
 
     def __init__(self, transport: Transport, context: GatewayContext) -> None:
@@ -63,6 +72,7 @@ class Session(ABC, Generic[M, F]):
         self.outbox = Outbox(settings.send_buffer_bytes, settings.slow_client_timeout_s)
         self.utterances: list[StreamedText[F]] = []
         self.contexts: dict[str, StreamedText[F]] = {}
+        self.turns: Playlist[F] = Playlist()
         self.idle_s = settings.idle_timeout_s
         self.ended = asyncio.Event()
         self.phase = SessionPhase.OPEN
@@ -153,6 +163,11 @@ class Session(ABC, Generic[M, F]):
     def start(self, utterance: StreamedText[F]) -> None:
         utterance.start(self._ended_by_itself)
 
+    def enqueue(self, utterance: StreamedText[F]) -> None:
+        """Start it when those before it are over."""
+        if self.turns.add(utterance):
+            self.start(utterance)
+
     async def stop(self, utterance: StreamedText[F]) -> bool:
         """Return when its slots are free and what had not left is dropped.
 
@@ -186,6 +201,8 @@ class Session(ABC, Generic[M, F]):
             del self.contexts[utterance.name]
         self._touched_s = time.monotonic()
         self._end_if_empty()
+        if (following := self.turns.over(utterance)) is not None:
+            self.start(following)
 
     def close(self) -> None:
         """The client wants no more than it asked for."""

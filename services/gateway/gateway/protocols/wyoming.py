@@ -21,7 +21,7 @@ from gateway.keys import ANONYMOUS
 from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Leave, Session
-from gateway.protocols.utterance import CLEAN_UP_S, Gone, Playlist, StreamedText
+from gateway.protocols.utterance import CLEAN_UP_S, Gone, StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
@@ -196,7 +196,6 @@ class WyomingSession(Session[Event, AudioEvents]):
         super().__init__(transport, context)
         self._streamed: StreamedText[AudioEvents] | None = None
         self._ignoring = False
-        self._texts: Playlist[AudioEvents] = Playlist()
         self._refusals: dict[StreamedText[AudioEvents], list[str]] = {}
 
     async def parse(self, frame: Event) -> Event:
@@ -252,7 +251,7 @@ class WyomingSession(Session[Event, AudioEvents]):
         wanted = data.get("voice")
         asked = wanted if isinstance(wanted, dict) else {}
         voice, language = _text_in(asked, "name") or DEFAULT, _text_in(asked, "language")
-        if len(self._texts) >= self.settings.max_queued_requests:
+        if len(self.turns) >= self.settings.max_queued_requests:
             raise TooManyContexts("too many texts wait already")
         tenant = self.settings.wyoming_tenant or ANONYMOUS
         models = await self.context.catalogue.models()
@@ -262,16 +261,13 @@ class WyomingSession(Session[Event, AudioEvents]):
         )
         framing = AudioEvents(self.outbox.put, spec.sample_rate, streamed=streamed)
         utterance = self.begin(spec, framing)
-        if self._texts.add(utterance):
-            self.start(utterance)
+        self.enqueue(utterance)
         return utterance
 
     def over(self, utterance: StreamedText[AudioEvents], error: AntiphonError | None) -> None:
         super().over(utterance, error)
         for told in self._refusals.pop(utterance, ()):
             self.put(told)
-        if (following := self._texts.over(utterance)) is not None:
-            self.start(following)
 
     def refused(self, error: AntiphonError, message: Event | None) -> None:
         """An error at once; a text that was refused ends when those before it have."""
@@ -280,7 +276,7 @@ class WyomingSession(Session[Event, AudioEvents]):
         if kind not in ("synthesize", "synthesize-start"):
             return
         told = AudioEvents(self.put, _SILENT_HZ, streamed=kind != "synthesize").nothing()
-        if (last := self._texts.last) is None:
+        if (last := self.turns.last) is None:
             self.put(told)
         elif (
             len(waiting := self._refusals.setdefault(last, [])) < self.settings.max_queued_requests

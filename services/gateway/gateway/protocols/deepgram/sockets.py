@@ -20,7 +20,7 @@ from gateway.protocols.framing import Plain
 from gateway.protocols.session import Leave
 from gateway.protocols.shared.context import ErrorShape, tenant_of
 from gateway.protocols.shared.sockets import JsonObject, JsonSession
-from gateway.protocols.utterance import Playlist, StreamedText
+from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, Speech, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.messages import WordTime
@@ -42,8 +42,7 @@ class DeepgramSession(JsonSession[Plain]):
         super().__init__(socket, context)
         self._query = Query()
         self._audio = AudioFormat()
-        # Turns that are spoken or wait; the text of the last one may still be coming in.
-        self._turns: Playlist[Plain] = Playlist()
+        # The last turn, if its text is still coming in.
         self._typed: StreamedText[Plain] | None = None
         self._sequence = 0
         self.idle_s = max(self.idle_s, _POOLED_S)
@@ -87,11 +86,10 @@ class DeepgramSession(JsonSession[Plain]):
     def _turn(self) -> StreamedText[Plain]:
         """The turn whose text is coming in."""
         if self._typed is None:
-            if len(self._turns) >= self.settings.max_queued_requests:
+            if len(self.turns) >= self.settings.max_queued_requests:
                 raise TooManyContexts("too many turns wait already")
             self._typed = self.begin(self._spec, self._framing(), self._audio)
-            if self._turns.add(self._typed):
-                self.start(self._typed)
+            self.enqueue(self._typed)
         return self._typed
 
     def _framing(self) -> Plain:
@@ -104,7 +102,7 @@ class DeepgramSession(JsonSession[Plain]):
 
     async def _stop_turns(self) -> None:
         self._typed = None
-        for turn in self._turns.clear():
+        for turn in self.turns.clear():
             if await self.stop(turn):
                 self.finished(turn)
 
@@ -115,8 +113,6 @@ class DeepgramSession(JsonSession[Plain]):
             self.refused(error, None)
         self._tell_over(utterance)
         super().over(utterance, error)
-        if (following := self._turns.over(utterance)) is not None:
-            self.start(following)
 
     def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
         told = errors.body(error)
@@ -221,7 +217,7 @@ class FluxSession(DeepgramSession):
 
     async def _interrupt(self, message: JsonObject) -> None:
         """Stop what is spoken, and all that waits behind it."""
-        turn = self._turns.spoken
+        turn = self.turns.spoken
         if turn is None or not turn.speech.delivery.samples:
             await self._stop_turns()
             self._warn("NO_AUDIO_GENERATED", "nothing is being spoken")

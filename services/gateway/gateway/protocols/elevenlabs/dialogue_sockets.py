@@ -18,7 +18,6 @@ from gateway.protocols.elevenlabs.sockets import (
 )
 from gateway.protocols.session import NORMAL
 from gateway.protocols.shared.sockets import JsonObject, encode
-from gateway.protocols.utterance import Playlist
 from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -111,7 +110,6 @@ class DialogueStream(Speaking):
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
         super().__init__(socket, context)
         self._opening: JsonObject = {}
-        self._turns: Playlist[Any] = Playlist()
         self._open: Spoken | None = None
         self._closing = False
 
@@ -136,7 +134,7 @@ class DialogueStream(Speaking):
             self._end_turn()
         self._voice_id = voice
         if self._open is None:
-            if len(self._turns) >= self.settings.max_contexts:
+            if len(self.turns) >= self.settings.max_contexts:
                 raise TooManyContexts(f"{self.settings.max_contexts} turns wait already")
             settings = self._opening.get("voice_settings", {})
             self._open = await self._begin({"voice_settings": settings, **message})
@@ -144,8 +142,7 @@ class DialogueStream(Speaking):
 
     def go(self, utterance: Spoken) -> None:
         """In its turn."""
-        if self._turns.add(utterance):
-            self.start(utterance)
+        self.enqueue(utterance)
 
     def _end_turn(self) -> None:
         if self._open is not None:
@@ -155,7 +152,7 @@ class DialogueStream(Speaking):
     def _close(self) -> None:
         self._closing = True
         self._end_turn()
-        if not len(self._turns):
+        if not len(self.turns):
             self._finish()
 
     def _finish(self) -> None:
@@ -163,13 +160,12 @@ class DialogueStream(Speaking):
         self.leave(NORMAL)
 
     def over(self, utterance: Spoken, error: AntiphonError | None) -> None:
+        if error is not None:
+            self.turns.clear()
         super().over(utterance, error)
         if error is not None:
             self.leave(close_code(error))
-            return
-        if (following := self._turns.over(utterance)) is not None:
-            self.start(following)
-        elif self._closing:
+        elif self._closing and not len(self.turns):
             self._finish()
 
     def refused(self, error: AntiphonError, message: JsonObject | None) -> None:

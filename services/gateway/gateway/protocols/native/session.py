@@ -45,7 +45,7 @@ from gateway.protocols.native.messages import (
 from gateway.protocols.session import SessionPhase
 from gateway.protocols.shared.context import ErrorShape, openai_shape, subprotocol_of, tenant_of
 from gateway.protocols.shared.sockets import SocketSession, json_of
-from gateway.protocols.utterance import Playlist, Rest, StreamedText
+from gateway.protocols.utterance import Rest, StreamedText
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, TextTooLong
 
@@ -55,7 +55,7 @@ Spoken = StreamedText[NativeFraming]
 
 
 class NativeSession(SocketSession[ClientMessage, NativeFraming]):
-    """Requests that name no context take turns in `_own`.
+    """Requests that name no context take turns.
 
     `_typed` is the one of them whose text is coming in. `_ignoring`: the text that is coming in is
     of a request that is over already, up to its `input.done`.
@@ -69,7 +69,6 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         super().__init__(socket, context)
         self._tenant = tenant_of(context, socket)
         self._spec: SpeechSpec | None = None
-        self._own: Playlist[NativeFraming] = Playlist()
         self._typed: Spoken | None = None
         self._ignoring = False
         self._requests = 0
@@ -181,7 +180,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         except TextTooLong as error:
             self._ignore_rest()
             # If it is not its turn yet, it says so then.
-            if self._own.spoken is typed and await self.stop(typed):
+            if self.turns.spoken is typed and await self.stop(typed):
                 self.over(typed, error)
 
     async def _take_speech(self, audio: str) -> None:
@@ -266,14 +265,13 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
 
     def _enqueue(self, spec: SpeechSpec, rest: Rest | None = None, *, rows: bool = False) -> Spoken:
         """A request of the session's own, which is spoken when those before have ended."""
-        if len(self._own) > self.settings.max_queued_requests:
+        if len(self.turns) > self.settings.max_queued_requests:
             raise WrongOrder("too many requests wait already; this one is ignored")
         framing = OwnFraming(self.outbox.put, rest)
         utterance = self.begin(spec, framing, rest=rest, rows=rows)
         framing.text = None if rest else utterance.text
         self._requests += 1
-        if self._own.add(utterance):
-            self._turn(utterance)
+        self.enqueue(utterance)
         return utterance
 
     def _open(self, spec: SpeechSpec, name: str, rest: Rest | None = None) -> Spoken:
@@ -285,21 +283,21 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self.start(utterance)
         return utterance
 
-    def _turn(self, utterance: Spoken) -> None:
-        """Start it, or say that it was cancelled while it waited."""
+    def start(self, utterance: Spoken) -> None:
+        """Or say that it was cancelled while it waited."""
         if utterance.cancelled:
             self._cancelled(utterance, 0.0)
         else:
-            self.start(utterance)
+            super().start(utterance)
 
     async def _cancel_own(self, request_id: str | None, played_s: float | None) -> None:
         """End one, or all. Each says so itself, in `audio.done`, when it is its turn."""
-        chosen = [u for u in self._own if request_id in (None, u.request_id)]
+        chosen = [u for u in self.turns if request_id in (None, u.request_id)]
         if self._typed is not None and request_id in (None, self._typed.request_id):
             self._ignore_rest()
         for utterance in chosen:
             utterance.cancelled = True
-        if chosen and chosen[0] is self._own.spoken:
+        if chosen and chosen[0] is self.turns.spoken:
             await self._cancel(chosen[0], played_s)
 
     async def _cancel(self, utterance: Spoken, played_s: float | None) -> None:
@@ -317,7 +315,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             if utterance is self._typed:
                 self._ignore_rest()
             if ends_session(error):
-                self._own.clear()
+                self.turns.clear()
                 self.fail(error)
         super().over(utterance, error)
 
@@ -327,8 +325,6 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             self._duration_s += utterance.speech.delivery.duration_s
         self._producers.drop(utterance.request_id)
         super().finished(utterance)
-        if (following := self._own.over(utterance)) is not None:
-            self._turn(following)
 
     def _ignore_rest(self) -> None:
         self._typed, self._ignoring = None, True
@@ -339,7 +335,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self.put(error_message(error))
 
     def failed(self, error: AntiphonError) -> None:
-        spoken = self._own.spoken
+        spoken = self.turns.spoken
         self.put(error_message(error, spoken.request_id if spoken else None))
 
     def abandoned(self, utterance: Spoken, error: AntiphonError) -> None:
