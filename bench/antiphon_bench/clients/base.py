@@ -6,7 +6,6 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -151,12 +150,7 @@ class SpeechClient(ABC):
         )
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         session, self._session = self.session, None
         await session.close()
 

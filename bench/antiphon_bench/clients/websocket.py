@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import TracebackType
 from typing import Any
 
 import aiohttp
@@ -45,14 +44,9 @@ class WebSocketClient(SpeechClient):
             else:
                 await socket.close()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(socket.close() for socket in self._refused))
-        await super().__aexit__(exc_type, exc, traceback)
+        await super().__aexit__()
 
     async def _socket(self) -> aiohttp.ClientWebSocketResponse:
         while self._refused:

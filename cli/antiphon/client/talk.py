@@ -8,7 +8,6 @@ import json
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
-from types import TracebackType
 from typing import Any, Final, Self
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -99,12 +98,7 @@ class _Script:
         self._reading = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 

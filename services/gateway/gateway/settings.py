@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from ttscommon.process.settings import ServiceSettings
+from ttscommon.process.settings import ServiceSettings, listed
 
 SECRET_CHARS: Final = 32
 
@@ -193,9 +193,7 @@ class GatewaySettings(ServiceSettings):
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Accept `https://a.example,https://b.example`."""
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
+        return listed(value)
 
 
 def _secret(file: Path) -> str:

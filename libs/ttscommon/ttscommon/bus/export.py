@@ -97,6 +97,3 @@ async def export(monitor: str, folder: Path | None, port: int) -> None:
     while True:
         await look(metrics, monitor, folder)
         await asyncio.sleep(_LOOK_S)
-
-
-__all__ = ["BrokerMetrics", "export", "look"]

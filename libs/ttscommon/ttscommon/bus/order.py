@@ -106,6 +106,3 @@ def _parsed(value: bytes) -> Replica:
         return Replica.decode(value)
     except MalformedMessage as error:
         raise BusUnavailable(f"a report that cannot be read: {error.message}") from error
-
-
-__all__ = ["FOLLOWS", "Follower", "follow"]

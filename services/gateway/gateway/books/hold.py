@@ -139,9 +139,6 @@ def _holds(held: BookRecord, found: BookRecord) -> bool:
     return found.epoch == held.epoch and found.state != "removing"
 
 
-__all__ = ["BookHold", "BookLost", "HoldTuning"]
-
-
 # An owner writes every three seconds.
 _SILENT_S: Final = 12.0
 _PING_S: Final = 0.5

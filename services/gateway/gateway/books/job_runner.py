@@ -253,6 +253,3 @@ async def _let_go(hold: BookHold) -> None:
     with suppress(BookLost, TimeoutError):
         async with asyncio.timeout(2.0):
             await hold.let_go()
-
-
-__all__ = ["JobRunner", "JobRunnerTuning"]

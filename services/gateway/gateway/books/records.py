@@ -149,20 +149,6 @@ def index_of(request_id: str) -> int:
     return int(request_id.rsplit("-", 2)[1])
 
 
-__all__ = [
-    "OVER",
-    "BookOrder",
-    "BookReader",
-    "BookRecord",
-    "BookState",
-    "JobResult",
-    "PortionMade",
-    "PortionText",
-    "ResultPart",
-    "index_of",
-]
-
-
 # Processes at once, and texts of one key, that which is read included, each in memory.
 _AT_ONCE: Final = 2
 _MOST_GIVEN: Final = 8

@@ -18,7 +18,7 @@ from gateway.requests.tenants import ByteQuota, TenantRecord, TenantStore, owner
 from ttscommon.bus import Bus
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.cluster.references import References, recording_key
-from ttscommon.sound.recordings import LEAST_S, MOST_S, BadRecording, NoDecoder, read_recording
+from ttscommon.sound.recordings import LEAST_S, MOST_S, NoDecoder, read_recording
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownAdapter, UnknownVoice
 from ttscommon.wire.messages import Reference
@@ -147,9 +147,6 @@ def check_transcript(text: str, seconds: float) -> None:
             f" {seconds:.1f} s: send only the words that are spoken in it",
             param="ref_text",
         )
-
-
-__all__ = ["BadRecording", "NewVoice", "StoredVoice", "VoiceStore"]
 
 
 _ENTRIES: Final = "entries"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -77,12 +76,7 @@ class RecordReader:
         self._source.opened(fresh=self._fresh)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await self._leave()
         finally:

@@ -187,9 +187,6 @@ async def _voiced(book: ReadBook, body: JobBody, specs: _Specs) -> list[PortionT
     return found
 
 
-__all__ = ["JobBody", "read_job"]
-
-
 router = APIRouter()
 
 _PATH: Final = "/v1/audio/jobs"

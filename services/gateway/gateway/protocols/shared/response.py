@@ -6,7 +6,6 @@ import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import structlog
@@ -185,12 +184,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     async def add(self, data: bytes) -> None:
