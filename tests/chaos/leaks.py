@@ -72,7 +72,7 @@ class LeakCheck:
             for request_id in await self._requests(log):
                 if (log.stream, request_id) in self._fine:
                     continue
-                stored = await self._bus.logs.read(log, request_id, 0)
+                stored = await self._bus.log(log, request_id).read(0)
                 problem = complaint([each.record for each in stored])
                 if problem is None:
                     self._fine.add((log.stream, request_id))

@@ -22,7 +22,7 @@ AT_ONCE = {"base_s": 1e-4, "stream_s": 0.0, "prefill_s": 0.0}
 
 
 async def log_of(bus: Bus, log: Log, request_id: str) -> Any:
-    tail = await bus.logs.last(log, request_id)
+    tail = await bus.log(log, request_id).last()
     return tail and tail.record
 
 

@@ -16,10 +16,11 @@ from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import End
-from ttscommon.wire.subjects import LOGS
+from ttscommon.wire.subjects import LOGS, Log
 
 QUICK = RetentionTuning(resumable_s=0.0, sweep_s=0.01, extents_s=0.02)
 SHORT = HorizonTuning(hold_s=0.3, settle_s=0.1)
@@ -47,7 +48,12 @@ class Front:
     def leave(self, name: str) -> None:
         self.retention.left(name, resumable=True, text=True, cancelled=True)
 
-    async def purge(self, log: Any, request_id: str) -> None:
+    def log(self, kind: Log, request_id: str) -> RequestLog:
+        log = RequestLog(self.bus.link, kind, request_id)
+        log.purge = self.purge  # type: ignore[method-assign]
+        return log
+
+    async def purge(self) -> None:
         self.purged += 1
 
 
@@ -56,7 +62,7 @@ async def front(broker: Any) -> AsyncIterator[Front]:
     bus = await Bus.connect(broker.bus, "gateway")
     await bus.ensure()
     found = Front(bus, Retention(bus, 0.0, QUICK, SHORT))
-    bus.logs.purge = found.purge  # type: ignore[method-assign]
+    bus.log = found.log  # type: ignore[method-assign]
     catalogue: Any = SimpleNamespace(own=Counter[str](), offline=Counter[str]())
     admission = Admission(GatewaySettings(), catalogue, GatewayMetrics())
     duties = [
@@ -77,7 +83,7 @@ async def fronts(broker: Any) -> AsyncIterator[tuple[Front, Front]]:
 
 
 async def kept(bus: Bus, name: str) -> set[str]:
-    logs = {log.stream for log in LOGS if await bus.logs.read(log, name, 0)}
+    logs = {log.stream for log in LOGS if await bus.log(log, name).read(0)}
     tombstone = await bus.kv.get(subjects.TOMBSTONES, name)
     return logs | ({"tombstone"} if tombstone is not None else set())
 

@@ -216,7 +216,7 @@ async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
 async def ended(bus: Any, ticket: Ticket) -> None:
     async with asyncio.timeout(10):
         while True:
-            last = await bus.logs.last(AUDIO, ticket.request_id)
+            last = await bus.log(AUDIO, ticket.request_id).last()
             if last is not None and isinstance(last.record, End):
                 return
             await asyncio.sleep(0.01)

@@ -132,7 +132,7 @@ async def test_an_engine_that_goes_away_leaves_its_jobs_to_others(bus: Bus, host
     with pytest.raises(Stopped):
         await asyncio.wait_for(speaking, TIMEOUT_S)
     await asyncio.wait_for(died.wait(), TIMEOUT_S)
-    tail = await bus.logs.last(CODES, "r1")
+    tail = await bus.log(CODES, "r1").last()
     assert tail is not None
     assert not isinstance(tail.record, End)
 

@@ -72,7 +72,7 @@ async def whole(connect: Connect, engine: Engine, model: Qwen3Omni) -> list[list
     frames, _, end = await hear(bus)
     assert (len(frames), end.outcome) == (FRAMES, "ok")
     for log in (TEXT, CODES):
-        await bus.logs.purge(log, "r1")
+        await bus.log(log, "r1").purge()
     return frames
 
 
@@ -99,7 +99,7 @@ async def test_it_speaks_before_its_thinker_has_ended_and_waits_for_each_row(
     for number, row in enumerate(said, 1):
         await write(thinker, [row])
         await spoken(bus, number)  # a frame a row, and no more: the next would need another
-    last = await bus.logs.last(CODES, "r1")
+    last = await bus.log(CODES, "r1").last()
     assert last is not None
     assert last.record.end == ROWS
     await thinker.end(End("r1", thinker.position, "ok"))

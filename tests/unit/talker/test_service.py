@@ -150,7 +150,7 @@ async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
     await dead.close()
     await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream), seq=2)
     await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
-    tail = await bus.logs.last(CODES, "r1")
+    tail = await bus.log(CODES, "r1").last()
     assert tail is not None
     assert isinstance(tail.record, End)
     assert (tail.record.outcome, tail.record.code, tail.record.start) == ("error", "internal", 2)
@@ -198,12 +198,12 @@ async def test_a_dead_engine_hands_the_job_on_instead_of_ending_it(
     bus = await connect()
     speaking = asyncio.create_task(Talker(bus, engine).handle(job(text_final=False)))
     async with asyncio.timeout(15):
-        while await bus.logs.last(CODES, "r1") is None:
+        while await bus.log(CODES, "r1").last() is None:
             await asyncio.sleep(0.005)
     engine.stop()
     with pytest.raises(Stopped):
         await asyncio.wait_for(speaking, 15)
-    tail = await bus.logs.last(CODES, "r1")
+    tail = await bus.log(CODES, "r1").last()
     assert tail is not None
     assert not isinstance(tail.record, End)
 

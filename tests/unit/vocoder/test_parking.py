@@ -99,7 +99,7 @@ async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
 
     async def audio_writer(request_id: str, epoch: int, **_: Any) -> AudioWriter:
         tuning = WriterTuning(listener_s=0.05)
-        writer = AudioWriter(bus.link, bus.logs, request_id, epoch, tuning=tuning)
+        writer = AudioWriter(bus.log(AUDIO, request_id), epoch, tuning=tuning)
         await writer.open(restore=False)
         return writer
 
@@ -115,7 +115,7 @@ async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
         async with bus.audio_reader("r1", LONG * 600) as reader:
             assert (await hear(reader))[0] == offline(sequence)[LONG * 600 :]
     await asyncio.wait_for(work, 15)
-    tail = await bus.logs.last(AUDIO, "r1")
+    tail = await bus.log(AUDIO, "r1").last()
     assert tail is not None
     assert isinstance(tail.record, End)
     assert (tail.record.outcome, tail.record.start) == ("ok", LONG * 640)

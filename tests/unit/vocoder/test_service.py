@@ -184,7 +184,7 @@ async def test_a_request_that_has_ended_is_made_again_from_any_sample(
     samples, _, end = await vocode(bus, engine, remake(), start=start)
     assert samples == offline(sequence)[start:]
     assert (end.outcome, end.start) == ("ok", 23 * 640)
-    logged = [each.record for each in await bus.logs.read(AUDIO, "r1", 0)]
+    logged = [each.record for each in await bus.log(AUDIO, "r1").read(0)]
     assert sum(isinstance(record, End) for record in logged) == 1
     assert engine.idle
 
@@ -203,7 +203,7 @@ async def test_what_cannot_be_made_again_ends_in_an_error(connect: Connect, engi
     bus = await connect()
     sequence = codes(23)
     await spoken(bus, engine, sequence)
-    last = await bus.logs.last(CODES, "r1")
+    last = await bus.log(CODES, "r1").last()
     assert last is not None
     await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream), seq=last.sequence)
     samples, _, end = await vocode(bus, engine, remake())
@@ -261,7 +261,7 @@ async def test_a_successor_decodes_nothing_for_nobody_and_says_where_it_ends(
     bus = await connect()
     await write_codes(bus, codes(23))
     await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
-    tail = await bus.logs.last(AUDIO, "r1")
+    tail = await bus.log(AUDIO, "r1").last()
     assert tail is not None
     assert isinstance(tail.record, End)
     assert (tail.record.outcome, tail.record.start) == ("ok", 23 * 640)

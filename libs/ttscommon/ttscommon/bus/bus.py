@@ -11,7 +11,7 @@ from ttscommon.bus.buckets import Buckets, Objects
 from ttscommon.bus.link import Link
 from ttscommon.bus.logs.audio_reader import AudioReader
 from ttscommon.bus.logs.audio_writer import AudioWriter
-from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import JobQueue
@@ -21,7 +21,7 @@ from ttscommon.process.settings import BusSettings
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.messages import Cancel, Message, SpeechRequest
-from ttscommon.wire.subjects import Log, Stage
+from ttscommon.wire.subjects import AUDIO, Log, Stage
 
 log_ = structlog.get_logger(__name__)
 
@@ -31,7 +31,6 @@ class Bus:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self.logs = LogStore(link)
         self.kv = Buckets(link)
         self.objects = Objects(link)
         self.queue = JobQueue(link)
@@ -68,17 +67,21 @@ class Bus:
         """Queue a job; see JobQueue.submit."""
         await self.queue.submit(stage, request)
 
+    def log(self, kind: Log, request_id: str) -> RequestLog:
+        """A request's log, to look at it; `writer` and `reader` are for its records."""
+        return RequestLog(self.link, kind, request_id)
+
     async def audio_writer(
         self, request_id: str, epoch: int, *, fresh: bool | None = None, tenant: str = ""
     ) -> AudioWriter:
         """Open the request's audio log, which is `tenant`'s, for writing; see AudioWriter."""
-        writer = AudioWriter(self.link, self.logs, request_id, epoch, tenant)
+        writer = AudioWriter(self.log(AUDIO, request_id), epoch, tenant)
         await _opened(writer, restore=False, fresh=fresh)
         return writer
 
     def audio_reader(self, request_id: str, start: int = 0, *, fresh: bool = False) -> AudioReader:
         """Hear the request from sample `start`; see `reader` and AudioReader."""
-        return AudioReader(self.link, self.logs, self.queue, request_id, start, fresh=fresh)
+        return AudioReader(self.log(AUDIO, request_id), self.queue, start, fresh=fresh)
 
     async def writer(
         self,
@@ -94,7 +97,7 @@ class Bus:
 
         For audio, see `audio_writer`.
         """
-        writer = LogWriter(self.link, self.logs, log, request_id, epoch, tenant)
+        writer = LogWriter(self.log(log, request_id), epoch, tenant)
         await _opened(writer, restore=restore, fresh=fresh)
         return writer
 
@@ -105,7 +108,7 @@ class Bus:
 
         `fresh`: no writer can have written to it yet, so it is not read at once.
         """
-        return LogReader(self.link, self.logs, log, request_id, start, fresh=fresh)
+        return LogReader(self.log(log, request_id), start, fresh=fresh)
 
     async def send(self, subject: str, message: Message) -> None:
         """Publish on core NATS; see Link.send."""

@@ -147,7 +147,7 @@ async def grew(bus: Bus, log: Log, request_id: str, epoch: int) -> bool | None:
     By a direct read, which may lag by a moment.
     """
     try:
-        tail = await bus.logs.tail(log, request_id)
+        tail = await bus.log(log, request_id).tail()
     except Unreachable:
         return None
     if tail is None or tail.record.epoch < epoch:

@@ -151,7 +151,7 @@ class Listeners:
 
     async def _has_ended(self, request_id: str) -> bool:
         try:
-            tail = await self._bus.logs.tail(AUDIO, request_id)
+            tail = await self._bus.log(AUDIO, request_id).tail()
         except Unreachable:
             return False
         return tail is not None and isinstance(tail.record, End)

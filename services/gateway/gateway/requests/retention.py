@@ -190,7 +190,7 @@ class Retention:
             if stream == TOMBSTONES:
                 await self._bus.kv.purge(TOMBSTONES, request_id)
             else:
-                await self._bus.logs.purge(_BY_STREAM[stream], request_id)
+                await self._bus.log(_BY_STREAM[stream], request_id).purge()
 
     def _put(self, leftover: Leftover) -> None:
         if len(self._leftovers) < self._tuning.most:

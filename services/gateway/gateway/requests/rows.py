@@ -136,7 +136,7 @@ class Production:
         """Of a later epoch than any before."""
         epoch = 1
         if not fresh:
-            last = await self._bus.logs.last(TEXT, self.request_id)
+            last = await self._bus.log(TEXT, self.request_id).last()
             epoch = 2 if last is None else last.record.epoch + 1
         return await self._bus.writer(
             TEXT, self.request_id, epoch, restore=False, tenant=self._tenant

@@ -268,7 +268,7 @@ class Attach:
 
     async def require(self) -> None:
         """A request that wrote nothing and waits nowhere was never submitted, or is gone."""
-        audio = await self._bus.logs.last(AUDIO, self.request_id)
+        audio = await self._bus.log(AUDIO, self.request_id).last()
         if self._is_ours(audio):
             await self._require_codes(audio.record)
             return
@@ -286,7 +286,7 @@ class Attach:
         if isinstance(audio, End) and audio.start <= self.start:
             return  # nothing is to be made
         try:
-            first = await self._bus.logs.first(CODES, self.request_id)
+            first = await self._bus.log(CODES, self.request_id).first()
         except Unreachable:
             return  # the vocoder finds out, a little later
         if first is None and not isinstance(audio, End):

@@ -46,9 +46,8 @@ class FakeBus:
     looks: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     arrive: Callable[[Message], None] = lambda word: None
 
-    @property
-    def logs(self) -> FakeBus:
-        return self
+    def log(self, kind: object, request_id: str) -> FakeLog:
+        return FakeLog(self, request_id)
 
     async def send(self, subject: str, message: Message) -> None:
         self.sent.put_nowait((subject, message))
@@ -60,9 +59,15 @@ class FakeBus:
     async def unsubscribe(self, subscription: object) -> None:
         return
 
-    async def tail(self, log: object, request_id: str) -> Any:
-        self.looks.put_nowait(request_id)
-        found = self.tails.get(request_id)
+
+@dataclass
+class FakeLog:
+    bus: FakeBus
+    request_id: str
+
+    async def tail(self) -> Any:
+        self.bus.looks.put_nowait(self.request_id)
+        found = self.bus.tails.get(self.request_id)
         if isinstance(found, Exception):
             raise found
         return None if found is None else SimpleNamespace(record=found)

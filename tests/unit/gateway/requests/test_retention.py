@@ -32,7 +32,7 @@ async def speak(bus: Bus, *names: str) -> None:
 
 async def kept(bus: Bus, name: str) -> set[str]:
     """Where the broker still has something of a request."""
-    logs = {log.stream for log in LOGS if await bus.logs.read(log, name, 0)}
+    logs = {log.stream for log in LOGS if await bus.log(log, name).read(0)}
     tombstone = await bus.kv.get(subjects.TOMBSTONES, name)
     return logs | ({"tombstone"} if tombstone is not None else set())
 

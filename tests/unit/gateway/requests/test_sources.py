@@ -55,17 +55,18 @@ class Broker:
 
     first_codes: object
     last_audio: LogRecord = ENDED
+    looked_at: Log = AUDIO
 
-    @property
-    def logs(self) -> Broker:
+    def log(self, kind: Log, request_id: str) -> Broker:
+        self.looked_at = kind
         return self
 
-    async def last(self, log: Log, request_id: str) -> StoredRecord:
-        assert log is AUDIO
+    async def last(self) -> StoredRecord:
+        assert self.looked_at is AUDIO
         return StoredRecord(7, self.last_audio, "", "acme")
 
-    async def first(self, log: Log, request_id: str) -> object:
-        assert log is CODES
+    async def first(self) -> object:
+        assert self.looked_at is CODES
         if isinstance(self.first_codes, Exception):
             raise self.first_codes
         return self.first_codes

@@ -15,6 +15,7 @@ import pytest
 from ttscommon.bus import Bus, StoreWatch
 from ttscommon.bus.faults import StoreState, is_full, is_queue_full
 from ttscommon.bus.layout import Layout
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
 from ttscommon.wire.messages import End, encode
 from ttscommon.wire.subjects import CODES, LEASES, TALKER
@@ -148,16 +149,16 @@ async def test_every_stream_of_the_layout_is_watched(bus: Bus) -> None:
 async def test_the_refusal_of_a_leader_that_leads_no_more_fences_nobody(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = await bus.logs.commit(CODES, "r", RECORD, last=0, message_id="1", epoch=1)
-    append, refusals = bus.logs._append, [refusal(10071, "wrong last sequence: 0")]
+    first = await bus.log(CODES, "r").commit(RECORD, last=0, message_id="1", epoch=1)
+    append, refusals = RequestLog._append, [refusal(10071, "wrong last sequence: 0")]
 
     async def refused_once(*arguments: Any) -> int:
         if refusals:
             raise refusals.pop()
         return await append(*arguments)
 
-    monkeypatch.setattr(bus.logs, "_append", refused_once)
-    second = await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="2", epoch=1)
+    monkeypatch.setattr(RequestLog, "_append", refused_once)
+    second = await bus.log(CODES, "r").commit(RECORD, last=first, message_id="2", epoch=1)
     assert second > first
     with pytest.raises(Fenced):
-        await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="3", epoch=1)
+        await bus.log(CODES, "r").commit(RECORD, last=first, message_id="3", epoch=1)

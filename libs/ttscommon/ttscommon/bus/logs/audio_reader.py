@@ -8,10 +8,10 @@ from typing import Final
 import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs.credit import BYTES_PER_SAMPLE, Grants
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
-from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.reader import RecordReader
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning
 from ttscommon.bus.logs.timeline import Timeline
@@ -19,7 +19,6 @@ from ttscommon.bus.queue import JobQueue
 from ttscommon.wire.errors import BusUnavailable, LogGone, Overloaded
 from ttscommon.wire.messages import AudioChunk, Chunk, End, LogRecord, Position, encode
 from ttscommon.wire.repairs import Nack
-from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
 
@@ -38,21 +37,19 @@ class AudioReader(RecordReader):
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
+        log: RequestLog,
         queue: JobQueue,
-        request_id: str,
         start: int = 0,
         *,
         fresh: bool = False,
         tuning: ReaderTuning = DEFAULT_TUNING,
     ) -> None:
-        self._grants = Grants(link, AUDIO.nack(request_id), start, tuning.credit_bytes)
+        self._grants = Grants(log.link, log.nack, start, tuning.credit_bytes)
         self._room = GrantedRoom(self._grants, start)
         suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
         inbox = Inbox(Timeline(start, keeps=False), self._room, suspicion)
-        self._audio = AudioSource(link, logs, queue, request_id, inbox, self._grants)
-        super().__init__(link, AUDIO, request_id, inbox, suspicion, self._audio, tuning)
+        self._audio = AudioSource(log, queue, inbox, self._grants)
+        super().__init__(log, inbox, suspicion, self._audio, tuning)
 
     @property
     def held_bytes(self) -> int:
@@ -114,18 +111,14 @@ class AudioSource:
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
+        log: RequestLog,
         queue: JobQueue,
-        request_id: str,
         inbox: Inbox,
         grants: Grants,
     ) -> None:
         self.remakes = False
-        self._link = link
-        self._logs = logs
+        self._log = log
         self._queue = queue
-        self._request_id = request_id
         self._inbox = inbox
         self._grants = grants
         self._remade_s = float("-inf")
@@ -140,21 +133,21 @@ class AudioSource:
     async def answer(self, question: Incoming) -> None:
         """Where to go on."""
         timeline = self._inbox.timeline
-        position = Position(self._request_id, timeline.next, timeline.checkpoint)
-        await self._link.reply(question.reply, encode(position))
+        position = Position(self._log.request_id, timeline.next, timeline.checkpoint)
+        await self._log.link.reply(question.reply, encode(position))
         self._grants.repeat()
 
     async def repair(self, *, lost: bool) -> bool:
         """Ask the writer, then look whether the log has its End."""
         del lost
-        if not self._link.connected:
+        if not self._log.link.connected:
             return False  # nothing is worth waiting for but the reconnection
         self._inbox.more = False
         try:
             answered = await self._ask_writer()
-            tail = await self._logs.tail(AUDIO, self._request_id)
+            tail = await self._log.tail()
         except Unreachable as error:
-            log_.debug("reader.repair_failed", request_id=self._request_id, error=reason(error))
+            log_.debug("reader.repair_failed", request_id=self._log.request_id, error=reason(error))
             return False
         if tail is not None:
             self._inbox.take_logged(tail.record)
@@ -171,7 +164,7 @@ class AudioSource:
         self._grants.repeat()
         nack = Nack(self._inbox.timeline.next).encode()
         try:
-            await self._link.request(AUDIO.nack(self._request_id), nack, _ASK_S)
+            await self._log.link.request(self._log.nack, nack, _ASK_S)
         except BusUnavailable:
             return False
         return True
@@ -186,8 +179,8 @@ class AudioSource:
                 raise LogGone("the audio of this request cannot be made again")
             if await self._queue.remake(end.request):
                 position = self._inbox.timeline.next
-                log_.info("audio.remade", request_id=self._request_id, position=position)
+                log_.info("audio.remade", request_id=self._log.request_id, position=position)
         except (LogGone, Overloaded) as error:
             self._inbox.fail(error)
         except BusUnavailable as error:
-            log_.debug("remake.unqueued", request_id=self._request_id, error=error.message)
+            log_.debug("remake.unqueued", request_id=self._log.request_id, error=error.message)

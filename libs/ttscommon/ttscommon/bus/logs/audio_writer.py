@@ -9,11 +9,11 @@ from dataclasses import replace
 import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.commits import Commits, Pending, Tail
 from ttscommon.bus.logs.credit import Credit
-from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.logs.writer import RecordWriter
 from ttscommon.process import tracing
@@ -22,7 +22,6 @@ from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
 from ttscommon.wire.repairs import HEEDED, CreditGrant, reader_says
-from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
 
@@ -38,22 +37,19 @@ class AudioWriter(RecordWriter):
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
-        request_id: str,
+        log: RequestLog,
         epoch: int,
         tenant: str = "",
         tuning: WriterTuning = DEFAULT_TUNING,
     ) -> None:
         waiting = replace(tuning, window=tuning.positions, recent=0)
-        commits = Commits(link, logs, AUDIO, request_id, epoch, tenant, waiting)
-        self._audio = LiveAudio(link, request_id, commits, tuning)
-        super().__init__(link, AUDIO, request_id, commits, self._audio)
+        commits = Commits(log, epoch, tenant, waiting)
+        self._audio = LiveAudio(log, commits, tuning)
+        super().__init__(log, commits, self._audio)
         self.listener: Position | None = None
-        self._logs = logs
         self._tuning = tuning
         self._noted: int | None = None
-        self._last = Position(request_id, 0)
+        self._last = Position(log.request_id, 0)
 
     async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
         """Start at the log's beginning or take it over; see LogWriter.open.
@@ -84,12 +80,12 @@ class AudioWriter(RecordWriter):
         if self._commits.window.failure is not None:
             raise self._commits.window.failure
         self._audio.position = chunk.end
-        self._last = Position(self._request_id, chunk.end, chunk.checkpoint)
+        self._last = Position(self._log.request_id, chunk.end, chunk.checkpoint)
         await self._audio.deliver(self._commits.pending(chunk))
         tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
         if self._is_worth_noting(chunk):
             self._noted = chunk.end
-            note = Position(self._request_id, chunk.end, chunk.checkpoint)
+            note = Position(self._log.request_id, chunk.end, chunk.checkpoint)
             await self._commits.window.add(self._commits.pending(note))
 
     async def end(self, end: End) -> None:
@@ -143,7 +139,7 @@ class AudioWriter(RecordWriter):
                     return seeking.result()
                 if done:
                     return self._last
-                if self._link.connected and not await self.is_heard():
+                if self._log.link.connected and not await self.is_heard():
                     return None
         finally:
             await stop(waiting, seeking)
@@ -167,7 +163,7 @@ class AudioWriter(RecordWriter):
                     return found
 
     async def _ask(self) -> Position | None:
-        return await repair.where(self._link, self._log, self._request_id, self._tuning.offer_s)
+        return await repair.where(self._log, self._tuning.offer_s)
 
     def _is_worth_noting(self, chunk: AudioChunk) -> bool:
         """The first chunk of every writer is: the log has grown. Seconds apart are those that
@@ -182,9 +178,9 @@ class AudioWriter(RecordWriter):
     async def _checkpoint_before(self, position: int) -> Checkpoint:
         """The log's last at or before `position`; the beginning if the log cannot be read."""
         try:
-            stored = await self._logs.read(self._log, self._request_id, 0)
+            stored = await self._log.read(0)
         except Unreachable as error:
-            log_.info("checkpoint.unread", request_id=self._request_id, error=reason(error))
+            log_.info("checkpoint.unread", request_id=self._log.request_id, error=reason(error))
             return Checkpoint()
         before = [
             each.record.checkpoint
@@ -200,14 +196,12 @@ class LiveAudio:
     `over`: the End was sent. `begun`: it is known from where on readers are sent anything.
     """
 
-    def __init__(self, link: Link, request_id: str, commits: Commits, tuning: WriterTuning) -> None:
+    def __init__(self, log: RequestLog, commits: Commits, tuning: WriterTuning) -> None:
         self.position = 0
         self.over = False
         self.begun = True
         self.credit = Credit(tuning.credit_bytes)
-        self._link = link
-        self._request_id = request_id
-        self._subject = AUDIO.live(request_id)
+        self._log = log
         self._commits = commits
         self._resend_bytes = tuning.resend_bytes
         self._sent = Tail(tuning.tail_bytes)
@@ -236,15 +230,15 @@ class LiveAudio:
     async def sought(self) -> Position:
         """Wait until a reader asks for what is not here any more, or not yet."""
         await self._seek.wait()
-        return Position(self._request_id, self._sought or 0)
+        return Position(self._log.request_id, self._sought or 0)
 
     async def send(self, pending: Pending) -> None:
         """Readers keep nothing of what they heard, so how far the log is tells them nothing."""
-        await self._link.send_raw(self._subject, pending.data)
+        await self._log.link.send_raw(self._log.live, pending.data)
 
     async def resend(self) -> None:
         """Say how far it is: readers ask for what they lack."""
-        await self.send(self._commits.pending(Position(self._request_id, self.position)))
+        await self.send(self._commits.pending(Position(self._log.request_id, self.position)))
         for pending in self._commits.window:
             await self.send(pending)
 
@@ -274,4 +268,4 @@ class LiveAudio:
 
     async def _heeded(self, message: Incoming) -> None:
         if message.reply:
-            await self._link.reply(message.reply, HEEDED)
+            await self._log.link.reply(message.reply, HEEDED)

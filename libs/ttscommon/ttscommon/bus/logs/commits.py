@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ttscommon.bus.link import Link
-from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import Predecessor, WriterTuning, find_predecessor
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.wire.messages import End, LogRecord, Position, Takeover, encode
-from ttscommon.wire.subjects import Log
 
 
 @dataclass(frozen=True)
@@ -164,10 +162,7 @@ class Commits:
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
-        log: Log,
-        request_id: str,
+        log: RequestLog,
         epoch: int,
         tenant: str,
         tuning: WriterTuning,
@@ -176,10 +171,7 @@ class Commits:
         self.settled = True
         self.position = 0
         self.window = Uncommitted(tuning.window, tuning.recent)
-        self._link = link
-        self._logs = logs
         self._log = log
-        self._request_id = request_id
         self._tenant = tenant
         self._tuning = tuning
         self._sequence = 0
@@ -202,9 +194,7 @@ class Commits:
         Raises Fenced if a later epoch owns the log, BusUnavailable.
         """
         while True:
-            found = await find_predecessor(
-                self._logs, self._log, self._request_id, self.epoch, self._tuning, restore=restore
-            )
+            found = await find_predecessor(self._log, self.epoch, self._tuning, restore=restore)
             self.position = found.position
             if found.ended:
                 return found  # there is nothing left to own
@@ -214,7 +204,7 @@ class Commits:
 
     def start(self) -> None:
         """Commit what waits, from now on."""
-        name = f"commit-{self._log.nack(self._request_id)}"
+        name = f"commit-{self._log.nack}"
         self._committer = asyncio.create_task(self._run(), name=name)
 
     async def finish(self, timeout_s: float | None) -> None:
@@ -262,7 +252,7 @@ class Commits:
         """
         self._sequence = tail.sequence
         if not tail.own:
-            takeover = Takeover(self._request_id, tail.position, self.epoch, tail.checkpoint)
+            takeover = Takeover(self._log.request_id, tail.position, self.epoch, tail.checkpoint)
             try:
                 self._sequence = await self._commit(encode(takeover), owning=False)
             except Fenced:
@@ -283,20 +273,16 @@ class Commits:
 
     async def _tail(self) -> Predecessor:
         """The log's end as its leader has it; raises Fenced if it is not to be written any more."""
-        tail = Predecessor.of(
-            await self._logs.last(self._log, self._request_id, self._tuning.close_s), self.epoch
-        )
+        tail = Predecessor.of(await self._log.last(self._tuning.close_s), self.epoch)
         if tail.ended:
-            raise Fenced(f"the log of {self._request_id} has its end", owner=tail.epoch)
+            raise Fenced(f"the log of {self._log.request_id} has its end", owner=tail.epoch)
         return tail
 
     async def _commit(self, data: bytes, *, owning: bool = True) -> int:
         self._written += 1
-        writer = f"{self._link.worker_id}.{self.epoch}"
-        message_id = f"{self._log.subject(self._request_id)}.{writer}.{self._written}"
-        return await self._logs.commit(
-            self._log,
-            self._request_id,
+        writer = f"{self._log.link.worker_id}.{self.epoch}"
+        message_id = f"{self._log.subject}.{writer}.{self._written}"
+        return await self._log.commit(
             data,
             last=self._sequence,
             message_id=message_id,

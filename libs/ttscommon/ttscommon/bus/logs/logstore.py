@@ -1,4 +1,4 @@
-"""Reads and fenced commits on the per-request logs in JetStream."""
+"""One log of one request: where it is, and reads and fenced commits of its copy in JetStream."""
 
 from __future__ import annotations
 
@@ -71,19 +71,36 @@ class StoredRecord:
         return cls(sequence, decode_record(data), message_id, tenant)
 
 
-class LogStore:
-    """All access to the JetStream copy of the logs."""
+class RequestLog:
+    """One log of one request: its live subjects, and all access to its copy in JetStream."""
 
-    def __init__(self, link: Link, tuning: StoreTuning = StoreTuning()) -> None:
-        self._link = link
-        self._jetstream = link.jetstream
-        self._timeout_s = link.settings.publish_timeout_s
+    def __init__(
+        self, link: Link, kind: Log, request_id: str, tuning: StoreTuning = StoreTuning()
+    ) -> None:
+        self.link = link
+        self.kind = kind
+        self.request_id = request_id
+        self._stream = link.name(kind.stream)
+        self._subject = link.subject(self.subject)
         self._tuning = tuning
+
+    @property
+    def subject(self) -> str:
+        """Where its records are stored."""
+        return self.kind.subject(self.request_id)
+
+    @property
+    def live(self) -> str:
+        """Where its records go live."""
+        return self.kind.live(self.request_id)
+
+    @property
+    def nack(self) -> str:
+        """Where its writer is asked for what is missing."""
+        return self.kind.nack(self.request_id)
 
     async def commit(
         self,
-        log: Log,
-        request_id: str,
         data: bytes,
         *,
         last: int,
@@ -101,13 +118,13 @@ class LogStore:
         Raises Fenced if another writer got there first, LogUnwritable if the broker refuses the
         record for good, BusUnavailable if it did not take it for `commit_s`.
         """
-        trying = _Trying(self._tuning, log, request_id)
+        trying = _Trying(self._tuning, self)
         while True:
             try:
-                return await self._append(log, request_id, data, last, message_id, tenant)
+                return await self._append(data, last, message_id, tenant)
             except nats.js.errors.APIError as error:
                 if code_of(error) == WRONG_LAST_SEQUENCE:
-                    tail = await self.last(log, request_id)
+                    tail = await self.last()
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
                     owned = epoch is not None and _owns(epoch, tail)
@@ -117,19 +134,20 @@ class LogStore:
                         continue
                     if not owned:
                         owner = tail.record.epoch if tail is not None else 0
-                        message = f"{log.subject(request_id)} has another writer"
+                        message = f"{self.subject} has another writer"
                         raise Fenced(message, owner=owner) from error
-                    log_.info("commit.tail_dropped", request_id=request_id, last=last)
+                    log_.info("commit.tail_dropped", request_id=self.request_id, last=last)
                     last = tail.sequence if tail is not None else 0
                 elif is_permanent(error):
-                    raise LogUnwritable(f"{log.stream} refuses the record: {error}") from error
+                    message = f"{self.kind.stream} refuses the record: {error}"
+                    raise LogUnwritable(message) from error
                 else:
                     trying.failed(error)
             except Unreachable as error:
                 trying.failed(error)
             await trying.pause()
 
-    async def last(self, log: Log, request_id: str, give_up_s: float = 30.0) -> StoredRecord | None:
+    async def last(self, give_up_s: float = 30.0) -> StoredRecord | None:
         """The last record, as the stream's leader has it; None if there is none.
 
         Direct reads may miss what was acknowledged just before, so they are not used here. Raises
@@ -138,7 +156,7 @@ class LogStore:
         deadline = time.monotonic() + give_up_s
         while True:
             try:
-                raw = await self._last(log, request_id, max(0.0, deadline - time.monotonic()))
+                raw = await self._last(max(0.0, deadline - time.monotonic()))
                 return StoredRecord.of(raw.seq or 0, raw.data or b"", raw.headers or {})
             except nats.js.errors.NotFoundError:
                 return None
@@ -147,47 +165,42 @@ class LogStore:
                     raise BusUnavailable("the log could not be read in time") from error
                 await asyncio.sleep(self._read_pause_s())
 
-    async def first(self, log: Log, request_id: str) -> StoredRecord | None:
+    async def first(self) -> StoredRecord | None:
         """The first record that the store still has, by a direct read; None if there is none.
 
         Raises one of `Unreachable` if the broker does not answer.
         """
-        subject = self._link.subject(log.subject(request_id))
-        query = {"seq": 1, "next_by_subj": subject, "batch": 1}
-        found = await self._records(log, request_id, query)
+        query = {"seq": 1, "next_by_subj": self._subject, "batch": 1}
+        found = await self._records(query)
         return found[0] if found else None
 
-    async def read(self, log: Log, request_id: str, after: int) -> list[StoredRecord]:
+    async def read(self, after: int) -> list[StoredRecord]:
         """Every record behind sequence `after`, by direct reads; may lag behind the leader.
 
         Raises one of `Unreachable` if the broker does not answer.
         """
         found: list[StoredRecord] = []
         while True:
-            batch = await self.page(log, request_id, after)
+            batch = await self.page(after)
             found.extend(batch)
             if len(batch) < DIRECT_BATCH:
                 return found
             after = batch[-1].sequence
 
-    async def page(
-        self, log: Log, request_id: str, after: int, batch: int = DIRECT_BATCH
-    ) -> list[StoredRecord]:
+    async def page(self, after: int, batch: int = DIRECT_BATCH) -> list[StoredRecord]:
         """At most `batch` records behind sequence `after`; see `read`."""
-        subject = self._link.subject(log.subject(request_id))
-        query = {"seq": after + 1, "next_by_subj": subject, "batch": batch}
-        return await self._records(log, request_id, query)
+        query = {"seq": after + 1, "next_by_subj": self._subject, "batch": batch}
+        return await self._records(query)
 
-    async def tail(self, log: Log, request_id: str) -> StoredRecord | None:
+    async def tail(self) -> StoredRecord | None:
         """The last record as a direct read has it, which may lag; None if there is none.
 
         Raises one of `Unreachable` if the broker does not answer.
         """
-        subject = self._link.subject(log.subject(request_id))
-        found = await self._records(log, request_id, {"multi_last": [subject]})
+        found = await self._records({"multi_last": [self._subject]})
         return found[-1] if found else None
 
-    async def behind(self, log: Log, request_id: str, position: int, last: int) -> int:
+    async def behind(self, position: int, last: int) -> int:
         """A sequence behind which the log holds `position`, and not much before it.
 
         `last` is the log's last sequence. A bisection: records of all requests share the sequences.
@@ -198,59 +211,45 @@ class LogStore:
             middle = (low + high) // 2
             if middle <= low:
                 break
-            found = await self.page(log, request_id, middle, batch=1)
+            found = await self.page(middle, batch=1)
             if not found or found[0].record.start > position:
                 high = middle
             else:
                 low = found[0].sequence - 1
         return low
 
-    async def purge(self, log: Log, request_id: str) -> None:
+    async def purge(self) -> None:
         """Remove the request's log; no writer may write it any more. Raises BusUnavailable."""
-        subject = self._link.subject(log.subject(request_id))
         try:
-            await self._jetstream.purge_stream(self._link.name(log.stream), subject=subject)
+            await self.link.jetstream.purge_stream(self._stream, subject=self._subject)
         except Unreachable as error:
-            raise BusUnavailable(f"could not purge {subject}") from error
+            raise BusUnavailable(f"could not purge {self._subject}") from error
 
-    async def _append(
-        self, log: Log, request_id: str, data: bytes, last: int, message_id: str, tenant: str
-    ) -> int:
+    async def _append(self, data: bytes, last: int, message_id: str, tenant: str) -> int:
         headers = {_MESSAGE_ID: message_id, _EXPECTED: str(last)}
         if tenant:
             headers[_TENANT] = tenant
-        return await append(
-            self._link,
-            self._link.name(log.stream),
-            self._link.subject(log.subject(request_id)),
-            data,
-            headers,
-            self._timeout_s,
-        )
+        limit_s = self.link.settings.publish_timeout_s
+        return await append(self.link, self._stream, self._subject, data, headers, limit_s)
 
     def _is_stale(self, tail: StoredRecord | None, last: int, trying: _Trying) -> bool:
         """Whether a leader of the past refused: nothing stands behind what was to be followed."""
         behind = tail is None or tail.sequence > last
         return not behind and trying.failing_s < self._tuning.stale_s
 
-    async def _last(self, log: Log, request_id: str, limit_s: float) -> Any:
-        stream, subject = self._link.name(log.stream), self._link.subject(log.subject(request_id))
+    async def _last(self, limit_s: float) -> Any:
         async with asyncio.timeout(max(limit_s, self._tuning.read_pause_s)):
-            return await self._jetstream.get_last_msg(stream, subject)
+            return await self.link.jetstream.get_last_msg(self._stream, self._subject)
 
-    async def _records(
-        self, log: Log, request_id: str, query: dict[str, Any]
-    ) -> list[StoredRecord]:
+    async def _records(self, query: dict[str, Any]) -> list[StoredRecord]:
         found: list[StoredRecord] = []
-        for headers, data in await self._get(log, query):
+        limit_s = self.link.settings.publish_timeout_s
+        for headers, data in await direct_get(self.link, self._stream, query, limit_s):
             try:
                 found.append(StoredRecord.of(int(headers["Nats-Sequence"]), data, headers))
             except MalformedMessage as error:
-                log_.warning("log.malformed", request_id=request_id, error=error.message)
+                log_.warning("log.malformed", request_id=self.request_id, error=error.message)
         return found
-
-    async def _get(self, log: Log, query: dict[str, Any]) -> list[tuple[dict[str, str], bytes]]:
-        return await direct_get(self._link, self._link.name(log.stream), query, self._timeout_s)
 
     def _read_pause_s(self) -> float:
         return self._tuning.read_pause_s * random.uniform(0.5, 1.5)
@@ -259,10 +258,9 @@ class LogStore:
 class _Trying:
     """The attempts at one commit: how long they fail, and how long to wait for the next."""
 
-    def __init__(self, tuning: StoreTuning, log: Log, request_id: str) -> None:
+    def __init__(self, tuning: StoreTuning, log: RequestLog) -> None:
         self._tuning = tuning
         self._log = log
-        self._request_id = request_id
         self._pause_s = tuning.first_pause_s
         self._since_s: float | None = None
         self._warned = False
@@ -283,8 +281,8 @@ class _Trying:
             self._warned = True
             log_.warning(
                 "commit.stalled",
-                stream=self._log.stream,
-                request_id=self._request_id,
+                stream=self._log.kind.stream,
+                request_id=self._log.request_id,
                 error=reason(error),
             )
 

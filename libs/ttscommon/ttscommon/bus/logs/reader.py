@@ -10,17 +10,16 @@ import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.lean import InTurn
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.inbox import CountedRoom, Inbox, Suspicion
-from ttscommon.bus.logs.logstore import LogStore, StoredRecord
+from ttscommon.bus.logs.logstore import RequestLog, StoredRecord
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, LogGone, MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
 from ttscommon.wire.repairs import Nack, committed
-from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
 
@@ -34,17 +33,13 @@ class RecordReader:
 
     def __init__(
         self,
-        link: Link,
-        log: Log,
-        request_id: str,
+        log: RequestLog,
         inbox: Inbox,
         suspicion: Suspicion,
         source: RepairSource,
         tuning: ReaderTuning,
     ) -> None:
-        self._link = link
         self._log = log
-        self._request_id = request_id
         self._inbox = inbox
         self._suspicion = suspicion
         self._source = source
@@ -65,14 +60,12 @@ class RecordReader:
         return self._inbox.timeline.next
 
     async def __aenter__(self) -> Self:
-        link, log, request_id = self._link, self._log, self._request_id
+        log, link = self._log, self._log.link
         link.on_reconnect(self._suspicion.on_reconnect)
-        self._subscriptions = [await link.subscribe_inline(log.live(request_id), self._on_live)]
+        self._subscriptions = [await link.subscribe_inline(log.live, self._on_live)]
         if self._source.logged:
-            self._subscriptions += [
-                await link.subscribe_inline(log.subject(request_id), self._on_commit)
-            ]
-        self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{request_id}")
+            self._subscriptions += [await link.subscribe_inline(log.subject, self._on_commit)]
+        self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{log.request_id}")
         self._source.opened(fresh=self._fresh)
         return self
 
@@ -83,7 +76,7 @@ class RecordReader:
             await self._source.close()
 
     async def _leave(self) -> None:
-        self._link.off_reconnect(self._suspicion.on_reconnect)
+        self._log.link.off_reconnect(self._suspicion.on_reconnect)
         # Both hold us in turn: such circles pile up until the collector stops the whole process.
         subscriptions, self._subscriptions = self._subscriptions, []
         repairer, self._repairer = self._repairer, None
@@ -92,7 +85,7 @@ class RecordReader:
             questions.stop()
         # Before anything that suspends: a cancellation may find us here, and would leave them.
         for subscription in subscriptions:
-            await self._link.unsubscribe(subscription)
+            await self._log.link.unsubscribe(subscription)
         if repairer is not None:
             await stop(repairer)
 
@@ -138,7 +131,7 @@ class RecordReader:
         try:
             record = decode_record(message.data)
         except MalformedMessage as error:
-            log_.warning("live.malformed", request_id=self._request_id, error=error.message)
+            log_.warning("live.malformed", request_id=self._log.request_id, error=error.message)
             return None
         return record if self._inbox.takes(record) else None
 
@@ -148,10 +141,7 @@ class LogReader(RecordReader):
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
-        log: Log,
-        request_id: str,
+        log: RequestLog,
         start: int = 0,
         *,
         fresh: bool = False,
@@ -160,8 +150,8 @@ class LogReader(RecordReader):
         suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
         room = CountedRoom(tuning.queued, tuning.catch_up)
         inbox = Inbox(Timeline(start), room, suspicion)
-        source = LogSource(link, logs, log, request_id, inbox, tuning)
-        super().__init__(link, log, request_id, inbox, suspicion, source, tuning)
+        source = LogSource(log, inbox, tuning)
+        super().__init__(log, inbox, suspicion, source, tuning)
 
 
 class LogSource:
@@ -171,17 +161,11 @@ class LogSource:
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
-        log: Log,
-        request_id: str,
+        log: RequestLog,
         inbox: Inbox,
         tuning: ReaderTuning,
     ) -> None:
-        self._link = link
-        self._logs = logs
         self._log = log
-        self._request_id = request_id
         self._inbox = inbox
         self._tuning = tuning
         self._sequence = 0
@@ -198,7 +182,7 @@ class LogSource:
             position = Nack.decode(question.data).position
         except MalformedMessage:
             return
-        await repair.answer(self._link, question, self._inbox.timeline.heard(position))
+        await repair.answer(self._log.link, question, self._inbox.timeline.heard(position))
 
     async def repair(self, *, lost: bool) -> bool:
         """False just after the broker's return, when its streams are not up."""
@@ -207,7 +191,7 @@ class LogSource:
         try:
             found = await self._missing()
         except Unreachable as error:
-            log_.debug("reader.repair_failed", request_id=self._request_id, error=reason(error))
+            log_.debug("reader.repair_failed", request_id=self._log.request_id, error=reason(error))
             return False
         for stored in found:
             self._sequence = stored.sequence
@@ -229,9 +213,7 @@ class LogSource:
         """Whether there is one that gave all that is missing."""
         timeline, limit_s = self._inbox.timeline, self._tuning.ask_s
         try:
-            epoch, records = await repair.lacking(
-                self._link, self._log, self._request_id, timeline.next, limit_s
-            )
+            epoch, records = await repair.lacking(self._log, timeline.next, limit_s)
         except BusUnavailable:
             return False
         for record in records:
@@ -246,16 +228,14 @@ class LogSource:
         """
         if not self._inbox.more:
             position = self._inbox.timeline.next
-            tail = await self._logs.tail(self._log, self._request_id)
+            tail = await self._log.tail()
             if tail is None or tail.sequence <= self._sequence:
                 return []
             if tail.record.start <= position:
                 return [tail]
             if position and not self._sequence:
-                self._sequence = await self._logs.behind(
-                    self._log, self._request_id, position, tail.sequence
-                )
+                self._sequence = await self._log.behind(position, tail.sequence)
         batch = self._tuning.catch_up
-        page = await self._logs.page(self._log, self._request_id, self._sequence, batch)
+        page = await self._log.page(self._sequence, batch)
         self._inbox.more = len(page) == batch
         return page

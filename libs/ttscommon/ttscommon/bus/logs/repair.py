@@ -12,20 +12,18 @@ import structlog
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, Position, decode_record
 from ttscommon.wire.repairs import WHERE, Nack, Offer, Resend
-from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
 
 
-async def ask(
-    link: Link, log: Log, request_id: str, position: int, timeout_s: float
-) -> list[LogRecord]:
+async def ask(log: RequestLog, position: int, timeout_s: float) -> list[LogRecord]:
     """What a reader of the log has from `position` on; nothing if it has no reader."""
     try:
-        data = await link.request(log.live(request_id), Nack(position).encode(), timeout_s)
+        data = await log.link.request(log.live, Nack(position).encode(), timeout_s)
     except BusUnavailable:
         return []
     records: list[LogRecord] = []
@@ -36,10 +34,10 @@ async def ask(
     return records
 
 
-async def where(link: Link, log: Log, request_id: str, timeout_s: float) -> Position | None:
+async def where(log: RequestLog, timeout_s: float) -> Position | None:
     """Where the reader of an audio log stands; None without an answer."""
     try:
-        record = decode_record(await link.request(log.live(request_id), WHERE, timeout_s))
+        record = decode_record(await log.link.request(log.live, WHERE, timeout_s))
     except BusUnavailable:
         return None
     except MalformedMessage as error:
@@ -53,14 +51,12 @@ async def answer(link: Link, question: Incoming, records: Sequence[Chunk | End])
     await link.reply(question.reply, Offer.of(records).encode())
 
 
-async def lacking(
-    link: Link, log: Log, request_id: str, position: int, timeout_s: float
-) -> tuple[int, list[LogRecord]]:
+async def lacking(log: RequestLog, position: int, timeout_s: float) -> tuple[int, list[LogRecord]]:
     """What the log's writer sends again from `position` on, and its epoch if that is all.
 
     Raises BusUnavailable if there is no writer.
     """
-    data = await link.request(log.nack(request_id), Nack(position).encode(), timeout_s)
+    data = await log.link.request(log.nack, Nack(position).encode(), timeout_s)
     try:
         resent = Resend.decode(data)
         return resent.epoch, resent.parsed()

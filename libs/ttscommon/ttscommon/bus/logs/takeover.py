@@ -8,12 +8,11 @@ from typing import Final
 
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.credit import CREDIT_BYTES
-from ttscommon.bus.logs.logstore import LogStore, StoredRecord
+from ttscommon.bus.logs.logstore import RequestLog, StoredRecord
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.messages import Checkpoint, Chunk, End, Position, Takeover
-from ttscommon.wire.subjects import Log
 
 
 @dataclass(frozen=True)
@@ -89,15 +88,15 @@ class Predecessor:
 
 
 async def find_predecessor(
-    logs: LogStore, log: Log, request_id: str, epoch: int, tuning: WriterTuning, *, restore: bool
+    log: RequestLog, epoch: int, tuning: WriterTuning, *, restore: bool
 ) -> Predecessor:
     """Where to go on; with `restore` also everything before, as far as the store still has it.
 
     Raises Fenced if a later epoch owns the log, BusUnavailable if no replica of it answers.
     """
-    followers = asyncio.create_task(_tail_of_followers(logs, log, request_id, tuning))
+    followers = asyncio.create_task(_tail_of_followers(log, tuning))
     try:
-        tail = await logs.last(log, request_id, tuning.leader_s)
+        tail = await log.last(tuning.leader_s)
         found = replace(Predecessor.of(tail, epoch), certain=True)
     except BusUnavailable:
         found = Predecessor.of(await followers, epoch)
@@ -105,26 +104,22 @@ async def find_predecessor(
         await stop(followers)
     if not restore or found.ended:
         return found
-    return replace(found, restored=await _restored(logs, log, request_id, found.position, tuning))
+    return replace(found, restored=await _restored(log, found.position, tuning))
 
 
-async def _tail_of_followers(
-    logs: LogStore, log: Log, request_id: str, tuning: WriterTuning
-) -> StoredRecord | None:
+async def _tail_of_followers(log: RequestLog, tuning: WriterTuning) -> StoredRecord | None:
     try:
         async with asyncio.timeout(tuning.restore_s):
             while True:
                 try:
-                    return await logs.tail(log, request_id)
+                    return await log.tail()
                 except Unreachable:
                     await asyncio.sleep(tuning.again_s)
     except TimeoutError:
         raise BusUnavailable("no replica of the log answers") from None
 
 
-async def _restored(
-    logs: LogStore, log: Log, request_id: str, position: int, tuning: WriterTuning
-) -> list[Chunk]:
+async def _restored(log: RequestLog, position: int, tuning: WriterTuning) -> list[Chunk]:
     """Everything before `position` that the store still has.
 
     Direct reads may lag, so read until nothing is missing at the end.
@@ -135,7 +130,7 @@ async def _restored(
     try:
         async with asyncio.timeout(tuning.restore_s):
             while timeline is None or timeline.next < position:
-                for stored in await _read(logs, log, request_id, seen, tuning):
+                for stored in await _read(log, seen, tuning):
                     if timeline is None:  # a full store drops beginnings
                         timeline = Timeline(stored.record.start)
                     seen = stored.sequence
@@ -150,12 +145,10 @@ async def _restored(
     return [chunk for chunk in chunks if chunk.start < position]
 
 
-async def _read(
-    logs: LogStore, log: Log, request_id: str, after: int, tuning: WriterTuning
-) -> list[StoredRecord]:
+async def _read(log: RequestLog, after: int, tuning: WriterTuning) -> list[StoredRecord]:
     """Everything behind `after`, again and again until a replica answers."""
     while True:
         try:
-            return await logs.read(log, request_id, after)
+            return await log.read(after)
         except Unreachable:
             await asyncio.sleep(tuning.again_s)

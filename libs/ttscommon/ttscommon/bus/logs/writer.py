@@ -7,10 +7,10 @@ from typing import Protocol
 
 import structlog
 
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.commits import Commits, Pending
-from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process import tracing
@@ -18,7 +18,6 @@ from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import Checkpoint, Chunk, CodecChunk, End, LogRecord, Takeover
 from ttscommon.wire.repairs import COMMITTED, Nack, Resend
-from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
 
@@ -47,14 +46,12 @@ class RecordWriter:
     put raises Fenced, and so does `close`.
     """
 
-    def __init__(self, link: Link, log: Log, request_id: str, commits: Commits, live: Live) -> None:
+    def __init__(self, log: RequestLog, commits: Commits, live: Live) -> None:
         self.restored: list[Chunk] = []
         self.checkpoint = Checkpoint()
         self.ended = False
         self._found_end: End | None = None
-        self._link = link
         self._log = log
-        self._request_id = request_id
         self._commits = commits
         self._live = live
         self._subscription: object | None = None
@@ -68,9 +65,9 @@ class RecordWriter:
         """Take the log over unless it is `fresh`, heed readers and begin to commit."""
         if not fresh:
             await self._take_over(restore=restore)
-        nack = self._log.nack(self._request_id)
-        self._subscription = await self._link.subscribe(nack, self._live.on_nack)
-        self._link.on_reconnect(self._live.resend)
+        nack = self._log.nack
+        self._subscription = await self._log.link.subscribe(nack, self._live.on_nack)
+        self._log.link.on_reconnect(self._live.resend)
         self._commits.start()
 
     async def settle(self) -> None:
@@ -93,9 +90,9 @@ class RecordWriter:
 
     async def release(self) -> None:
         """Let go at once, committed or not; safe to call twice."""
-        self._link.off_reconnect(self._live.resend)
+        self._log.link.off_reconnect(self._live.resend)
         if self._subscription is not None:
-            await self._link.unsubscribe(self._subscription)
+            await self._log.link.unsubscribe(self._subscription)
             self._subscription = None
         await self._commits.stop()
 
@@ -106,7 +103,7 @@ class RecordWriter:
         self.restored, self.ended, self._found_end = found.restored, found.ended, found.end
         if not found.ended:
             takeover = Takeover(
-                self._request_id, self.position, self._commits.epoch, self.checkpoint
+                self._log.request_id, self.position, self._commits.epoch, self.checkpoint
             )
             await self._live.send(self._commits.pending(takeover))
 
@@ -114,8 +111,8 @@ class RecordWriter:
         """`found`: where the predecessor had come to."""
         log_.info(
             "log.taken_over",
-            log=self._log.prefix,
-            request_id=self._request_id,
+            log=self._log.kind.prefix,
+            request_id=self._log.request_id,
             position=found,
             adopted=self.position - found,
             settled=self._commits.settled,
@@ -129,15 +126,14 @@ class LiveRecords:
     Readers hear a commit on its way to the log as well: only what has to wait for it goes live.
     """
 
-    def __init__(self, link: Link, log: Log, request_id: str, commits: Commits) -> None:
+    def __init__(self, log: RequestLog, commits: Commits) -> None:
         self.position = 0
-        self._link = link
-        self._subject = log.live(request_id)
+        self._log = log
         self._commits = commits
 
     async def send(self, pending: Pending) -> None:
         headers = {COMMITTED: str(self._commits.position)}
-        await self._link.send_raw(self._subject, pending.data, headers)
+        await self._log.link.send_raw(self._log.live, pending.data, headers)
 
     async def on_nack(self, message: Incoming) -> None:
         try:
@@ -148,7 +144,7 @@ class LiveRecords:
             return
         epoch = self._commits.epoch if self._keeps(position) else 0
         kept = [pending.data for pending in self._commits.window.behind(position)]
-        await self._link.reply(message.reply, Resend.of(epoch, kept).encode())
+        await self._log.link.reply(message.reply, Resend.of(epoch, kept).encode())
 
     async def resend(self) -> None:
         for pending in self._commits.window:
@@ -165,18 +161,13 @@ class LogWriter(RecordWriter):
 
     def __init__(
         self,
-        link: Link,
-        logs: LogStore,
-        log: Log,
-        request_id: str,
+        log: RequestLog,
         epoch: int,
         tenant: str = "",
         tuning: WriterTuning = DEFAULT_TUNING,
     ) -> None:
-        commits = Commits(link, logs, log, request_id, epoch, tenant, tuning)
-        super().__init__(
-            link, log, request_id, commits, LiveRecords(link, log, request_id, commits)
-        )
+        commits = Commits(log, epoch, tenant, tuning)
+        super().__init__(log, commits, LiveRecords(log, commits))
         self._offer_s = tuning.offer_s
 
     async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
@@ -226,7 +217,7 @@ class LogWriter(RecordWriter):
         if self.ended:
             return
         heard = await repair.ask(
-            self._link, self._log, self._request_id, self.position, self._offer_s
+            self._log, self.position, self._offer_s
         )  # nothing without a reader: sampling is deterministic, so it comes out the same anyway
         timeline = Timeline(self.position)
         for record in heard:

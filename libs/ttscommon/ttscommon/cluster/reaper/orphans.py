@@ -177,7 +177,7 @@ class Orphans:
             await self._handing.run(known, known.released())
             return
         try:
-            tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
+            tail = await self._bus.log(stage.writes, request_id).last(self._tuning.tail_s)
             ended = tail is not None and isinstance(tail.record, End)
             if ended and not job.request.remake:
                 return

@@ -9,6 +9,7 @@ import pytest
 
 from tests.waits import until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.errors import Fenced, LogGone
@@ -66,19 +67,19 @@ async def settled(bus: Bus) -> None:
     """What this connection has sent so far has reached the broker: its messages, and its interest
     in those of others.
     """
-    await bus.logs.last(AUDIO, "r")
+    await bus.log(AUDIO, "r").last()
 
 
 async def noted(bus: Bus, position: int) -> None:
     """Wait until the log has come to `position`."""
     async with asyncio.timeout(10):
-        while (tail := await bus.logs.last(AUDIO, "r")) is None or tail.record.end < position:
+        while (tail := await bus.log(AUDIO, "r").last()) is None or tail.record.end < position:
             await asyncio.sleep(0.005)
 
 
 async def small(bus: Bus, **tuning: Any) -> AudioWriter:
     """A request's first writer, with figures of its own."""
-    writer = AudioWriter(bus.link, bus.logs, "r", 1, tuning=WriterTuning(**tuning))
+    writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=WriterTuning(**tuning))
     await writer.open(restore=False)
     return writer
 
@@ -104,7 +105,7 @@ async def test_the_log_holds_positions_seconds_apart_and_no_samples(bus: Bus, ot
         await finish(writer)
         records = await drain(reader)
     assert samples(records) == numbers(0, 100 * STEP)
-    logged = [each.record for each in await bus.logs.read(AUDIO, "r", 0)]
+    logged = [each.record for each in await bus.log(AUDIO, "r").read(0)]
     assert [record.start for record in logged] == [STEP, 65 * STEP, 100_000]
     assert all(isinstance(record, Position) for record in logged[:-1])
     assert isinstance(logged[-1], End)
@@ -126,7 +127,7 @@ async def test_live_messages_lost_on_the_way_come_again(
 
 async def test_a_reader_that_is_slow_asks_for_what_it_had_no_room_for(bus: Bus, other: Bus) -> None:
     tuning = ReaderTuning(credit_bytes=8 * 2 * STEP, idle_first_s=0.05, idle_most_s=0.05)
-    async with AudioReader(other.link, other.logs, other.queue, "r", tuning=tuning) as reader:
+    async with AudioReader(other.log(AUDIO, "r"), other.queue, tuning=tuning) as reader:
         writer = await bus.audio_writer("r", 1)
         await put(writer, 40)
         async with asyncio.timeout(20):
@@ -160,7 +161,7 @@ async def test_what_is_sent_again_is_not_logged_again(bus: Bus, other: Bus) -> N
     await writer.begin(Position("r", 0))
     await put(writer, 70)
     await finish(writer)
-    logged = [each.record.start for each in await bus.logs.read(AUDIO, "r", 0)]
+    logged = [each.record.start for each in await bus.log(AUDIO, "r").read(0)]
     assert logged == [STEP, 65 * STEP, 70 * STEP]
 
 
@@ -276,7 +277,7 @@ async def test_an_end_that_reaches_a_reader_who_lacks_samples_has_them_made_agai
         await again.end(again.remaking)
         await again.close()
         assert samples(await hearing) == numbers(0, 5 * STEP)
-    logged = [each.record for each in await bus.logs.read(AUDIO, "r", 0)]
+    logged = [each.record for each in await bus.log(AUDIO, "r").read(0)]
     assert [isinstance(record, End) for record in logged] == [False, True]
 
 
@@ -308,7 +309,7 @@ async def test_too_many_positions_that_wait_hold_the_producer_back(
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    monkeypatch.setattr(bus.logs, "commit", never)
+    monkeypatch.setattr(RequestLog, "commit", never)
     writer = await small(bus, positions=2, position_s=STEP / RATE)
     await put(writer, 2)
     with pytest.raises(TimeoutError):

@@ -19,7 +19,7 @@ CREDIT = 8 * 2 * STEP
 
 
 async def writing(bus: Bus) -> AudioWriter:
-    writer = AudioWriter(bus.link, bus.logs, "r", 1, tuning=WriterTuning(credit_bytes=CREDIT))
+    writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=WriterTuning(credit_bytes=CREDIT))
     await writer.open(restore=False)
     return writer
 
@@ -27,7 +27,7 @@ async def writing(bus: Bus) -> AudioWriter:
 def reading(bus: Bus, start: int = 0) -> AudioReader:
     tuning = ReaderTuning(credit_bytes=CREDIT, idle_first_s=0.1, idle_most_s=0.1)
     fresh = not start
-    return AudioReader(bus.link, bus.logs, bus.queue, "r", start, fresh=fresh, tuning=tuning)
+    return AudioReader(bus.log(AUDIO, "r"), bus.queue, start, fresh=fresh, tuning=tuning)
 
 
 async def produce(writer: AudioWriter, chunks: int) -> None:
@@ -143,7 +143,7 @@ async def test_a_writer_that_is_not_wanted_knows_when_it_is_again(bus: Bus) -> N
 
 async def test_a_writer_that_nobody_hears_any_more_is_told_so(bus: Bus) -> None:
     tuning = WriterTuning(credit_bytes=CREDIT, listener_s=0.05, offer_s=0.05)
-    writer = AudioWriter(bus.link, bus.logs, "r", 1, tuning=tuning)
+    writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=tuning)
     await writer.open(restore=False)
     async with reading(bus):
         work = asyncio.create_task(produce(writer, 30))
@@ -160,7 +160,7 @@ async def test_to_begin_again_grants_nothing(bus: Bus) -> None:
     await writer.begin(Position("r", 5 * STEP))
     assert not await writer.room(8 * STEP, 0.01)
     await writer.release()
-    successor = AudioWriter(bus.link, bus.logs, "r", 2, tuning=WriterTuning(credit_bytes=CREDIT))
+    successor = AudioWriter(bus.log(AUDIO, "r"), 2, tuning=WriterTuning(credit_bytes=CREDIT))
     await successor.open(restore=False)
     await successor.begin(Position("r", 5 * STEP))
     assert await successor.room(12 * STEP, 0.01)

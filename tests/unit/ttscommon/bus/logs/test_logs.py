@@ -12,6 +12,7 @@ import pytest
 from tests.connections import Connect
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
 from ttscommon.wire.messages import Chunk, CodecChunk, End, Takeover, Tensor, decode_record, encode
@@ -48,7 +49,7 @@ def positions(records: list[Chunk | End]) -> list[int]:
 async def committed(bus: Bus, chunks: int) -> None:
     """Wait until the log itself holds `chunks` records."""
     async with asyncio.timeout(10):
-        while len(await bus.logs.read(CODES, "r", 0)) < chunks:
+        while len(await bus.log(CODES, "r").read(0)) < chunks:
             await asyncio.sleep(0.005)
 
 
@@ -101,7 +102,7 @@ async def test_a_record_whose_commit_need_not_wait_goes_out_once(
         await put(writer, 1)
         heard = [await anext(reader)]
         assert copies == []
-        monkeypatch.setattr(bus.logs, "commit", _never)
+        monkeypatch.setattr(RequestLog, "commit", _never)
         await put(writer, 2)  # the first of them on its way to a log that does not take it
         assert decode_record(copies[-1]).start == 2 * STEP
         await writer.release()
@@ -130,7 +131,7 @@ async def test_a_reader_that_comes_soon_has_all_from_the_writer_without_the_log(
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, 9)
     await committed(bus, 9)
-    monkeypatch.setattr(other.logs, "tail", _never)
+    monkeypatch.setattr(RequestLog, "tail", _never)
     async with other.reader(CODES, "r") as reader:
         heard = [await anext(reader) for _ in range(9)]
         await finish(writer)
@@ -179,7 +180,7 @@ async def test_what_was_heard_and_never_committed_is_adopted(
         first = await bus.writer(CODES, "r", 1)
         await put(first, 1)
         await committed(bus, 1)
-        monkeypatch.setattr(bus.logs, "commit", _never)
+        monkeypatch.setattr(RequestLog, "commit", _never)
         await put(first, 2)
         heard = [await anext(reader) for _ in range(3)]
         await first.release()
@@ -207,7 +208,7 @@ async def test_a_finished_log_needs_no_successor(bus: Bus, other: Bus) -> None:
 async def test_a_full_window_holds_the_producer_back(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus.logs, "commit", _never)
+    monkeypatch.setattr(RequestLog, "commit", _never)
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, WriterTuning().window)
     with pytest.raises(TimeoutError):
@@ -238,7 +239,7 @@ async def cramped(connect: Connect) -> Bus:
 async def drained(bus: Bus, start: int) -> None:
     """Wait until the record at `start` is committed."""
     async with asyncio.timeout(10):
-        while (tail := await bus.logs.last(CODES, "r")) is None or tail.record.start < start:
+        while (tail := await bus.log(CODES, "r").last()) is None or tail.record.start < start:
             await asyncio.sleep(0.005)
 
 
@@ -256,10 +257,10 @@ async def test_a_log_that_a_full_store_dropped_goes_on(cramped: Bus) -> None:
     await put(writer, 3)
     await committed(cramped, 3)
     await crowd_out(cramped)
-    assert await cramped.logs.last(CODES, "r") is None
+    assert await cramped.log(CODES, "r").last() is None
     await put(writer, 1)
     await finish(writer)
-    tail = await cramped.logs.last(CODES, "r")
+    tail = await cramped.log(CODES, "r").last()
     assert tail is not None
     assert isinstance(tail.record, End)
 
@@ -289,10 +290,10 @@ async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cra
 
 
 async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: Bus) -> None:
-    assert await bus.logs.read(CODES, "r", 0) == []
+    assert await bus.log(CODES, "r").read(0) == []
     await bus.link.jetstream.delete_stream(bus.link.name(CODES.stream))
     with pytest.raises(Unreachable):
-        await bus.logs.read(CODES, "r", 0)
+        await bus.log(CODES, "r").read(0)
 
 
 async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> None:

@@ -72,7 +72,7 @@ async def test_a_log_reader_asks_for_a_position_and_the_writer_answers_with_reco
 ) -> None:
     writer = await bus.writer(CODES, "r", 1)
     await writer.put(codes(0))
-    await bus.logs.last(CODES, "r")  # the broker knows that it listens
+    await bus.log(CODES, "r").last()  # the broker knows that it listens
     async with other.reader(CODES, "r") as reader:
         assert await anext(reader) == codes(0)
     await writer.release()
@@ -86,17 +86,17 @@ async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     async with other.reader(CODES, "r", fresh=True) as reader:
-        await other.logs.last(CODES, "r")
+        await other.log(CODES, "r").last()
         await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
-        assert await repair.ask(bus.link, CODES, "r", 1, 5.0) == []
+        assert await repair.ask(bus.log(CODES, "r"), 1, 5.0) == []
     assert word("1") in wire.of("live.codes.r")
     assert wire.of("answer to live.codes.r") == ["90"]
 
 
 async def test_what_a_reader_offers_are_its_records(bus: Bus, other: Bus, wire: Wire) -> None:
     async with other.reader(CODES, "r", fresh=True) as reader:
-        await other.logs.last(CODES, "r")
+        await other.log(CODES, "r").last()
         await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
         answer = await bus.link.request(CODES.live("r"), b"0", 5.0)
@@ -113,11 +113,11 @@ async def test_an_audio_reader_asks_with_a_position_and_a_credit_and_gets_a_bare
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     writer = await bus.audio_writer("r", 1)
-    await bus.logs.last(AUDIO, "r")  # the broker knows that it listens
+    await bus.log(AUDIO, "r").last()  # the broker knows that it listens
     samples = Tensor.of(np.arange(STEP).astype(np.int16))
     await writer.put(AudioChunk("r", 0, 16_000, samples))
     tuning = ReaderTuning(credit_bytes=8 * STEP)
-    async with AudioReader(other.link, other.logs, other.queue, "r", tuning=tuning) as reader:
+    async with AudioReader(other.log(AUDIO, "r"), other.queue, tuning=tuning) as reader:
         await anext(reader)
         await wire.until(lambda: word("to 4000") in wire.of("nack.audio.r"))
         await writer.end(End("r", STEP, "ok"))
@@ -132,7 +132,7 @@ async def test_a_successor_of_an_audio_writer_asks_with_nothing_and_hears_a_posi
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     async with other.audio_reader("r", 12, fresh=True):
-        await other.logs.last(AUDIO, "r")
+        await other.log(AUDIO, "r").last()
         writer = await bus.audio_writer("r", 2, fresh=False)
         await writer.release()
     await wire.until(lambda: bool(wire.of("answer to live.audio.r")))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ttscommon.bus import Bus
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.failure_detector import Roster, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
@@ -242,7 +243,7 @@ async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
     async def silent(*_: Any) -> Any:
         raise TimeoutError("no replica answers")
 
-    monkeypatch.setattr(bus.logs, "tail", silent)
+    monkeypatch.setattr(RequestLog, "tail", silent)
     assert await died(bus, handing, lease)
     assert (await scene.lease(bus)).deaths == 2
 
