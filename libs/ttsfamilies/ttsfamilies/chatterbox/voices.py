@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Shards, digest, fill, same
+from ttscommon.engine.nn.weights import Part, Shards, digest, fill, same
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.lm.recordings import mel_filters, resampled, windowed_sinc
@@ -152,19 +152,7 @@ _LEAST_TURBO_S: Final = 5
 _LOUDNESS: Final = -27.0
 
 
-class NamedPart:
-    """The tensors of a checkpoint whose names begin alike, without the books of training."""
-
-    def __init__(self, shards: Shards, *begins: str) -> None:
-        self._shards = shards
-        self.shapes = {
-            name: shape
-            for name, shape in shards.shapes.items()
-            if name.startswith(begins) and not name.endswith(_BOOKS)
-        }
-        self.read, self.where = shards.read, shards.where
-
-
+# Of training, beside the weights.
 _BOOKS: Final = ("num_batches_tracked", "_mel_filters", "tokenizer.window", "freqs_cis")
 
 
@@ -183,7 +171,7 @@ class Hearing:
     def load(cls, checkpoint: Path, device: str, c: T3Sizes) -> Self | None:
         """Of a checkpoint's folder; None where they are not all there. Raises CheckpointError."""
         shards = Shards.of(checkpoint)
-        parts = [NamedPart(shards, *names) for names in ((_TOKENS,), (_SPEAKER,), _VOICE)]
+        parts = [Part(shards, names, _BOOKS) for names in ((_TOKENS,), (_SPEAKER,), _VOICE)]
         if not all(part.shapes for part in parts):
             return None
         tokens, speaker, own = parts

@@ -18,7 +18,7 @@ from ttscommon.engine.nn.snake import Snake
 from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec
-from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, Tails, attended
 from ttsfamilies.base.codec.dac import CausalWave, Level
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
@@ -36,7 +36,7 @@ class FishDecoder(CausalWave):
 
     def __init__(self, c: FishCodecSizes) -> None:
         super().__init__(c.latent, c.decoder, c.ratios, c.rates, Snake)
-        self.sizes = c
+        self.sizes, self.window = c, c.window
         self.levels = nn.ModuleList(
             Level(size, c.inner, c.latent) for size in (c.semantic_codes, *[c.codes] * c.residuals)
         )
@@ -44,11 +44,6 @@ class FishDecoder(CausalWave):
         self.register_buffer("last", _last(c), persistent=False)
 
     last: Tensor
-
-    def new_state(self, batch: int = 1) -> CausalState:
-        """Streams of which nothing was decoded yet."""
-        stack, like = self.transformer.config, self.out.weight
-        return blank(stack, self.sizes.window, self.convolutions(), batch, like)
 
     def latents(self, codes: Tensor) -> Tensor:
         """[batch, frames, codebooks] int64 -> [batch, latent, frames]; a code that a codebook has
@@ -62,13 +57,11 @@ class FishDecoder(CausalWave):
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
     ) -> tuple[Tensor, CausalState]:
         """See CausalNet."""
-        tails, count = Tails(state.tails, lengths), frames.shape[1]
-        window = SlidingWindow(state, lengths, count)
+        tails, x = Tails(state.tails, lengths), self.latents(frames).transpose(1, 2)
         here = state.position if begin is None else begin + state.position
-        positions = here[:, None] + torch.arange(count, device=frames.device)
-        x = self.transformer(self.latents(frames).transpose(1, 2), positions, window.attend)
+        x, keys, values = attended(self.transformer, x, lengths, state, here)
         samples = self.sound(x.transpose(1, 2), tails).tanh()
-        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
+        return samples, CausalState(state.position + lengths, keys, values, tails.done())
 
 
 def _last(c: FishCodecSizes) -> Tensor:

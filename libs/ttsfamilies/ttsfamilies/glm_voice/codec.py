@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, filled, unfilled
+from ttscommon.engine.nn.weights import Part, Shards, as_stored, filled, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Samples, StateUse, Work
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.cosyvoice.facts import HIFT
-from ttsfamilies.cosyvoice.s3_flow.flow import Within, plain, sources
+from ttsfamilies.cosyvoice.s3_flow.flow import plain
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import flow_sizes, hift_sizes
 from ttsfamilies.glm_voice.blocks import (
@@ -55,8 +55,8 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> GlmVoiceCodec:
         raise CheckpointError(f"{folder} holds no flow of GLM-4-Voice: {error}") from error
     parts: list[tuple[nn.Module, tuple[str, ...]]] = [(flow, FLOW), (hift, HIFT)]
     for net, prefixes in parts:
-        mine = Within(shards, prefixes)
-        filled(net, sources(net, "", shards.shapes), mine, device=how.where)
+        stated = as_stored(net.state_dict(), shards.shapes)
+        filled(net, stated, Part(shards, prefixes), device=how.where)
     hift.f0_predictor.double()
     return GlmVoiceCodec(name, flow, hift)
 

@@ -15,7 +15,6 @@ from ttsfamilies.base.codec.dac import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.windowed import (
     WindowedCodec,
-    WindowStream,
     surrounding_samples,
     windowed_spec,
 )
@@ -91,26 +90,13 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> HiggsCodec:
     return HiggsCodec(name, load_decoder(folder, how.where))
 
 
-class HiggsFrames(WindowedCodec):
-    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
-
-    def __init__(self, name: str, net: HiggsDecoder) -> None:
-        c, self._net = net.sizes, net
-        codes = Field((c.codebooks,), "i2", c.codebook_size)
-        rates = c.acoustic_model_config.upsampling_ratios
-        told = c.sample_rate, c.frame_samples, surrounding_samples(rates)
-        self.spec = windowed_spec(name, "higgs_audio", *told, codes)
-
-    def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
-        del stream, first
-        samples: Tensor = self._net(codes.to(self._net.narrow.weight.device))
-        return samples
-
-
 class HiggsCodec(Delayed):
     """Shown rows, as the talker logs them."""
 
     def __init__(self, name: str, net: HiggsDecoder) -> None:
         c = net.sizes
-        delay_pattern = DelayPattern.even(c.codebooks)
-        super().__init__(HiggsFrames(name, net), delay_pattern, c.codebook_size + _SPECIALS)
+        codes = Field((c.codebooks,), "i2", c.codebook_size)
+        reach = surrounding_samples(c.acoustic_model_config.upsampling_ratios)
+        spec = windowed_spec(name, "higgs_audio", c.sample_rate, c.frame_samples, reach, codes)
+        frames, pattern = WindowedCodec(net, spec), DelayPattern.even(c.codebooks)
+        super().__init__(frames, pattern, c.codebook_size + _SPECIALS)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.codec_sizes import size_problems
-from ttscommon.engine.nn.weights import Shards, Tensors
+from ttscommon.engine.nn.snake import UNIT
+from ttscommon.engine.nn.weights import Shards, Tensors, relocated
 
 KIND: Final = "higgs_audio_v2_tokenizer"
 # The third version's checkpoint holds the codec too, and says nothing of its sizes.
@@ -178,7 +179,7 @@ def parts(theirs: str) -> tuple[str, ...]:
 
 _TALKER: Final = "audio_codebook_embeddings.weight"
 _CODEC: Final = "decoder_2.model.0."
-_UNIT: Final = ("snake1", "conv1", "snake2", "conv2")
+_ENDS: Final = (("0", "conv1"), ("6", "snake1"), ("7", "conv2"))
 _UNUSED: Final = ("audio_codebook_weights", "rotary_emb.inv_freq", "rotary_emb.original_inv_freq")
 _LENGTH, _DIRECTION = ".weight_g", ".weight_v"
 _FROZEN: Final = re.compile(r"\.(embedding|linear)_(frozen|trainable)\.")
@@ -194,10 +195,23 @@ _NAMES: Final = (
     (r"^fc_post2\.", "fc2."),
     (r"\.(conv[12]?)\.conv\.", r".\1."),
 )
-# Of DAC's halves: what stands first and last, and in a block before its units and behind them.
-_ENDS: Final = {"0": "conv1", "6": "snake1", "7": "conv2"}
-_ENCODER: Final = re.compile(r"^encoder\.block\.(\d)\.(?:block\.(\d)\.(?:block\.(\d)\.)?)?")
-_DECODER: Final = re.compile(r"^decoder_2\.model\.(\d)\.(?:block\.(\d)\.(?:block\.(\d)\.)?)?")
+# DAC's halves, whose blocks have their own convolution and its snake before or behind three units.
+_DAC: Final = {
+    **{f"encoder.block.{at}": f"acoustic_encoder.{name}" for at, name in _ENDS},
+    **{f"decoder_2.model.{at}": f"acoustic_decoder.{name}" for at, name in _ENDS},
+    "encoder.block.*.block.3": "acoustic_encoder.block.*-1.snake1",
+    "encoder.block.*.block.4": "acoustic_encoder.block.*-1.conv1",
+    "decoder_2.model.*.block.0": "acoustic_decoder.block.*-1.snake1",
+    "decoder_2.model.*.block.1": "acoustic_decoder.block.*-1.conv_t1",
+    **{
+        f"encoder.block.*.block.*.{at}": f"acoustic_encoder.block.*-1.res_unit*+1.{name}"
+        for at, name in UNIT.items()
+    },
+    **{
+        f"decoder_2.model.*.block.*.{at}": f"acoustic_decoder.block.*-1.res_unit*-1.{name}"
+        for at, name in UNIT.items()
+    },
+}
 
 
 class Renamed:
@@ -247,34 +261,10 @@ def renamed(name: str) -> str:
         if name.endswith(ending):
             name = f"{name.removesuffix(ending)}.weight"
     name = _FROZEN.sub(".", name)
-    name = _ENCODER.sub(lambda m: f"acoustic_encoder.{_encoding(*m.groups())}.", name)
-    name = _DECODER.sub(lambda m: f"acoustic_decoder.{_decoding(*m.groups())}.", name)
+    name = relocated(name, _DAC)
     for old, new in _NAMES:
         name = re.sub(old, new, name)
     return name
-
-
-def _encoding(at: str, inner: str | None, layer: str | None) -> str:
-    return _placed(at, inner, layer, ("3", "conv1"), 1)
-
-
-def _decoding(at: str, inner: str | None, layer: str | None) -> str:
-    return _placed(at, inner, layer, ("0", "conv_t1"), -1)
-
-
-def _placed(
-    at: str, inner: str | None, layer: str | None, around: tuple[str, str], shift: int
-) -> str:
-    """around: where a block has its snake, and the name of its own convolution. shift: from a
-    unit's place in the block to its number.
-    """
-    if inner is None:
-        return _ENDS[at]
-    block = f"block.{int(at) - 1}"
-    if layer is None:
-        snake, convolution = around
-        return f"{block}.{'snake1' if inner == snake else convolution}"
-    return f"{block}.res_unit{int(inner) + shift}.{_UNIT[int(layer)]}"
 
 
 def tensors_of(folder: Path) -> Tensors:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.nn.snake import Snake, units, wide
-from ttscommon.engine.nn.weights import Shards, filled, normed, same, unfilled
+from ttscommon.engine.nn.weights import Shards, as_stored, filled, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.dac import Level, upsampling, widths
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -160,12 +160,7 @@ _OTHERS: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in ra
 def load_decoder(folder: Path, device: str = "cpu") -> SnacDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
     net, shards = unfilled(SnacDecoder, load_config(folder)), Shards.of(folder)
-    stated = {
-        name: normed(name.removesuffix("weight"), shards.shapes)
-        if name.endswith("weight")
-        else same(name)
-        for name in net.state_dict()
-    }
+    stated = as_stored(net.state_dict(), shards.shapes)
     return filled(net, stated, shards, others=_OTHERS, device=device)
 
 
@@ -175,14 +170,13 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Snac:
 
 
 class Snac(WindowedCodec):
-    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
+    """See WindowedCodec."""
 
     def __init__(self, name: str, net: SnacDecoder) -> None:
         c = net.config
-        self._net = net
         codes = Field((sum(map(len, SLOTS)),), "i2", c.codebook_size)
         rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.decoder_rates)
-        self.spec = windowed_spec(name, "snac", *rates, codes)
+        super().__init__(net, windowed_spec(name, "snac", *rates, codes))
 
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
         device = next(self._net.parameters()).device

@@ -22,7 +22,7 @@ from ttscommon.engine.nn import Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.base import CodecSpec, Work
-from ttsfamilies.base.codec.causal import CausalState, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, Tails, attended
 from ttsfamilies.base.codec.dac import CausalWave, UpsampleBlock
 from ttsfamilies.base.codec.executor import Slice
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
@@ -84,14 +84,9 @@ class LaggingDecoder(CausalWave):
         c = config
         rates = c.upsampling_ratios, c.upsample_rates
         super().__init__(c.hidden_size, c.decoder_dim, *rates, SnakeBeta)
-        self.config = config
+        self.config, self.window = config, c.sliding_window
         self.codes = nn.Embedding(c.codebook_size * c.num_quantizers, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
-
-    def new_state(self, batch: int = 1) -> CausalState:
-        """Streams of which nothing was decoded yet."""
-        c, like = self.transformer.config, self.codes.weight
-        return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
 
     def step(
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
@@ -99,14 +94,12 @@ class LaggingDecoder(CausalWave):
         """See CausalNet; the first `lag_samples` of a blank stream's samples are none."""
         del begin
         tails = Tails(state.tails, lengths)
-        window = SlidingWindow(state, lengths, frames.shape[1])
         tables = torch.arange(frames.shape[2], device=frames.device) * self.config.codebook_size
         x = self.codes(frames + tables).mean(-2)
-        positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
-        x = self.transformer(x, positions, window.attend).transpose(1, 2)
-        x = self._raised(self.widened(x, tails), state.position == 0, tails)
+        x, keys, values = attended(self.transformer, x, lengths, state)
+        x = self._raised(self.widened(x.transpose(1, 2), tails), state.position == 0, tails)
         samples = self.sounded(x, tails).clamp(-1, 1)
-        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
+        return samples, CausalState(state.position + lengths, keys, values, tails.done())
 
     def _raised(self, x: Tensor, fresh: Tensor, tails: Tails) -> Tensor:
         """Through the large blocks. Steps that a blank stream does not have are kept at zero, which

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.codec_sizes import size_problems
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
-from ttsfamilies.base.codec.causal import CausalState, Quantizer, SlidingWindow, Tails, blank
+from ttsfamilies.base.codec.causal import CausalState, Quantizer, Tails, attended
 from ttsfamilies.base.codec.dac import CausalResidualUnit, CausalWave, ConvNeXtBlock, UpsampleBlock
 from ttsfamilies.base.codec.kernels.rows import StateRows, UnsettledSum
 from ttsfamilies.base.codec.kernels.way import FusedTails, Wave, packed_of
@@ -127,7 +127,7 @@ class CodecDecoder(CausalWave):
         c = config
         rates = c.upsampling_ratios, c.upsample_rates
         super().__init__(c.latent_dim, c.decoder_dim, *rates, SnakeBeta)
-        self.config = config
+        self.config, self.window = config, c.sliding_window
         inner = c.codebook_dim // 2
         self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, inner, c.codebook_dim)
         self.before = CausalConv1d(c.codebook_dim, c.latent_dim, 3)
@@ -136,14 +136,8 @@ class CodecDecoder(CausalWave):
         self.project_out = nn.Linear(c.hidden_size, c.latent_dim)
 
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
-        """In the order in which sound passes them; pointwise ones carry nothing."""
         yield self.before
         yield from super().convolutions()
-
-    def new_state(self, batch: int = 1) -> CausalState:
-        """Streams of which nothing was decoded yet."""
-        c, like = self.transformer.config, self.before.weight
-        return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
 
     def forward(self, codes: Tensor) -> Tensor:
         """One shot: [batch, frames, codebooks] int64 -> [batch, frames * frame_samples]."""
@@ -156,16 +150,10 @@ class CodecDecoder(CausalWave):
         """See CausalNet; only distances matter."""
         del begin
         tails = Tails(state.tails, lengths)
-        window = SlidingWindow(state, lengths, frames.shape[1])
-        x = tails.through(self.before, self.quantizer(frames))
-        x = self._transformed(x.transpose(1, 2), state.position, window).transpose(1, 2)
-        samples = self.sound(x, tails).clamp(-1, 1)
-        return samples, CausalState(state.position + lengths, *window.done(), tails.done())
-
-    def _transformed(self, x: Tensor, position: Tensor, window: SlidingWindow) -> Tensor:
-        positions = position[:, None] + torch.arange(x.shape[1], device=x.device)
-        x = self.transformer(self.project_in(x), positions, window.attend)
-        return self.project_out(x)
+        x = tails.through(self.before, self.quantizer(frames)).transpose(1, 2)
+        x, keys, values = attended(self.transformer, self.project_in(x), lengths, state)
+        samples = self.sound(self.project_out(x).transpose(1, 2), tails).clamp(-1, 1)
+        return samples, CausalState(state.position + lengths, keys, values, tails.done())
 
 
 # The decoder's step on a device by fused kernels, over states that stay where they are.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.flat import flat
-from ttscommon.engine.nn.weights import Source, filled, same, unfilled
+from ttscommon.engine.nn.weights import Source, as_stored, filled, unfilled
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
@@ -104,11 +104,8 @@ def sources(net: MelVocoder, names: Container[str]) -> dict[str, Source]:
     their norm apart or not.
     """
     found = normed_sources(len(net.postnet), "postnet.", "postnet.convolutions.")
-    for name in net.generator.state_dict():
-        parts = (f"{name}_g", f"{name}_v")
-        apart = parts[0] in names
-        found[f"generator.{name}"] = Source(parts, folded=True) if apart else same(name)
-    return found
+    generator = as_stored(net.generator.state_dict(), names)
+    return found | {f"generator.{name}": source for name, source in generator.items()}
 
 
 def load_vocoder(folder: Path, device: str = "cpu") -> tuple[MelVocoder, HifiganConfig]:

@@ -16,7 +16,6 @@ from ttsfamilies.base.codec.dac import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.windowed import (
     WindowedCodec,
-    WindowStream,
     surrounding_samples,
     windowed_spec,
 )
@@ -63,22 +62,9 @@ _OTHERS: Final = 2
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Delayed:
     """A codec's folder; raises CheckpointError. Its talker logs rows, whose codes are delayed."""
-    codec = Dac(name, load_decoder(folder, how.where))
-    delay_pattern = DelayPattern.even(codec.sizes.n_codebooks)
-    return Delayed(codec, delay_pattern, codec.sizes.codebook_size + _OTHERS)
-
-
-class Dac(WindowedCodec):
-    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
-
-    def __init__(self, name: str, net: DacDecoder) -> None:
-        c = self.sizes = net.sizes
-        self._net = net
-        codes = Field((c.n_codebooks,), "i2", c.codebook_size)
-        rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.upsampling_ratios)
-        self.spec = windowed_spec(name, "dac", *rates, codes)
-
-    def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
-        del stream, first
-        samples: Tensor = self._net(codes.to(next(self._net.parameters()).device))
-        return samples
+    net = load_decoder(folder, how.where)
+    c = net.sizes
+    codes = Field((c.n_codebooks,), "i2", c.codebook_size)
+    rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.upsampling_ratios)
+    codec = WindowedCodec(net, windowed_spec(name, "dac", *rates, codes))
+    return Delayed(codec, DelayPattern.even(c.n_codebooks), c.codebook_size + _OTHERS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -107,23 +107,29 @@ def named(
     both, or with `*+1` the next. ours, theirs: what all names begin with besides, dot included.
     """
     rules = [(_place(mine), other) for mine, other in places.items()]
-    found = {}
-    for name in net.state_dict():
-        for place, other in rules:
-            if lies := place.match(name):
-                there = _numbered(other, lies.groups()) + name[lies.end() :]
-                found[ours + name] = same(theirs + there)
-                break
-    return found
+    moved = ((name, _moved(name, rules)) for name in net.state_dict())
+    return {ours + name: same(theirs + place) for name, place in moved if place is not None}
+
+
+def relocated(name: str, places: Mapping[str, str]) -> str:
+    """The name that a parameter of one of these places has, as it is elsewhere; see `named`."""
+    return _moved(name, [(_place(old), new) for old, new in places.items()]) or name
 
 
 def _place(name: str) -> re.Pattern[str]:
     return re.compile(re.escape(name).replace(r"\*", r"(\d+)") + r"(?![^.])")
 
 
+def _moved(name: str, rules: Iterable[tuple[re.Pattern[str], str]]) -> str | None:
+    for place, other in rules:
+        if lies := place.match(name):
+            return _numbered(other, lies.groups()) + name[lies.end() :]
+    return None
+
+
 def _numbered(place: str, numbers: Sequence[str]) -> str:
     left = iter(numbers)
-    return _NUMBER.sub(lambda star: str(int(next(left)) + int(star[1] or 0)), place)
+    return _NUMBER.sub(lambda one: str(int(next(left)) + int(one[1] or 0)), place)
 
 
 # Length and direction: of torch's parametrisation, and of the one before it.
@@ -145,15 +151,15 @@ def folded(stated: Sources, pair: tuple[str, str]) -> dict[str, Source]:
     }
 
 
-def normed(place: str, shapes: Mapping[str, tuple[int, ...]]) -> Source:
-    """The weight of a convolution as the files have it: of length and direction, or as it is.
-
-    place: what its name begins with, dot included.
+def as_stored(names: Iterable[str], stored: Container[str], theirs: str = "") -> dict[str, Source]:
+    """Parameters by their own names behind `theirs`; weights are of length and direction where the
+    files have them so. stored: what the files have.
     """
-    for length, direction in PAIRS:
-        if place + length in shapes:
-            return Source((place + length, place + direction), folded=True)
-    return same(f"{place}weight")
+    found = {name: same(theirs + name) for name in names}
+    for pair in PAIRS:
+        parted = folded(found, pair)
+        found |= {name: one for name, one in parted.items() if one.names[0] in stored}
+    return found
 
 
 class Tensors(Protocol):
@@ -163,6 +169,20 @@ class Tensors(Protocol):
     def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
     def read(self, name: str) -> Tensor: ...
     def where(self, name: str) -> Path: ...
+
+
+class Part:
+    """The tensors of a checkpoint whose names begin so, but for those that end `without`."""
+
+    def __init__(
+        self, shards: Shards, begins: tuple[str, ...], without: tuple[str, ...] = ()
+    ) -> None:
+        self.shapes = {
+            name: shape
+            for name, shape in shards.shapes.items()
+            if name.startswith(begins) and not name.endswith(without)
+        }
+        self.read, self.where = shards.read, shards.where
 
 
 class Shards:

@@ -5,6 +5,7 @@ For Mimi and its like: quantized vectors, a transformer with a window, causal co
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from torch.nn.functional import pad
 from ttscommon.engine.nn import (
     CausalConv1d,
     CausalUpsample1d,
-    DecoderConfig,
+    Decoder,
     dense_attention,
     tail_after,
 )
@@ -50,29 +51,34 @@ class CausalState:
         return cls(position, keys, values, tuple(tails))
 
 
-def blank(
-    c: DecoderConfig,
-    window: int,
-    convolutions: Iterable[CausalConv1d | CausalUpsample1d],
-    batch: int,
-    like: Tensor,
-) -> CausalState:
-    """Streams of which nothing was decoded yet, beside the weights `like`."""
-    shape = (batch, c.layers, window - 1, c.kv_heads, c.head_dim)
-    found = convolved_state(convolutions, batch, like)
-    return replace(found, keys=like.new_zeros(shape), values=like.new_zeros(shape))
-
-
 def convolved_state(
     convolutions: Iterable[CausalConv1d | CausalUpsample1d], batch: int, like: Tensor
 ) -> CausalState:
-    """The same of a network without attention."""
+    """Streams of which nothing was decoded yet, of a network without attention, beside `like`."""
     return CausalState(
         torch.zeros(batch, dtype=torch.int64, device=like.device),
         like.new_zeros(batch, 0),
         like.new_zeros(batch, 0),
         tuple(like.new_zeros(batch, conv.in_channels, conv.tail_size) for conv in convolutions),
     )
+
+
+class CausalStack(nn.Module):
+    """Convolutions with tails, and a `transformer` whose steps attend to the last `window`."""
+
+    transformer: Decoder
+    window: int
+
+    @abstractmethod
+    def convolutions(self) -> Iterable[CausalConv1d | CausalUpsample1d]:
+        """In the order in which sound passes them; pointwise ones carry nothing."""
+
+    def new_state(self, batch: int = 1) -> CausalState:
+        """Streams of which nothing was decoded yet."""
+        c, like = self.transformer.config, next(self.parameters())
+        shape = (batch, c.layers, self.window - 1, c.kv_heads, c.head_dim)
+        found = convolved_state(self.convolutions(), batch, like)
+        return replace(found, keys=like.new_zeros(shape), values=like.new_zeros(shape))
 
 
 class Tails:
@@ -96,6 +102,20 @@ class Tails:
 
     def done(self) -> tuple[Tensor, ...]:
         return tuple(self._new)
+
+
+def attended(
+    stack: Decoder, x: Tensor, lengths: Tensor, state: CausalState, first: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """[batch, steps, dim], of which `lengths` [batch] are real -> the same through blocks that
+    attend to a window, and new keys and values of all layers.
+
+    first: [batch], positions of the first steps, where more than distances matters.
+    """
+    window = SlidingWindow(state, lengths, x.shape[1])
+    begin = state.position if first is None else first
+    positions = begin[:, None] + torch.arange(x.shape[1], device=x.device)
+    return stack(x, positions, window.attend), *window.done()
 
 
 class SlidingWindow:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, UNIT, Snake, units, wide
 from ttscommon.engine.nn.weights import Source, named
-from ttsfamilies.base.codec.causal import Tails
+from ttsfamilies.base.codec.causal import CausalStack, Tails
 
 
 def upsampling(inputs: int, outputs: int, rate: int) -> nn.ConvTranspose1d:
@@ -140,7 +140,7 @@ class UpsampleBlock(nn.Module):
         return x
 
 
-class CausalWave(nn.Module):
+class CausalWave(CausalStack):
     """Frames of `latent` channels to samples.
 
     width: channels behind the first convolution. ratios: up from frames to the decoder's steps.
@@ -169,7 +169,6 @@ class CausalWave(nn.Module):
         self.out = CausalConv1d(widths[-1], 1, 7)
 
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
-        """In the order in which sound passes them; pointwise ones carry nothing."""
         for stretch, refine in zip(self.stretch, self.refine, strict=True):
             assert isinstance(stretch, CausalUpsample1d)
             assert isinstance(refine, ConvNeXtBlock)

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -136,13 +136,21 @@ def windowed_spec(
 
 
 class WindowedCodec(Codec):
-    """Subclasses have a `windowed_spec`, and decode the window of a stream."""
+    """A loaded decoder, of codes to samples. They say who speaks; the voice is not looked at.
 
-    @abstractmethod
+    spec: see windowed_spec.
+    """
+
+    def __init__(self, net: nn.Module, spec: CodecSpec) -> None:
+        self._net, self.spec = net, spec
+
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
         """[frames, codes] int64 of a stream, from its frame `first` on -> their samples, float32,
         as if silence surrounded them.
         """
+        del stream, first
+        samples: Tensor = self._net(codes.to(next(self._net.parameters()).device))
+        return samples
 
     def open(self, request: SpeechRequest, frame: int = 0) -> WindowStream:
         none = torch.zeros(0, *self.spec.frame["codes"].shape, dtype=torch.int64)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
-from ttscommon.engine.nn.adain import published
-from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, normed, unfilled
+from ttscommon.engine.nn.weights import PAIRS, Part, Shards, as_stored, filled, unfilled
 from ttsfamilies.cosyvoice.facts import FLOW, HIFT
 from ttsfamilies.cosyvoice.s3_flow.dit import ConvDiT, DiT
 from ttsfamilies.cosyvoice.s3_flow.encoder import (
@@ -220,37 +219,13 @@ def load_networks(folder: Path, device: str = "cpu", chunk: int | None = None) -
     return Networks(net, sound, phase, own)
 
 
-def sources(net: nn.Module, prefix: str, shapes: Shapes) -> dict[str, Source]:
-    """Every parameter's published tensors; weights may be length and direction."""
-    return {
-        key: normed(source.names[0].removesuffix("weight_g"), shapes) if source.folded else source
-        for key, source in published(net, prefix).items()
-    }
-
-
 def _filled(net: nn.Module, prefix: str, shards: Shards, device: str) -> None:
     usual = FLOW if isinstance(net, FlowNet) else HIFT
-    mine = Within(shards, (prefix,) if prefix else usual)
+    mine = Part(shards, (prefix,) if prefix else usual)
     others = tuple(prefix + b for b in _BUFFERS)
-    filled(net, sources(net, prefix, shards.shapes), mine, others=others, device=device)
-
-
-class Within:
-    """The tensors of a checkpoint whose names begin so; the others are other networks'."""
-
-    def __init__(self, shards: Shards, prefixes: tuple[str, ...]) -> None:
-        self._shards = shards
-        self._shapes = {n: s for n, s in shards.shapes.items() if n.startswith(prefixes)}
-
-    @property
-    def shapes(self) -> Shapes:
-        return self._shapes
-
-    def read(self, name: str) -> torch.Tensor:
-        return self._shards.read(name)
-
-    def where(self, name: str) -> Path:
-        return self._shards.where(name)
+    filled(
+        net, as_stored(net.state_dict(), shards.shapes, prefix), mine, others=others, device=device
+    )
 
 
 def shards_of(folder: Path) -> Shards:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
@@ -21,11 +20,11 @@ from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, Decoder
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, named, unfilled
 from ttsfamilies.base.codec.causal import (
+    CausalStack,
     CausalState,
     Quantizer,
-    SlidingWindow,
     Tails,
-    blank,
+    attended,
     quantizer_sources,
 )
 
@@ -101,12 +100,12 @@ class MimiUpsampleBlock(nn.Module):
         return x
 
 
-class VectorDecoder(nn.Module):
+class VectorDecoder(CausalStack):
     """Frames of any kind to sound; `vectors` says what they are. stack: of the transformer."""
 
     def __init__(self, c: MimiSizes, stack: DecoderConfig) -> None:
         super().__init__()
-        self.sizes = c
+        self.sizes, self.window = c, c.sliding_window
         dim, width = c.hidden_size, c.num_filters << len(c.upsampling_ratios)
         self.stretch = CausalUpsample1d(
             dim, dim, 2 * c.last_stride, c.last_stride, groups=c.upsample_groups, bias=False
@@ -119,18 +118,12 @@ class VectorDecoder(nn.Module):
         self.out = CausalConv1d(c.num_filters, 1, c.last_kernel_size)
 
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
-        """In the order in which sound passes them; pointwise ones carry nothing."""
         yield from (self.stretch, self.widen)
         for up in self.ups:
             assert isinstance(up, MimiUpsampleBlock)
             yield up.up
             yield from (block.wide for block in up.blocks if isinstance(block, StreamingResidual))
         yield self.out
-
-    def new_state(self, batch: int = 1) -> CausalState:
-        """Streams of which nothing was decoded yet."""
-        window, like = self.sizes.sliding_window, self.out.weight
-        return blank(self.transformer.config, window, self.convolutions(), batch, like)
 
     @abstractmethod
     def vectors(self, frames: Tensor) -> Tensor:
@@ -144,14 +137,12 @@ class VectorDecoder(nn.Module):
         tails = Tails(state.tails, lengths)
         x = tails.through(self.stretch, self.vectors(frames)).transpose(1, 2)
         steps = lengths * self.sizes.last_stride
-        window = SlidingWindow(state, steps, x.shape[1])
-        positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
-        x = self.transformer(x, positions, window.attend).transpose(1, 2)
-        x = tails.through(self.widen, x)
+        x, keys, values = attended(self.transformer, x, steps, state)
+        x = tails.through(self.widen, x.transpose(1, 2))
         for up in self.ups:
             x = up(x, tails)
         samples = tails.through(self.out, nn.functional.elu(x))[:, 0].clamp(-1, 1)
-        return samples, CausalState(state.position + steps, *window.done(), tails.done())
+        return samples, CausalState(state.position + steps, keys, values, tails.done())
 
 
 class MimiDecoder(VectorDecoder):
