@@ -7,7 +7,6 @@ that, one of the two rows that version 2 keeps apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +17,8 @@ from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled,
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.codes import decoder_config
+from ttsfamilies.base.lm.llama import Qwen2Sizes
+from ttsfamilies.base.lm.net import BackboneNet
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import Drawing, fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
@@ -36,7 +37,6 @@ from ttsfamilies.cosyvoice.request import (
     TOKENS,
     V2,
     V3,
-    BackboneSizes,
     CosyPrepared,
     SpeechRows,
     Vocabulary,
@@ -50,10 +50,10 @@ _BACKBONE = "llm.model.model."
 _UNUSED = "llm.model.lm_head."
 
 
-class CosyNet(nn.Module):
+class CosyNet(BackboneNet):
     """Ids to hidden states, and those to logits of the speech table's rows."""
 
-    def __init__(self, sizes: BackboneSizes, rows: SpeechRows) -> None:
+    def __init__(self, sizes: Qwen2Sizes, rows: SpeechRows) -> None:
         super().__init__()
         self.sizes, self.rows = sizes, rows
         dim = sizes.hidden_size
@@ -61,7 +61,7 @@ class CosyNet(nn.Module):
         self.speech = nn.Embedding(rows.count, dim)
         if rows.own_table:
             self.control = nn.Embedding(2, dim)
-        self.backbone = Decoder(replace(decoder_config(sizes), qkv_bias=True))
+        self.backbone = Decoder(decoder_config(sizes))
         self.head = nn.Linear(dim, rows.count, bias=rows.own_table)
 
     @property
@@ -90,11 +90,6 @@ class CosyNet(nn.Module):
             return found
         row = behind - self.rows.count
         return torch.where((row >= 0)[:, None], self.control(row.clamp(0, 1)), found)
-
-    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Inputs [tokens, dim] at positions [tokens] -> [tokens, dim]."""
-        states: Tensor = self.backbone(x, positions, attend)
-        return states
 
 
 def sources(net: CosyNet) -> dict[str, Source]:

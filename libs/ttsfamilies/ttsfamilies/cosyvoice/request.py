@@ -12,7 +12,7 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
-from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.llama import Qwen2Sizes
 from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
 from ttsfamilies.base.lm.request import (
     Drawing,
@@ -43,13 +43,6 @@ TOKENS: Final = 6561
 END_OF_PROMPT: Final = 151_646
 # A text that is streamed: so many of its tokens, then so many of speech, in turn.
 BLOCK_TEXT, BLOCK_SPEECH = 5, 15
-
-
-@dataclass(frozen=True)
-class BackboneSizes(LlamaSizes):
-    """config.json of the backbone."""
-
-    model_type: str = "qwen2"
 
 
 @dataclass(frozen=True)
@@ -86,12 +79,12 @@ V3: Final = SpeechRows(
 )
 
 
-def load_sizes(folder: Path) -> BackboneSizes:
+def load_sizes(folder: Path) -> Qwen2Sizes:
     """Read and check the backbone's config.json; raises CheckpointError."""
-    return checked_config(folder / BACKBONE, BackboneSizes, _problems)
+    return checked_config(folder / BACKBONE, Qwen2Sizes, _problems)
 
 
-def _problems(c: BackboneSizes) -> list[str]:
+def _problems(c: Qwen2Sizes) -> list[str]:
     found = c.problems()
     if c.model_type != "qwen2" or c.vocab_size <= END_OF_PROMPT:
         found.append(f"a {c.model_type} with {c.vocab_size} ids ends no prompt")

@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import Attend, Decoder
+from ttscommon.engine.nn import Decoder
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
 from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.codes import CodeDraw, DepthTransformer, Picks, decoder_config
+from ttsfamilies.base.lm.net import BackboneNet
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
@@ -70,7 +71,7 @@ class CsmDepth(DepthTransformer):
         return self.heads[codebook - 1].T
 
 
-class CsmNet(nn.Module):
+class CsmNet(BackboneNet):
     """All parts of the talker. Methods work on any leading dimensions unless said otherwise."""
 
     def __init__(self, config: CsmConfig) -> None:
@@ -90,11 +91,6 @@ class CsmNet(nn.Module):
         """Text ids [tokens] int64, -1 where frames [tokens, codebooks] stand -> [tokens, dim]."""
         said = self.text(text.clamp(min=0))
         return torch.where((text < 0)[:, None], self.embed_frames(codes), said)
-
-    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
-        states: Tensor = self.backbone(x, positions, attend)
-        return states
 
     def frames(self, hidden: Tensor, pick: CodeDraw) -> tuple[Tensor, Tensor]:
         """[rows, dim] -> codes [rows, codebooks] int64, finite [rows] bool."""

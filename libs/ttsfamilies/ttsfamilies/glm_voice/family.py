@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig, dense_attention
-from ttscommon.engine.nn.weights import Shards, Source, digest, filled, named, same, unfilled
+from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig, dense_attention
+from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.recordings import windowed_sinc
+from ttsfamilies.base.lm.net import LanguageNet
+from ttsfamilies.base.lm.recordings import NetworkRecordings, windowed_sinc
 from ttsfamilies.base.lm.request import tell
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
@@ -119,33 +120,15 @@ class WhisperVQ(nn.Module):
         return cast(Tensor, x)
 
 
-class SpokenTurns:
-    """What hears a user. revision: names its weights. codes: that it knows."""
-
-    def __init__(self, net: WhisperVQ) -> None:
-        self._net, self.codes = net, net.codebook.num_embeddings
-        self.revision = digest((net,))[:32]
-
-    @classmethod
-    def load(cls, checkpoint: Path, device: str) -> SpokenTurns:
-        """From the folder within a checkpoint; raises CheckpointError."""
-        config = load_hearing_config(checkpoint)
-        net = unfilled(WhisperVQ, config)
-        shards = Shards.of(checkpoint / TOKENIZER)
-        prefix = "" if "conv1.weight" in shards.shapes else "model.encoder."
-        filled(
-            net, hearing_sources(net, prefix), shards, others=_others(config, prefix), device=device
-        )
-        net.mel = WhisperMel().to(device)  # made of numbers, not of weights
-        return cls(net)
-
-    @torch.inference_mode()
-    def derive(self, recording: bytes) -> Arrays:
-        """See Family.derive: ids [tokens, 1]."""
-        samples, rate = read_recording(recording, LEAST_SAID_S)
-        heard = torch.from_numpy(windowed_sinc(samples, rate, HEARD_HZ))
-        ids = self._net(heard.to(self._net.codebook.weight.device))
-        return {"codes": ids[:, None].cpu().numpy().astype(np.int32)}
+def load_hearing(checkpoint: Path, device: str) -> WhisperVQ:
+    """What hears a user, of the folder within a checkpoint; raises CheckpointError."""
+    config, shards = load_hearing_config(checkpoint), Shards.of(checkpoint / TOKENIZER)
+    prefix = "" if "conv1.weight" in shards.shapes else "model.encoder."
+    net = unfilled(WhisperVQ, config)
+    stated, others = hearing_sources(net, prefix), _others(config, prefix)
+    filled(net, stated, shards, others=others, device=device)
+    net.mel = WhisperMel().to(device)  # made of numbers, not of weights
+    return net
 
 
 def hearing_sources(net: WhisperVQ, prefix: str = "") -> dict[str, Source]:
@@ -176,32 +159,24 @@ _NAMES: Final = {
 _BUFFERS: Final = ("transformer.rotary_pos_emb.",)
 
 
-class GlmNet(nn.Module):
-    """Ids to hidden states, and those to logits of the whole vocabulary."""
+class GlmNet(LanguageNet):
+    """See LanguageNet."""
 
     def __init__(self, config: GlmConfig) -> None:
-        super().__init__()
-        c = self.config = config
-        self.embedding = nn.Embedding(c.padded_vocab_size, c.hidden_size)
-        self.backbone = Decoder(
-            DecoderConfig(
-                dim=c.hidden_size,
-                layers=c.num_layers,
-                heads=c.num_attention_heads,
-                kv_heads=c.multi_query_group_num,
-                head_dim=c.kv_channels,
-                hidden=c.ffn_hidden_size,
-                eps=c.layernorm_epsilon,
-                rope=RopeConfig(theta=c.theta, interleaved=True, share=0.5),
-                qkv_bias=True,
-            )
+        c = config
+        stack = DecoderConfig(
+            dim=c.hidden_size,
+            layers=c.num_layers,
+            heads=c.num_attention_heads,
+            kv_heads=c.multi_query_group_num,
+            head_dim=c.kv_channels,
+            hidden=c.ffn_hidden_size,
+            eps=c.layernorm_epsilon,
+            rope=RopeConfig(theta=c.theta, interleaved=True, share=0.5),
+            qkv_bias=True,
         )
-        self.head = nn.Linear(c.hidden_size, c.padded_vocab_size, bias=False)
-
-    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Ids [tokens] at positions [tokens] -> [tokens, dim]."""
-        states: Tensor = self.backbone(self.embedding(ids), positions, attend)
-        return states
+        super().__init__(c.padded_vocab_size, stack)
+        self.config = c
 
 
 def sources(net: GlmNet) -> dict[str, Source]:
@@ -244,8 +219,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> GlmVoice:
     net = load_net(folder, how.where, how.dtype)
     tokenizer = RankedTokenizer.load(folder, PRE_TOKEN)
     ids = DialogueIds(tokenizer, net.config.padded_vocab_size)
-    hearing = SpokenTurns.load(folder, how.where)
-    if hearing.codes > ids.answers.codes:
+    hearing = load_hearing(folder, how.where)
+    if hearing.codebook.num_embeddings > ids.answers.codes:
         raise CheckpointError(f"{folder}: it hears codes that the language model lacks")
     return GlmVoice(name, net, ids, hearing)
 
@@ -257,12 +232,13 @@ class GlmVoice(AnsweringModel):
     signs = None
 
     def __init__(
-        self, name: str, net: GlmNet, ids: DialogueIds, hearing: SpokenTurns, voice: str = VOICE
+        self, name: str, net: GlmNet, ids: DialogueIds, hearing: WhisperVQ, voice: str = VOICE
     ) -> None:
         self.spec = spec_of(name, net.config, ids.answers, voice)
         self.cache_dtype = net.embedding.weight.dtype
         self.ids = ids.answers
-        self._net, self._dialogue, self.recordings = net, ids, hearing
+        self._net, self._dialogue, self._hearing = net, ids, hearing
+        self.recordings = NetworkRecordings(hearing, self._heard)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> GlmPrepared:
         known_voice(request.voice, (voice.id for voice in self.spec.voices))
@@ -272,15 +248,21 @@ class GlmVoice(AnsweringModel):
         assert isinstance(prepared, GlmPrepared)
         return GlmStream(prepared, self._dialogue)
 
+    def _heard(self, recording: bytes) -> Arrays:
+        """Ids [tokens, 1] of what was said."""
+        samples, rate = read_recording(recording, LEAST_SAID_S)
+        heard = torch.from_numpy(windowed_sinc(samples, rate, HEARD_HZ))
+        ids = self._hearing(heard.to(self._hearing.codebook.weight.device))
+        return {"codes": ids[:, None].cpu().numpy().astype(np.int32)}
+
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
     def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
-        return self._net.hidden(ids, rows.positions, attend["backbone"])
+        return self._net.hidden(self._net.embedding(ids), rows.positions, attend["backbone"])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        found: Tensor = self._net.head(hidden)
-        return found
+        return self._net.logits(hidden)
 
 
 def spec_of(name: str, c: GlmConfig, ids: AnswerIds, voice: str) -> ModelSpec:

@@ -16,17 +16,17 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.nn import Attend, Decoder
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, filled, same, unfilled
+from ttscommon.engine.nn import Attend
+from ttscommon.engine.nn.weights import Shards, filled, unfilled
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.replicas import Gender, Voice
-from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.net import LlamaNet, sources
 from ttsfamilies.base.lm.request import (
     IdsPrompt,
     PassagesText,
@@ -134,7 +134,8 @@ class OrpheusPrepared(PassagesText):
 
 
 # Ids that may be drawn, from the end of speech to the last audio id.
-CHOICES: Final = FIRST_AUDIO - END_SPEECH + SLOTS * CODES
+SPOKEN: Final = slice(END_SPEECH, END_AUDIO)
+CHOICES: Final = END_AUDIO - END_SPEECH
 _OFFSETS: Final = FIRST_AUDIO + CODES * np.arange(SLOTS, dtype=np.int64)
 
 
@@ -170,40 +171,10 @@ class OrpheusStream(LmStream):
         tell(write, self._prepared.request.seed, self._prepared.drawing)
 
 
-class OrpheusNet(nn.Module):
-    """Ids to hidden states, and those to logits of the ids that may be spoken."""
-
-    def __init__(self, config: LlamaSizes) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.backbone = Decoder(decoder_config(config))
-        if not config.tie_word_embeddings:
-            self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-
-    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Ids [tokens] at positions [tokens] -> [tokens, dim]."""
-        states: Tensor = self.backbone(self.embedding(ids), positions, attend)
-        return states
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[rows, dim] -> [rows, CHOICES], from END_SPEECH on."""
-        head = self.embedding if self.config.tie_word_embeddings else self.head
-        return nn.functional.linear(hidden, head.weight[END_SPEECH:END_AUDIO])
-
-
-def sources(net: OrpheusNet) -> dict[str, Source]:
-    """Every parameter's published tensors."""
-    found = {"embedding.weight": same("model.embed_tokens.weight")}
-    if not net.config.tie_word_embeddings:
-        found["head.weight"] = same("lm_head.weight")
-    return found | decoder_sources(net.backbone.config, "backbone.", "model.")
-
-
-def load_net(checkpoint: Path, device: str, dtype: str) -> OrpheusNet:
+def load_net(checkpoint: Path, device: str, dtype: str) -> LlamaNet:
     """The network of a checkpoint folder; raises CheckpointError."""
     config = load_config(checkpoint)
-    net = unfilled(OrpheusNet, config).to(getattr(torch, dtype))
+    net = unfilled(LlamaNet, config).to(getattr(torch, dtype))
     # Some files repeat the embedding as the head that is tied to it.
     others = ("lm_head.",) if config.tie_word_embeddings else ()
     return filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)
@@ -227,7 +198,7 @@ class Orpheus(SteppedModel):
     def __init__(
         self,
         name: str,
-        net: OrpheusNet,
+        net: LlamaNet,
         tokenizer: TextTokenizer,
         voices: Sequence[str] = VOICES,
         most_tokens: int = MOST_POSITIONS,
@@ -252,11 +223,12 @@ class Orpheus(SteppedModel):
         return OrpheusStream(prepared)
 
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
-        return self._net.hidden(ids_of(rows, state), rows.positions, attend["backbone"])
+        x = self._net.embedding(ids_of(rows, state))
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
-        ids = state["drawn"].index_select(0, rows.slots)
-        return self._net.hidden(ids, rows.positions, attend["backbone"])
+        x = self._net.embedding(state["drawn"].index_select(0, rows.slots))
+        return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
@@ -264,7 +236,8 @@ class Orpheus(SteppedModel):
         slot = old["step"] % SLOTS
         columns = self._columns(slot)
         seen = old["seen"].gather(1, columns)
-        chosen, finite = self._chosen(self._net.logits(hidden), columns, seen, slot, old)
+        logits = self._net.logits(hidden, SPOKEN)
+        chosen, finite = self._chosen(logits, columns, seen, slot, old)
         ended = chosen == CODES
         told, choice = ~ended, columns.gather(1, chosen[:, None])
         codes = torch.where(self._slots == slot[:, None], chosen[:, None], old["codes"])

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes, unfilled
+from ttsfamilies.base.lm.net import LlamaNet, sources
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
-from ttsfamilies.orpheus.family import END_SPEECH, OrpheusNet, load_config, sources
+from ttsfamilies.orpheus.family import END_SPEECH, load_config
 
 TINY: Final[dict[str, Any]] = {
     "architectures": ["LlamaForCausalLM"],
@@ -60,7 +61,7 @@ def write_checkpoint(
     """
     dump_json(folder / "config.json", TINY | dict(heads))
     write_llama_tokenizer(folder)
-    net = unfilled(OrpheusNet, load_config(folder))
+    net = unfilled(LlamaNet, load_config(folder))
     shapes = published_shapes(net, sources(net))
     louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
     save(folder, drawn(shapes, seed, louder), shard_bytes)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import Attend, Decoder, dense_attention
+from ttscommon.engine.nn import Attend, dense_attention
 from ttscommon.engine.nn.weights import (
     Shards,
     Source,
-    decoder_sources,
     digest,
     filled,
     same,
@@ -23,7 +21,9 @@ from ttscommon.engine.nn.weights import (
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.codes import decoder_config
+from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.net import LlamaNet
+from ttsfamilies.base.lm.net import sources as language_sources
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel, DrawnStep
@@ -42,7 +42,6 @@ from ttsfamilies.step_audio2.request import (
     HearingSizes,
     StepConfig,
     StepPrepared,
-    StepSizes,
     StepStream,
     load_config,
     turns_of,
@@ -174,33 +173,18 @@ def _counted(frames: int) -> int:
 SEGMENT_ROWS: Final = rows_of(SEGMENT_S * RATE_HZ)
 
 
-class StepNet(nn.Module):
-    """Ids and rows to hidden states, and those to logits of all ids."""
+class StepNet(LlamaNet):
+    """With what hears."""
 
     def __init__(self, config: StepConfig) -> None:
-        super().__init__()
-        self.config = config
-        sizes = config.text_config
-        self.embedding = nn.Embedding(sizes.vocab_size, sizes.hidden_size)
-        self.backbone = Decoder(replace(decoder_config(sizes), qkv_bias=True))
-        self.head = nn.Linear(sizes.hidden_size, sizes.vocab_size, bias=False)
+        super().__init__(config.text_config)
         self.hearing = StepHearing(config.audio_encoder_config)
-
-    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Inputs [tokens, dim] at positions [tokens] -> [tokens, dim]."""
-        states: Tensor = self.backbone(x, positions, attend)
-        return states
 
 
 def sources(net: StepNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
     heard = {f"hearing.{name}": same(name) for name in net.hearing.state_dict()}
-    return {
-        "embedding.weight": same("model.embed_tokens.weight"),
-        "head.weight": same("lm_head.weight"),
-        **heard,
-        **decoder_sources(net.backbone.config, "backbone.", "model."),
-    }
+    return heard | language_sources(net)
 
 
 def load_net(folder: Path, device: str, dtype: str) -> StepNet:
@@ -239,7 +223,7 @@ class StepAudio2(AnsweringModel):
     def __init__(
         self, name: str, net: StepNet, tokenizer: Qwen2Tokenizer, voices: FlowReferences
     ) -> None:
-        sizes = net.config.text_config
+        sizes = net.config
         control = self._control = ChatIds.of(tokenizer, sizes.vocab_size)
         self.ids = AnswerIds(control.first_audio, TOKENS, tuple(sorted(control.ends)))
         self.spec = spec_of(name, sizes, self.ids)
@@ -251,7 +235,7 @@ class StepAudio2(AnsweringModel):
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> StepPrepared:
         said = turns_of(request, derived.turns or [None] * len(request.turns), SEGMENT_ROWS)
-        width = self._net.config.text_config.hidden_size
+        width = self._net.config.hidden_size
         tokens, tokenizer = len(recorded(derived.reference)["token"]), self._tokenizer
         return StepPrepared(request, said, tokens, tokenizer, self._control, width, self.positions)
 
@@ -288,8 +272,7 @@ class StepAudio2(AnsweringModel):
         return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        found: Tensor = self._net.head(hidden)
-        return found
+        return self._net.logits(hidden)
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
@@ -307,7 +290,7 @@ class StepAudio2(AnsweringModel):
         return draw_ids(logits, noise, 0, Settings.of(old), rules)
 
 
-def spec_of(name: str, c: StepSizes, ids: AnswerIds) -> ModelSpec:
+def spec_of(name: str, c: LlamaSizes, ids: AnswerIds) -> ModelSpec:
     """What the engine has to know of a checkpoint. Its voices are recordings."""
     number = Field((), "i8")
     return ModelSpec(

@@ -17,7 +17,7 @@ from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.lm.llama import LlamaSizes
+from ttsfamilies.base.lm.llama import Qwen2Sizes
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable, tell
 from ttsfamilies.base.lm.turns import AnswerIds, AnswerStream
@@ -46,8 +46,8 @@ SEGMENT_S: Final = 25
 
 
 @dataclass(frozen=True)
-class StepSizes(LlamaSizes):
-    """text_config: a Qwen2."""
+class StepSizes(Qwen2Sizes):
+    """text_config."""
 
     model_type: str = "step_audio_2_text"
     rms_norm_eps: float = 1e-6

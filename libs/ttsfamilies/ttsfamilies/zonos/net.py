@@ -13,9 +13,10 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.wire.fields import Array
+from ttsfamilies.base.lm.net import BackboneNet
 from ttsfamilies.zonos.facts import (
     CODEBOOKS,
     END,
@@ -112,7 +113,7 @@ def decoder_config(c: ZonosConfig) -> DecoderConfig:
     )
 
 
-class ZonosNet(nn.Module):
+class ZonosNet(BackboneNet):
     """All that a device computes; `conditions` stay on the host."""
 
     def __init__(self, config: ZonosConfig) -> None:
@@ -149,11 +150,6 @@ class ZonosNet(nn.Module):
         raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), rows)
         prefix = self.norm(self.project(raw.to(self.phones.weight.dtype)))
         return torch.where((ids == COLUMN)[:, None], self.embed_columns(codes), prefix)
-
-    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
-        states: Tensor = self.backbone(x, positions, attend)
-        return states
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, CODEBOOKS, END + 1] float32."""

@@ -10,13 +10,13 @@ import torch
 from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, SpokenTurns, load_net
+from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, WhisperVQ, load_hearing, load_net
 from ttsfamilies.glm_voice.request import PRE_TOKEN, DialogueIds, GlmPrepared
 from ttsfamilies.glm_voice.synthetic import write_checkpoint
 
 
 @cache
-def parts() -> tuple[GlmNet, DialogueIds, SpokenTurns]:
+def parts() -> tuple[GlmNet, DialogueIds, WhisperVQ]:
     """A network, its tokenizer, and what hears."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -24,7 +24,7 @@ def parts() -> tuple[GlmNet, DialogueIds, SpokenTurns]:
         net = load_net(folder, "cpu", "float32")
         tokenizer = RankedTokenizer.load(folder, PRE_TOKEN)
         ids = DialogueIds(tokenizer, net.config.padded_vocab_size)
-        return net, ids, SpokenTurns.load(folder, "cpu")
+        return net, ids, load_hearing(folder, "cpu")
 
 
 class Brief(GlmVoice):

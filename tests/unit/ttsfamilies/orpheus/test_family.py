@@ -22,6 +22,7 @@ from ttsfamilies.orpheus.family import (
     END_SPEECH,
     FIRST_AUDIO,
     PASSAGE_TOKENS,
+    SPOKEN,
     load_config,
     load_net,
 )
@@ -173,7 +174,9 @@ def test_a_head_of_its_own_is_read_and_a_repeated_one_is_not_needed(tmp_path: Pa
         tensors["lm_head.weight"] = 2 * tensors["model.embed_tokens.weight"]
         save_file(tensors, folder / "model.safetensors")
     hidden = torch.ones(1, 36)
-    one, other = (load_net(folder, "cpu", "float32").logits(hidden) for folder in (own, repeated))
+    one, other = (
+        load_net(folder, "cpu", "float32").logits(hidden, SPOKEN) for folder in (own, repeated)
+    )
     assert torch.equal(one, 2 * other)
     assert one.shape[1] == FIRST_AUDIO + 7 * 4096 - END_SPEECH
 

@@ -6,13 +6,14 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from ttsfamilies.base.lm.net import LlamaNet
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.orpheus.family import Orpheus, OrpheusNet, load_net
+from ttsfamilies.orpheus.family import Orpheus, load_net
 from ttsfamilies.orpheus.synthetic import write_checkpoint
 
 
 @cache
-def parts() -> tuple[OrpheusNet, TextTokenizer]:
+def parts() -> tuple[LlamaNet, TextTokenizer]:
     """A network and its tokenizer."""
     with TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), seed=3)

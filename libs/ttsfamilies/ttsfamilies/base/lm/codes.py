@@ -42,7 +42,7 @@ def decoder_config(c: StackSizes) -> DecoderConfig:
         hidden=c.intermediate_size,
         eps=c.rms_norm_eps,
         rope=RopeConfig(theta=c.theta, scaling=scaling or None),
-        qkv_bias=c.attention_bias,
+        qkv_bias=c.qkv_bias,
         out_bias=c.attention_bias,
     )
 

@@ -39,6 +39,11 @@ class StackSizes:
         )
 
     @property
+    def qkv_bias(self) -> bool:
+        """Whether queries, keys and values have biases."""
+        return self.attention_bias
+
+    @property
     def theta(self) -> float:
         return float(self.rope_theta or 0.0)
 
@@ -83,3 +88,14 @@ class LlamaSizes(StackSizes):
         if self.scaling and self.scaling.get("rope_type", self.scaling.get("type")) != "llama3":
             found.append(f"rope_scaling {dict(self.scaling)} is not served")
         return [*found, *super().problems()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qwen2Sizes(LlamaSizes):
+    """A Qwen2."""
+
+    model_type: str = "qwen2"
+
+    @property
+    def qkv_bias(self) -> bool:
+        return True
