@@ -15,11 +15,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import merges, vocabulary
 from ttsfamilies.chatterbox.facts import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
@@ -94,8 +93,7 @@ def add_codec(folder: Path, kind: str = "english", *, seed: int = 0) -> None:
 
 
 def _shapes(c: T3Sizes) -> Mapping[str, tuple[int, ...]]:
-    net = unfilled(T3Net, c)
-    return {**published_shapes(net, sources(net)), **_hearing_shapes()}
+    return {**shapes_of(sources, T3Net, c), **_hearing_shapes()}
 
 
 def _hearing_shapes() -> dict[str, tuple[int, ...]]:

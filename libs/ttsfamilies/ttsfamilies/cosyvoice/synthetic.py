@@ -9,11 +9,10 @@ import torch
 from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.facts import read_header
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.cosyvoice.family import CosyNet, sources
 from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
@@ -64,8 +63,7 @@ def write_checkpoint(
     write_qwen2_tokenizer(folder / BACKBONE, vocabulary())
     write_tokens(folder / f"speech_tokenizer_v{version}.onnx", version=version, seed=seed)
     write_speaker(folder / "campplus.onnx", seed=seed)
-    net = unfilled(CosyNet, load_sizes(folder), rows)
-    tensors = dict(drawn(published_shapes(net, sources(net)), seed))
+    tensors = dict(drawn(shapes_of(sources, CosyNet, load_sizes(folder), rows), seed))
     end = TOKENS if version == 2 else TOKENS + 1
     head = tensors["llm_decoder.weight"]
     head *= 3.0  # draws that mostly lie within the nucleus

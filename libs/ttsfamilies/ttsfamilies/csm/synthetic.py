@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,9 +10,8 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.csm.family import CODEC, CsmNet, sources
 from ttsfamilies.csm.mimi import synthetic as mimi
@@ -106,10 +106,9 @@ def write_checkpoint(
     dump_json(folder / "generation_config.json", {"do_sample": True, "depth_decoder_top_k": 50})
     write_llama_tokenizer(folder)
     c = load_config(folder)
-    net = unfilled(CsmNet, c)
-    encoder = unfilled(MimiEncoder, c.codec_config, codebooks, None)
-    shapes = published_shapes(net, sources(net))
-    shapes |= published_shapes(encoder, encoder_sources(encoder, CODEC))
+    hears = partial(encoder_sources, theirs=CODEC)
+    shapes = shapes_of(sources, CsmNet, c)
+    shapes |= shapes_of(hears, MimiEncoder, c.codec_config, codebooks, None)
     shapes |= codebook_flags(CODEC, codebooks)
     tensors = dict(drawn(shapes, seed))
     tensors[_HEADS] *= c.vocab_size**0.5  # drawn for all of its rows and columns
@@ -126,10 +125,6 @@ def _end(tensors: dict[str, Tensor], loudness: float, ids: int) -> None:
     tensors[_HEADS][:, :, END_CODE] = _FOLLOWING * next_one / next_one.norm()
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A folder that both stages load: the talker, and the decoder of its codec."""
-    write_checkpoint(folder, seed=seed)
-    mimi.add_decoder(folder, seed=seed)
-
-
-FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec")
+FAMILY: Final = SyntheticFamily(
+    of_parts(write_checkpoint, mimi.add_decoder), "a talker and its codec"
+)

@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.fish_s2.codec import FishDecoder
 from ttsfamilies.fish_s2.codec import sources as decoder_sources
@@ -103,8 +102,7 @@ def write_checkpoint(
     """Write a talker without its codec. ending: how loudly it asks for the end."""
     dump_json(folder / "config.json", config(codebooks, heads))
     write_llama_tokenizer(folder, _ADDED)
-    net = unfilled(FishNet, load_config(folder))
-    tensors = dict(drawn(published_shapes(net, sources(net)), seed))
+    tensors = dict(drawn(shapes_of(sources, FishNet, load_config(folder)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending
     tensors[f"{FAST}output.weight"] *= _DIM**0.5
     save(folder, tensors.items(), shard_bytes)
@@ -115,8 +113,7 @@ def add_codec(folder: Path, *, seed: int = 0) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "config.json").exists():
         dump_json(folder / "config.json", config(10))
-    net = unfilled(FishDecoder, load_sizes(folder))
-    shapes = published_shapes(net, decoder_sources(net))
+    shapes = shapes_of(decoder_sources, FishDecoder, load_sizes(folder))
     tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}
     save_file(tensors, folder / f"{CODEC}.safetensors", {"format": "pt"})
 
@@ -141,10 +138,4 @@ def add_voice(folder: Path, name: str, codes: npt.NDArray[Any], words: str) -> N
     path.with_suffix(".txt").write_text(words + "\n", "utf-8")
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A folder that both stages load."""
-    write_checkpoint(folder, seed=seed)
-    add_codec(folder, seed=seed)
-
-
-FAMILY: Final = SyntheticFamily(write_family, "a talker and its codec")
+FAMILY: Final = SyntheticFamily(of_parts(write_checkpoint, add_codec), "a talker and its codec")

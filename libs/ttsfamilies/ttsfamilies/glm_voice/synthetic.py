@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
+from ttscommon.engine.nn.weights import unfilled
 from ttsfamilies.base.lm.tokenizer import BYTES
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn, save
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import vocabulary
 from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import EncoderSizes, FlowSizes, HiftSizes, UNetSizes
@@ -119,8 +119,7 @@ def write_checkpoint(
     """
     dump_json(folder / "config.json", config(heads))
     write_tokenizer(folder)
-    net = unfilled(GlmNet, load_config(folder))
-    tensors = dict(drawn(published_shapes(net, sources(net)), seed))
+    tensors = dict(drawn(shapes_of(sources, GlmNet, load_config(folder)), seed))
     head, known = tensors["transformer.output_layer.weight"], specials()
     head[: known["<|audio_0|>"]] *= wordy
     for name in ("<|endoftext|>", "<|user|>", "<|observation|>"):
@@ -133,8 +132,8 @@ def write_hearing(folder: Path, *, seed: int = 0) -> None:
     """The folder of what hears."""
     (folder / TOKENIZER).mkdir(exist_ok=True)
     dump_json(folder / TOKENIZER / "config.json", HEARING)
-    net = unfilled(WhisperVQ, load_hearing_config(folder))
-    tensors = dict(drawn(published_shapes(net, hearing_sources(net)), seed))
+    shapes = shapes_of(hearing_sources, WhisperVQ, load_hearing_config(folder))
+    tensors = dict(drawn(shapes, seed))
     tensors["codebook.weight"] *= 2.0
     save(folder / TOKENIZER, tensors.items())
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.higgs_audio.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec import sources as decoder_sources
@@ -118,8 +117,7 @@ def write_checkpoint(
         dump_json(folder / "generation_config.json", settings | {"eos_token_id": 128_009})
     write_llama_tokenizer(folder, _ADDED[kind])
     c = load_config(folder)
-    net = unfilled(HiggsNet, c)
-    tensors = dict(drawn(published_shapes(net, sources(net)), seed))
+    tensors = dict(drawn(shapes_of(sources, HiggsNet, c), seed))
     _quiet(tensors[_HEADS[kind]], c, ending, strays)
     save(folder, tensors.items(), shard_bytes)
 
@@ -168,9 +166,8 @@ def write_codec(folder: Path, *, seed: int = 0, codebooks: int = 8) -> None:
     bandwidths = [0.25, 0.25 * codebooks]
     dump_json(folder / "config.json", TINY | {"target_bandwidths": bandwidths})
     sizes, _ = load_sizes(folder)
-    decoder, encoder = unfilled(HiggsDecoder, sizes), unfilled(HiggsEncoder, sizes)
-    shapes = published_shapes(decoder, decoder_sources(decoder))
-    shapes |= published_shapes(encoder, encoder_sources(encoder))
+    shapes = shapes_of(decoder_sources, HiggsDecoder, sizes)
+    shapes |= shapes_of(encoder_sources, HiggsEncoder, sizes)
     tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}
     save(folder, tensors.items())
 

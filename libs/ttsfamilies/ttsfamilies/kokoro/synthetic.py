@@ -12,9 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import VOICES, dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import save, spread_out
+from ttsfamilies.base.synthetic.tensors import save, shapes_of, spread_out
 from ttsfamilies.kokoro import generator as sound
 from ttsfamilies.kokoro import net as prosody
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
@@ -139,11 +138,10 @@ def _write_pickles(folder: Path, tensors: dict[str, Tensor], packs: dict[str, Te
 
 def shapes(config: KokoroConfig) -> dict[str, tuple[int, ...]]:
     """Names and shapes of a checkpoint's tensors."""
-    talker, vocoder = unfilled(prosody.KokoroProsody, config), unfilled(sound.KokoroSound, config)
     pooler, dim = "bert.module.pooler.", config.plbert.hidden_size
     return {
-        **published_shapes(talker, prosody.sources(talker)),
-        **published_shapes(vocoder, sound.sources(vocoder)),
+        **shapes_of(prosody.sources, prosody.KokoroProsody, config),
+        **shapes_of(sound.sources, sound.KokoroSound, config),
         f"{pooler}weight": (dim, dim),
         f"{pooler}bias": (dim,),
     }

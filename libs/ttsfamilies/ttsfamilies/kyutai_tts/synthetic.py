@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn
+from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
 from ttsfamilies.csm.mimi.codec import kyutai_sources, load_kyutai_sizes
 from ttsfamilies.csm.mimi.net import MimiDecoder
 from ttsfamilies.csm.mimi.synthetic import drawn as codec_drawn
@@ -187,8 +186,7 @@ def write_checkpoint(
     dump_json(folder / "config.json", dict(told or config()))
     c = load_config(folder)
     (folder / TOKENIZER).write_bytes(tokenizer(words))
-    net = unfilled(KyutaiNet, c)
-    shapes = published_shapes(net, sources(net))
+    shapes = shapes_of(sources, KyutaiNet, c)
     shapes["depformer_text_emb.low_rank.weight"] = (
         c.depformer_dim,
         c.depformer_low_rank_embeddings,
@@ -229,8 +227,8 @@ def _write_codec(folder: Path, c: KyutaiConfig, seed: int) -> None:
     books = {"dimension": 16, "n_q": c.n_q, "bins": c.card}
     outer = {"input_dimension": 32, "output_dimension": 32}
     dump_json(folder / "mimi.json", {**_MIMI, "quantizer": {**books, **outer}})
-    net = unfilled(MimiDecoder, load_kyutai_sizes(folder), interleaved=True)
-    shapes = published_shapes(net, kyutai_sources(net))
+    sizes = load_kyutai_sizes(folder)
+    shapes = shapes_of(kyutai_sources, MimiDecoder, sizes, interleaved=True)
     save_file(
         {name: codec_drawn(name, shapes[name], seed) for name in sorted(shapes)}, folder / CODEC
     )

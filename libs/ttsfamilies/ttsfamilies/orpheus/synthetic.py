@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.lm.net import LlamaNet, sources
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.orpheus.family import END_SPEECH, load_config
 
@@ -61,13 +60,9 @@ def write_checkpoint(
     """
     dump_json(folder / "config.json", TINY | dict(heads))
     write_llama_tokenizer(folder)
-    net = unfilled(LlamaNet, load_config(folder))
-    shapes = published_shapes(net, sources(net))
+    shapes = shapes_of(sources, LlamaNet, load_config(folder))
     louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
     save(folder, drawn(shapes, seed, louder), shard_bytes)
 
 
-FAMILY: Final = SyntheticFamily(
-    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
-    "a talker; its codec is a snac",
-)
+FAMILY: Final = SyntheticFamily(of_parts(write_checkpoint), "a talker; its codec is a snac")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
 from ttsfamilies.base.synthetic.tensors import drawn_sound, normals, save
 from ttsfamilies.orpheus.codec import SnacDecoder, load_config
 
@@ -50,6 +50,4 @@ def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor
     return {f"{stem}0": length, f"{stem}1": torch.from_numpy(normals(name, shape, seed))}
 
 
-FAMILY: Final = SyntheticFamily(
-    lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec"
-)
+FAMILY: Final = SyntheticFamily(of_parts(write_codec), "a codec")

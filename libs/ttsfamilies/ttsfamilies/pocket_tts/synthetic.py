@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import normals, save, spread_out
+from ttsfamilies.base.synthetic.tensors import normals, save, shapes_of, spread_out
 from ttsfamilies.base.synthetic.tokenizers import write_pieces
 from ttsfamilies.pocket_tts.codec import LatentDecoder
 from ttsfamilies.pocket_tts.codec import sources as decoder_sources
@@ -124,14 +123,9 @@ def write_checkpoint(
     dump_json(folder / "config.json", dict(config or tiny()))
     c = load_config(folder)
     _write_tokenizer(folder, c.flow_lm.lookup_table.n_bins, words)
-    net, decoder, encoder = (
-        unfilled(PocketNet, c),
-        unfilled(LatentDecoder, c.mimi),
-        unfilled(PocketEncoder, c.mimi),
-    )
-    shapes = published_shapes(net, sources(net))
-    shapes |= published_shapes(decoder, decoder_sources(decoder))
-    shapes |= published_shapes(encoder, encoder_sources(encoder))
+    shapes = shapes_of(sources, PocketNet, c)
+    shapes |= shapes_of(decoder_sources, LatentDecoder, c.mimi)
+    shapes |= shapes_of(encoder_sources, PocketEncoder, c.mimi)
     tensors = {name: _drawn(name, shape, seed) for name, shape in sorted(shapes.items())}
     tensors["flow_lm.out_eos.bias"].fill_(ending)
     tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}

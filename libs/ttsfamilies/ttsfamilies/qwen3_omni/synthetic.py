@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import SPECIAL_TOKENS, vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_omni import codec
-from ttsfamilies.qwen3_omni.codec import load_config as load_codec_config
 from ttsfamilies.qwen3_omni.config import load_config
 from ttsfamilies.qwen3_omni.net import TABLE, OmniNet, sources
+from ttsfamilies.qwen3_tts.sizes import stack
 
 WIDTH: Final = 24
 SPEAKERS: Final = {"chelsie": 2301, "ethan": 2302, "aiden": 2303}
@@ -51,7 +51,7 @@ def _talker(
     heads, kv_heads, head_dim, sections = PUBLISHED if published else SMALL
     return {
         "text_config": {
-            **_stack(heads, kv_heads, head_dim),
+            **stack(32, 40, 2, heads, kv_heads, head_dim),
             "vocab_size": 3072,
             "max_position_embeddings": 32_768,
             "moe_intermediate_size": 12,
@@ -68,7 +68,7 @@ def _talker(
             },
         },
         "code_predictor_config": {
-            **_stack(heads, max(kv_heads, heads // 2), head_dim),
+            **stack(32, 40, 2, heads, max(kv_heads, heads // 2), head_dim),
             "vocab_size": 2048,
             "num_code_groups": codebooks,
             "max_position_embeddings": 32_768,
@@ -90,21 +90,6 @@ def _talker(
         "position_id_per_seconds": 13,
         "spatial_merge_size": 2,
         "speaker_id": SPEAKERS,
-    }
-
-
-def _stack(heads: int, kv_heads: int, head_dim: int) -> dict[str, Any]:
-    return {
-        "hidden_size": 32,
-        "intermediate_size": 40,
-        "num_hidden_layers": 2,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "head_dim": head_dim,
-        "hidden_act": "silu",
-        "attention_bias": False,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1_000_000,
     }
 
 
@@ -151,10 +136,8 @@ def write_checkpoint(
     dump_json(folder / "config.json", content)
     write_qwen2_tokenizer(folder, vocab)
     known = load_config(folder)
-    net = unfilled(OmniNet, known)
-    decoder = unfilled(codec.LaggingDecoder, load_codec_config(folder))
-    shapes = published_shapes(net, sources(net, known))
-    shapes |= published_shapes(decoder, codec.sources(decoder))
+    shapes = shapes_of(partial(sources, config=known), OmniNet, known)
+    shapes |= shapes_of(codec.sources, codec.LaggingDecoder, codec.load_config(folder))
     shapes[TABLE] = (len(vocab) + len(SPECIAL_TOKENS), WIDTH)
     end = known.talker_config.codec_eos_token_id
     louder = {"talker.codec_head.weight": (end, ending)}
@@ -168,6 +151,4 @@ def _known(name: str) -> str:
     return name.replace("code2wav.decoder.", "decoder.decoder.")
 
 
-FAMILY: Final = SyntheticFamily(
-    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed), "a talker and its codec"
-)
+FAMILY: Final = SyntheticFamily(of_parts(write_checkpoint), "a talker and its codec")

@@ -116,7 +116,8 @@ def _text_rows(tokens: int) -> int:
     return PUBLISHED_TEXT_ROWS if tokens > PUBLISHED_TEXT_VOCABULARY else tokens
 
 
-def _decoder(dim: int, hidden: int, layers: int, heads: int, kv_heads: int, head: int) -> Config:
+def stack(dim: int, hidden: int, layers: int, heads: int, kv_heads: int, head: int) -> Config:
+    """Of a decoder, as transformers writes it."""
     return {
         "hidden_size": dim,
         "intermediate_size": hidden,
@@ -134,8 +135,8 @@ def _decoder(dim: int, hidden: int, layers: int, heads: int, kv_heads: int, head
 def _published_talker(small: bool) -> Config:
     width = 1 if small else 2
     return _talker(
-        _decoder(1024 * width, 3072 * width, 28, 16, 8, 128),
-        _decoder(1024, 3072, 5, 16, 8, 128),
+        stack(1024 * width, 3072 * width, 28, 16, 8, 128),
+        stack(1024, 3072, 5, 16, 8, 128),
         text_hidden=2048,
         sections=[24, 20, 20],
     )
@@ -144,8 +145,8 @@ def _published_talker(small: bool) -> Config:
 def _tiny_talker(small: bool) -> Config:
     width = 32 if small else 48
     return _talker(
-        _decoder(width, 2 * width, 3, 4, 2, 16),
-        _decoder(32, 64, 2, 4, 2, 8),
+        stack(width, 2 * width, 3, 4, 2, 16),
+        stack(32, 64, 2, 4, 2, 8),
         text_hidden=40,
         sections=[4, 2, 2],
     )
@@ -204,7 +205,7 @@ def codec_config(size: Size) -> Config:
 
 
 def _codec_decoder(tiny: bool) -> Config:
-    sizes = _decoder(*((32, 64, 2, 4, 4, 8) if tiny else (512, 1024, 8, 16, 16, 64)))
+    sizes = stack(*((32, 64, 2, 4, 4, 8) if tiny else (512, 1024, 8, 16, 16, 64)))
     return sizes | {
         "latent_dim": 48 if tiny else 1024,
         "codebook_dim": 32 if tiny else 512,
@@ -223,7 +224,7 @@ def _codec_decoder(tiny: bool) -> Config:
 
 
 def _codec_encoder(tiny: bool) -> Config:
-    sizes = _decoder(*((32, 64, 2, 4, 4, 8) if tiny else (512, 2048, 8, 8, 8, 64)))
+    sizes = stack(*((32, 64, 2, 4, 4, 8) if tiny else (512, 2048, 8, 8, 8, 64)))
     return sizes | {
         "audio_channels": 1,
         "sampling_rate": 24_000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +12,8 @@ import torch
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save
+from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, codebook_flags, drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_tts.cloning import EncoderConfig, SpeakerEncoder
 from ttsfamilies.qwen3_tts.codec import sources as decoder_sources
@@ -84,13 +84,9 @@ def write_checkpoint(
 def model_shapes(config: Mapping[str, Any]) -> Shapes:
     """model.safetensors: talker, code predictor, and the speaker encoder of Base models."""
     told = msgspec.convert(config, TalkerConfig)
-    talker, speaker = (
-        unfilled(TalkerNet, told),
-        unfilled(SpeakerEncoder, told.speaker_encoder_config),
-    )
-    found = published_shapes(talker, talker_sources(talker))
+    found = shapes_of(talker_sources, TalkerNet, told)
     if told.tts_model_type == "base":
-        found |= published_shapes(speaker, speaker_sources(speaker))
+        found |= shapes_of(speaker_sources, SpeakerEncoder, told.speaker_encoder_config)
     return found
 
 
@@ -98,12 +94,9 @@ def codec_shapes(config: Mapping[str, Any]) -> Shapes:
     """speech_tokenizer/model.safetensors: the codec's encoder and decoder."""
     c = msgspec.convert(config, EncoderConfig).encoder_config
     sizes = msgspec.convert(config, CodecConfig).decoder_config
-    encoder, decoder = (
-        unfilled(MimiEncoder, c, c.num_quantizers, None),
-        unfilled(CodecDecoder, sizes),
-    )
-    found = published_shapes(encoder, encoder_sources(encoder, "encoder."))
-    found |= published_shapes(decoder, decoder_sources(decoder))
+    hears = partial(encoder_sources, theirs="encoder.")
+    found = shapes_of(hears, MimiEncoder, c, c.num_quantizers, None)
+    found |= shapes_of(decoder_sources, CodecDecoder, sizes)
     # What only training had a use for.
     found |= codebook_flags("encoder.", c.num_quantizers)
     for kind in ("semantic", "acoustic"):

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn, save
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
@@ -85,8 +84,7 @@ def write_checkpoint(
     write_qwen2_tokenizer(folder, vocabulary(), SPECIALS)
     write_tokens(voice / "speech_tokenizer_v2_25hz.onnx", version=2, seed=seed)
     write_speaker(voice / "campplus.onnx", seed=seed)
-    net = unfilled(StepNet, load_config(folder))
-    tensors = dict(drawn(published_shapes(net, sources(net)), seed))
+    tensors = dict(drawn(shapes_of(sources, StepNet, load_config(folder)), seed))
     head = tensors["lm_head.weight"]
     head *= 3.0  # draws that mostly lie within the nucleus
     head[:FIRST] *= wording

@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import VAE, dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn, save, spread_out
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of, spread_out
 from ttsfamilies.base.synthetic.tokenizers import write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec import VaeDecoder
@@ -127,8 +126,7 @@ def write_checkpoint(
     dump_json(folder / "config.json", told)
     c = msgspec.convert(told, VoxcpmConfig)
     _write_tokenizer(folder)
-    net = unfilled(VoxcpmNet, c)
-    save(folder, _stopping(drawn(published_shapes(net, sources(net)), seed), going))
+    save(folder, _stopping(drawn(shapes_of(sources, VoxcpmNet, c), seed), going))
     save_file(dict(_vae(c, seed)), folder / VAE, {"format": "pt"})
 
 
@@ -142,9 +140,8 @@ def _stopping(tensors: Iterator[tuple[str, Tensor]], going: float) -> Iterator[t
 
 
 def _vae(c: VoxcpmConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
-    encoder, decoder = unfilled(VaeEncoder, c.audio_vae_config), unfilled(VaeDecoder, c)
-    shapes = published_shapes(encoder, encoder_sources(encoder))
-    shapes |= published_shapes(decoder, decoder_sources(decoder))
+    shapes = shapes_of(encoder_sources, VaeEncoder, c.audio_vae_config)
+    shapes |= shapes_of(decoder_sources, VaeDecoder, c)
     mean = [name for name in shapes if name.startswith(f"{HEARS}fc_mu")]
     shapes |= {name.replace("fc_mu", "fc_logvar"): shapes[name] for name in mean}
     for name, shape in sorted(shapes.items()):

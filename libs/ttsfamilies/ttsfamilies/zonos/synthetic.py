@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn, save
+from ttscommon.engine.nn.weights import unfilled
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.zonos.facts import END, PHONES, SPEAKER, load_config
 from ttsfamilies.zonos.net import Conditions, ZonosNet, condition_sources, sources
 from ttsfamilies.zonos.recordings import SpeakerNet
@@ -77,11 +78,10 @@ def write_checkpoint(
     dump_json(folder / "config.json", TINY | {"backbone": {**TINY["backbone"], **backbone}})
     config = load_config(folder)
     every = config.prefix_conditioner.conditioners
-    net = unfilled(ZonosNet, config)
-    told = unfilled(Conditions, config.prefix_conditioner.rows, config.backbone.d_model)
     places = [place for place, one in enumerate(every) if one.name != PHONES]
-    shapes = published_shapes(net, sources(net))
-    shapes |= published_shapes(told, condition_sources(told, places))
+    told = config.prefix_conditioner.rows, config.backbone.d_model
+    shapes = shapes_of(sources, ZonosNet, config)
+    shapes |= shapes_of(partial(condition_sources, places=places), Conditions, *told)
     save(folder, drawn(shapes, seed, {"heads.0.weight": (END, ending)}))
     if encoders:
         write_speaker(folder, seed)
@@ -104,6 +104,6 @@ def write_speaker(folder: Path, seed: int) -> None:
 
 
 FAMILY: Final = SyntheticFamily(
-    lambda folder, size, kind, seed: write_checkpoint(folder, seed=seed),
+    of_parts(write_checkpoint),
     "a talker with encoders of recordings; its codec is a dac",
 )

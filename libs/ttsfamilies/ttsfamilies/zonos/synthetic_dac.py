@@ -8,9 +8,8 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.codec_sizes import load_sizes
 from ttscommon.engine.nn.dac import DacEncoder, encoder_sources
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import drawn_sound, save
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import drawn_sound, save, shapes_of
 from ttsfamilies.zonos.codec import DacDecoder, sources
 
 TINY: Final[dict[str, Any]] = {
@@ -31,16 +30,10 @@ TINY: Final[dict[str, Any]] = {
 def write_codec(folder: Path, *, seed: int = 0) -> None:
     """Write config.json and model.safetensors, encoder and decoder."""
     dump_json(folder / "config.json", TINY)
-    encoder, decoder = (
-        unfilled(DacEncoder, load_sizes(folder)),
-        unfilled(DacDecoder, load_sizes(folder)),
-    )
-    shapes = published_shapes(encoder, encoder_sources(encoder))
-    shapes |= published_shapes(decoder, sources(decoder))
+    sizes = load_sizes(folder)
+    shapes = shapes_of(encoder_sources, DacEncoder, sizes) | shapes_of(sources, DacDecoder, sizes)
     tensors = {name: drawn_sound(name, shape, seed) for name, shape in shapes.items()}
     save(folder, tensors.items())
 
 
-FAMILY: Final = SyntheticFamily(
-    lambda folder, size, kind, seed: write_codec(folder, seed=seed), "a codec"
-)
+FAMILY: Final = SyntheticFamily(of_parts(write_codec), "a codec")

@@ -37,6 +37,16 @@ class SyntheticFamily:
         return f"{folder}: {self.holds}, {' '.join((size, kind)).strip()}, drawn from seed {seed}"
 
 
+def of_parts(*parts: Callable[..., None]) -> Callable[[Path, str, str, int], None]:
+    """Writes one part of a folder after the other, of one size and kind, each told the seed."""
+
+    def write(folder: Path, size: str, kind: str, seed: int) -> None:
+        for part in parts:
+            part(folder, seed=seed)
+
+    return write
+
+
 def _chosen(what: str, asked: str, there: tuple[str, ...]) -> str:
     if asked and asked not in there:
         offered = ", ".join(name for name in there if name) or "none"

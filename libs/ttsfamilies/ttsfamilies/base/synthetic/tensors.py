@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import quantizer_part
+from ttscommon.engine.nn.weights import Net, P, Sources, published_shapes, unfilled
 
 SHARD_BYTES: Final = 2_000_000_000
 Floats = npt.NDArray[np.float32]
@@ -100,6 +101,14 @@ def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     fan_in = 2 * shape[0] if ".conv_t1." in name else prod(shape[1:])
     scale: float = 0.6 * fan_in**-0.5
     return values * scale
+
+
+def shapes_of(
+    sources: Callable[[Net], Sources], kind: Callable[P, Net], *args: P.args, **kwargs: P.kwargs
+) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors that a network made of these arguments is published as."""
+    net = unfilled(kind, *args, **kwargs)
+    return published_shapes(net, sources(net))
 
 
 def codebook_flags(theirs: str, codebooks: int) -> dict[str, tuple[int, ...]]:

@@ -6,6 +6,7 @@ holds it. A folder without one becomes a tiny codec.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.nn.weights import published_shapes, unfilled
-from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import normals
+from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
+from ttsfamilies.base.synthetic.tensors import normals, shapes_of
 from ttsfamilies.csm.mimi.net import MimiDecoder, load_sizes, sources
 
 _FILE: Final = "model.safetensors"
@@ -49,12 +49,13 @@ _SPREADS: Final = (
 
 
 def add_decoder(folder: Path, *, seed: int = 0) -> None:
-    """Write the decoder's tensors beside those that are there."""
+    """Write the decoder's tensors beside those that are there, or a tiny codec."""
+    if not (folder / "config.json").exists():
+        dump_json(folder / "config.json", TINY)
     sizes, theirs = load_sizes(folder)
-    net = unfilled(MimiDecoder, sizes)
     path = folder / _FILE
     tensors = load_file(path) if path.exists() else {}
-    for name, shape in published_shapes(net, sources(net, theirs)).items():
+    for name, shape in shapes_of(partial(sources, theirs=theirs), MimiDecoder, sizes).items():
         if name not in tensors:
             tensors[name] = drawn(name, shape, seed)
     save_file(tensors, path, {"format": "pt"})
@@ -75,12 +76,6 @@ def drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     return values.mul(loudness * float(fan_in) ** -0.5)
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A tiny codec, or the decoder that a folder lacks."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "config.json").exists():
-        dump_json(folder / "config.json", TINY)
-    add_decoder(folder, seed=seed)
-
-
-FAMILY: Final = SyntheticFamily(write_family, "a codec, or the decoder of the folder's talker")
+FAMILY: Final = SyntheticFamily(
+    of_parts(add_decoder), "a codec, or the decoder of the folder's talker"
+)
