@@ -24,7 +24,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared, stated
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.chatterbox.facts import (
     BEGIN,
@@ -166,8 +166,7 @@ class Chatterbox(SteppedModel):
     def fit(self, positions: int) -> None:
         self._positions = positions
 
-    def open(self, prepared: Prepared) -> ChatterboxStream:
-        assert isinstance(prepared, ChatterboxPrepared)
+    def open(self, prepared: ChatterboxPrepared) -> ChatterboxStream:
         return ChatterboxStream(prepared, whole=self._whole)
 
     def example_reference(self) -> Arrays | None:

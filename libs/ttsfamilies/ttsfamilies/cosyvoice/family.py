@@ -26,7 +26,7 @@ from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated
 from ttsfamilies.base.talker.guard import RunawaySigns
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -168,8 +168,7 @@ class CosyVoice(SteppedModel):
             return not request.whole_text
         return self._streaming or not request.text_final
 
-    def open(self, prepared: Prepared) -> TalkerStream:
-        assert isinstance(prepared, CosyPrepared)
+    def open(self, prepared: CosyPrepared) -> TalkerStream:
         speech = self._vocabulary.speech
         if prepared.streamed:
             return InterleavedStream(prepared, speech, self._net.rows.fill)

@@ -30,7 +30,7 @@ from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.csm.facts import FAMILY
 from ttsfamilies.csm.request import (
@@ -167,8 +167,7 @@ class Csm(CodesModel):
             *(self.positions, self._most),
         )
 
-    def open(self, prepared: Prepared) -> CsmStream:
-        assert isinstance(prepared, CsmPrepared)
+    def open(self, prepared: CsmPrepared) -> CsmStream:
         return CsmStream(prepared, self.spec.frame)
 
     def _codes(self, recording: bytes) -> Arrays:

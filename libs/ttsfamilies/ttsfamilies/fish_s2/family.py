@@ -29,7 +29,7 @@ from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import (
@@ -238,8 +238,7 @@ class FishS2(CodesModel):
         known_voice(name, (_NONE, *self._voices))
         return self._voices[name]
 
-    def open(self, prepared: Prepared) -> FishStream:
-        assert isinstance(prepared, FishPrepared)
+    def open(self, prepared: FishPrepared) -> FishStream:
         return FishStream(prepared)
 
     def drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -26,7 +26,7 @@ from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.runners.computation import Rows
 from ttsfamilies.base.s3.references import RATE_HZ as HEARD_HZ
 from ttsfamilies.base.s3.references import WhisperMel
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared, known_voice, stated
+from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -244,8 +244,7 @@ class GlmVoice(AnsweringModel):
         known_voice(request.voice, (voice.id for voice in self.spec.voices))
         return GlmPrepared(request, derived.turns, self._dialogue, self.spec.max_positions)
 
-    def open(self, prepared: Prepared) -> GlmStream:
-        assert isinstance(prepared, GlmPrepared)
+    def open(self, prepared: GlmPrepared) -> GlmStream:
         return GlmStream(prepared, self._dialogue)
 
     def _heard(self, recording: bytes) -> Arrays:

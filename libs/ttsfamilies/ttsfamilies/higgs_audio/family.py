@@ -27,7 +27,7 @@ from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, load_encoder
@@ -101,8 +101,7 @@ class HiggsAudio(SteppedModel):
             *(self.positions, self._most),
         )
 
-    def open(self, prepared: Prepared) -> HiggsStream:
-        assert isinstance(prepared, HiggsPrepared)
+    def open(self, prepared: HiggsPrepared) -> HiggsStream:
         return HiggsStream(prepared, self.spec.frame)
 
     def _codes(self, encoder: HiggsEncoder, recording: bytes) -> Arrays:

@@ -20,7 +20,7 @@ from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.talker.base import ModelSpec, Prepared, not_cloning
+from ttsfamilies.base.talker.base import ModelSpec, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
@@ -90,8 +90,7 @@ class Kokoro(SegmentComputation, TalkerModel):
         """See Family."""
         return self._voices.pack(voice, [voice.id for voice in self.spec.voices])
 
-    def open(self, prepared: Prepared) -> KokoroStream:
-        assert isinstance(prepared, KokoroPrepared)
+    def open(self, prepared: KokoroPrepared) -> KokoroStream:
         return KokoroStream(self.spec.frame, self.spec.frame_rate_hz, self._passes)
 
     def read(self, index: int, segments: Segments, state: SlotTensors) -> None:

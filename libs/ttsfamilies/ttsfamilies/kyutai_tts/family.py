@@ -33,7 +33,6 @@ from ttsfamilies.base.talker.base import (
     REAL,
     CacheSpec,
     ModelSpec,
-    Prepared,
     known_voice,
     stated,
 )
@@ -99,8 +98,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         drawing = KyutaiDrawing.of(request, self._net.config)
         return KyutaiPrepared(request, drawing, names.index(request.voice), self._tokenizer)
 
-    def open(self, prepared: Prepared) -> KyutaiStream:
-        assert isinstance(prepared, KyutaiPrepared)
+    def open(self, prepared: KyutaiPrepared) -> KyutaiStream:
         return KyutaiStream(prepared, self._net.config)
 
     def prompt_hidden(

@@ -42,7 +42,6 @@ from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikel
 from ttsfamilies.base.talker.base import (
     NUMBER,
     ModelSpec,
-    Prepared,
     known_voice,
     not_cloning,
     stated,
@@ -218,8 +217,7 @@ class Orpheus(SteppedModel):
         not_cloning(request)
         return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
 
-    def open(self, prepared: Prepared) -> OrpheusStream:
-        assert isinstance(prepared, OrpheusPrepared)
+    def open(self, prepared: OrpheusPrepared) -> OrpheusStream:
         return OrpheusStream(prepared)
 
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:

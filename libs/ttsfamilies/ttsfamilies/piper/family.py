@@ -23,7 +23,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
@@ -130,8 +130,7 @@ class Piper(SegmentComputation, TalkerModel):
             ids += [id for part, _ in ids_of(one, table, MOST_IDS) for id in part]
         return PhonesFound(symbols, tuple(ids))
 
-    def open(self, prepared: Prepared) -> PiperStream:
-        assert isinstance(prepared, PiperPrepared)
+    def open(self, prepared: PiperPrepared) -> PiperStream:
         grid = _GRID if self.apart else _DEVICE_GRID
         reach, rate_hz = self._net.flow.reach, self.spec.frame_rate_hz
         return PiperStream(prepared, rate_hz, self._layers + 1, grid, self._latent, reach)

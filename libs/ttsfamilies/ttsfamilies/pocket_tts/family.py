@@ -27,7 +27,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
@@ -246,8 +246,7 @@ class PocketTts(SteppedModel):
             param="voice",
         )
 
-    def open(self, prepared: Prepared) -> PocketStream:
-        assert isinstance(prepared, PocketPrepared)
+    def open(self, prepared: PocketPrepared) -> PocketStream:
         return PocketStream(prepared, self._first)
 
     def example_reference(self) -> Arrays | None:

@@ -21,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import MANY, Gender, Voice
 from ttsfamilies.base.kernels.slots import FED
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec, Prepared, stated
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
 from ttsfamilies.qwen3_omni.facts import FAMILY
@@ -87,8 +87,7 @@ class Qwen3Omni(FramedTalker):
             positions=positions,
         )
 
-    def open(self, prepared: Prepared) -> OmniStream:
-        assert isinstance(prepared, OmniPrepared)
+    def open(self, prepared: OmniPrepared) -> OmniStream:
         return OmniStream(prepared, self._net.config, self._opening)
 
     def prompt_hidden(

@@ -31,7 +31,7 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import AdaptedParts, AdaptingModel, TalkerModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_tts.cloning import Cloning
 from ttsfamilies.qwen3_tts.config import (
@@ -192,8 +192,7 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         """The backbone, the code predictor and what stands around them."""
         return AdaptedParts(self._net, talker_sources(self._net), _ROOTS)
 
-    def open(self, prepared: Prepared) -> Qwen3Stream:
-        assert isinstance(prepared, Qwen3Prepared)
+    def open(self, prepared: Qwen3Prepared) -> Qwen3Stream:
         return Qwen3Stream(prepared, self._net.config, pads=self._pads)
 
     def example_reference(self) -> Arrays | None:

@@ -32,7 +32,7 @@ from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3.references import RATE_HZ, FlowReferences, WhisperMel, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
-from ttsfamilies.base.talker.base import ModelSpec, Prepared, recorded, stated
+from ttsfamilies.base.talker.base import ModelSpec, recorded, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.facts import FAMILY
 from ttsfamilies.step_audio2.request import (
@@ -239,8 +239,7 @@ class StepAudio2(AnsweringModel):
         tokens, tokenizer = len(recorded(derived.reference)["token"]), self._tokenizer
         return StepPrepared(request, said, tokens, tokenizer, self._control, width, self.positions)
 
-    def open(self, prepared: Prepared) -> StepStream:
-        assert isinstance(prepared, StepPrepared)
+    def open(self, prepared: StepPrepared) -> StepStream:
         return StepStream(prepared, self.ids, self._tokenizer, len(self._never))
 
     def examples(self) -> Sequence[str]:

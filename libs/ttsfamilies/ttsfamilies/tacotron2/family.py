@@ -21,7 +21,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, Prepared, known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.guard import RunawaySigns, Stall
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -81,8 +81,7 @@ class Tacotron2(TalkerModel):
         known_voice(request.voice or self.spec.voices[0].id, (self.spec.voices[0].id,))
         return TacotronPrepared(request, self._sentences, self._most)
 
-    def open(self, prepared: Prepared) -> TacotronStream:
-        assert isinstance(prepared, TacotronPrepared)
+    def open(self, prepared: TacotronPrepared) -> TacotronStream:
         return TacotronStream(prepared, self.spec.frame_rate_hz, self._net.sizes.mels)
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:

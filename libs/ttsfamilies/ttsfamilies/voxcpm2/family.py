@@ -33,7 +33,7 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import AdaptedParts, AdaptingModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
@@ -125,8 +125,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         found.adapter = self.row_of(request)
         return found
 
-    def open(self, prepared: Prepared) -> VoxcpmStream:
-        assert isinstance(prepared, VoxcpmPrepared)
+    def open(self, prepared: VoxcpmPrepared) -> VoxcpmStream:
         return VoxcpmStream(prepared, self.spec.frame["patch"])
 
     def adapted_parts(self) -> AdaptedParts:

@@ -24,7 +24,7 @@ from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_ids
 from ttsfamilies.base.sampling.rules import OUT, unlikely
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice, stated
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.zonos.facts import CODEBOOKS, END, FAMILY, MASK, PHONES
@@ -116,8 +116,7 @@ class Zonos(SteppedModel):
             known_voice(request.voice, (_DEFAULT, *self._voices))
         return speaker_of(reference, self._voices[request.voice] if known else None)
 
-    def open(self, prepared: Prepared) -> ZonosStream:
-        assert isinstance(prepared, ZonosPrepared)
+    def open(self, prepared: ZonosPrepared) -> ZonosStream:
         return ZonosStream(prepared)
 
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:

@@ -225,8 +225,10 @@ class Family(ABC):
         """The KV cache holds so many positions: `prepare` refuses what may not fit from now on."""
 
     @abstractmethod
-    def open(self, prepared: Prepared) -> TalkerStream:
-        """A stream without text. Cheap: it runs between two steps of other streams."""
+    def open(self, prepared: Any) -> TalkerStream:
+        """A stream without text, of what `prepare` gave. Cheap: it runs between two steps of other
+        streams.
+        """
 
     @abstractmethod
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
