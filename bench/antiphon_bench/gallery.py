@@ -72,7 +72,7 @@ def build(folders: list[Path], out: Path) -> Path:
     page = environment.get_template("gallery.html").render(
         title=" · ".join(dict.fromkeys(results.label for results in loaded)),
         sweeps=[results.sweep for results in loaded if results.sweep],
-        best=_headline(loaded),
+        best=_shown(loaded[0])[0],
         runs=runs,
         several=len({run.label for run in runs}) > 1,
         pictures=pictures,
@@ -121,10 +121,6 @@ def _shown(results: Loaded) -> tuple[Summary, Path]:
             if run.rate == results.sweep.goodput:
                 return run, folder
     return results.runs[0]
-
-
-def _headline(loaded: list[Loaded]) -> Summary:
-    return _shown(loaded[0])[0]
 
 
 def _unit(sweep: Sweep) -> str:

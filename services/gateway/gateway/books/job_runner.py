@@ -14,7 +14,7 @@ from gateway.books.hold import BookHold, BookLost, HoldTuning, Staleness
 from gateway.books.job_store import FoundBook, JobStore, key_of, made_of, unfinished_of
 from gateway.books.portions import MOST_REDRAWS, patiently
 from gateway.books.records import BookRecord
-from gateway.books.run import BookRun, SpokenPortion, finish
+from gateway.books.run import BookRun, SpokenPortion
 from gateway.requests import GatewayContext
 from ttscommon.process.tasks import Chores, stop
 from ttscommon.wire.errors import BusUnavailable
@@ -189,7 +189,7 @@ class JobRunner:
         self._runs[record.book_id] = run
         self._changed.set()
         try:
-            await finish(self._context, self._job_store, hold, run)
+            await run.run()
         finally:
             del self._runs[record.book_id]
 

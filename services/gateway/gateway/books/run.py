@@ -56,10 +56,7 @@ class SpokenPortion:
 
 
 class BookRun:
-    """`run` until it ends; `start` another portion as often as there is a slot.
-
-    Ends with the JobResult, or raises the error that the book fails with.
-    """
+    """`run` until it ends; `start` another portion as often as there is a slot."""
 
     def __init__(
         self,
@@ -112,7 +109,22 @@ class BookRun:
         portion.task = asyncio.create_task(self._speak(portion), name=f"portion-{request_id}")
         self._tell_running()
 
-    async def run(self) -> JobResult:
+    async def run(self) -> None:
+        """Have it spoken, and keep what came of it; raises BookLost."""
+        try:
+            if len(self.portions) != self._hold.record.portions:
+                raise StoreLost("the store has lost the text")
+            result = await self._result()
+        except AntiphonError as error:
+            await self._end(state="failed", code=error.code, message=error.message)
+            await self._tidy()
+            return
+        name, encoded = self._hold.record.result_name, msgspec.msgpack.encode(result)
+        await patiently(lambda: self._job_store.parts.put(name, encoded), name)
+        await self._end(state="done", size=result.size)
+        await self._tidy(*(part.name for part in result.parts))
+
+    async def _result(self) -> JobResult:
         """Raises the AntiphonError that the book fails with."""
         try:
             if is_raw(self._hold.record.order.audio):
@@ -247,56 +259,32 @@ class BookRun:
     def _stored(self, parts: int) -> None:
         self._hold.change(encoded=parts)
 
+    # its end
 
-async def finish(
-    context: GatewayContext, job_store: JobStore, hold: BookHold, run: BookRun
-) -> None:
-    """Have it spoken, and keep what came of it; raises BookLost."""
-    try:
-        if len(run.portions) != hold.record.portions:
-            raise StoreLost("the store has lost the text")
-        result = await run.run()
-    except AntiphonError as error:
-        await _fail(context, job_store, hold, error)
-        return
-    record, encoded = hold.record, msgspec.msgpack.encode(result)
-    await patiently(lambda: job_store.parts.put(record.result_name, encoded), record.result_name)
-    await _end(context, hold, state="done", size=result.size)
-    await _tidy(job_store, hold, result)
+    async def _end(self, **changes: object) -> None:
+        hold, now = self._hold, time.time()
+        until_s = now + self._context.settings.keep_jobs_s
+        hold.change(**changes, running=(), owner="", ended_unix_s=now, expires_unix_s=until_s)
+        await hold.write()
+        record, metrics = hold.record, self._context.services.metrics
+        metrics.books.labels(record.state, metrics.listener(self.model, self.tenant)[1]).inc()
+        log_.info(
+            "book.ended",
+            job=record.book_id,
+            state=record.state,
+            code=record.code,
+            characters=record.characters,
+            audio_s=round(record.samples / record.order.sample_rate, 1),
+            took_s=round(now - record.started_unix_s, 1),
+            epoch=record.epoch,
+        )
 
-
-async def _fail(
-    context: GatewayContext, job_store: JobStore, hold: BookHold, error: AntiphonError
-) -> None:
-    await _end(context, hold, state="failed", code=error.code, message=error.message)
-    await _tidy(job_store, hold, None)
-
-
-async def _end(context: GatewayContext, hold: BookHold, **changes: object) -> None:
-    now = time.time()
-    keep_s = context.settings.keep_jobs_s
-    hold.change(**changes, running=(), owner="", ended_unix_s=now, expires_unix_s=now + keep_s)
-    await hold.write()
-    record = hold.record
-    tenant = context.services.metrics.listener(record.order.model, record.tenant)[1]
-    context.services.metrics.books.labels(record.state, tenant).inc()
-    log_.info(
-        "book.ended",
-        job=record.book_id,
-        state=record.state,
-        code=record.code,
-        characters=record.characters,
-        audio_s=round(record.samples / record.order.sample_rate, 1),
-        took_s=round(now - record.started_unix_s, 1),
-        epoch=record.epoch,
-    )
-
-
-async def _tidy(job_store: JobStore, hold: BookHold, result: JobResult | None) -> None:
-    """Until this is done the record names what is left, and goes with all of it when it expires."""
-    record = hold.record
-    kept = set() if result is None else {part.name for part in result.parts}
-    left = [name for name in (record.text_name, *made_of(record)) if name not in kept]
-    await job_store.clear(left)
-    hold.change(made={}, encoded=0)
-    await hold.write()
+    async def _tidy(self, *kept: str) -> None:
+        """Until this is done the record names what is left, and goes with all of it when it
+        expires.
+        """
+        record = self._hold.record
+        left = [name for name in (record.text_name, *made_of(record)) if name not in kept]
+        await self._job_store.clear(left)
+        self._hold.change(made={}, encoded=0)
+        await self._hold.write()

@@ -25,7 +25,7 @@ from gateway.protocols.utterance import CLEAN_UP_S, Gone, StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
-from ttscommon.wire.replicas import Model, Voice
+from ttscommon.wire.replicas import Voice
 
 VERSION: Final = "1.10.2"
 _ATTRIBUTION: Final = {"name": "Antiphon", "url": ""}
@@ -255,9 +255,9 @@ class WyomingSession(Session[Event, AudioEvents]):
             raise TooManyContexts("too many texts wait already")
         tenant = self.settings.wyoming_tenant or ANONYMOUS
         models = await self.context.catalogue.models()
-        model = next((m for m, its in models.items() if _has(its, voice)), DEFAULT)
+        having = (one.name for one in models.values() if voice in {v.id for v in one.voices})
         spec = await self.context.spec(
-            tenant, model=model, voice=voice, language=language, names="any"
+            tenant, model=next(having, DEFAULT), voice=voice, language=language, names="any"
         )
         framing = AudioEvents(self.outbox.put, spec.sample_rate, streamed=streamed)
         utterance = self.begin(spec, framing)
@@ -311,10 +311,6 @@ def event(kind: str, data: Mapping[str, Any], payload: bytes = b"") -> bytes:
 def _text_in(given: Mapping[str, Any], name: str) -> str | None:
     value = given.get(name)
     return value if isinstance(value, str) and value else None
-
-
-def _has(model: Model, voice: str) -> bool:
-    return any(voice == one.id for one in model.voices)
 
 
 async def info(context: GatewayContext) -> dict[str, Any]:

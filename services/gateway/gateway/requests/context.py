@@ -204,10 +204,6 @@ class GatewayContext:
                 return AdapterRef(one.name, one.digest)
         raise unknown(name, ", ".join(one.name for one in model.adapters))
 
-    def adapter_quota(self, tenant: str) -> int:
-        """How many adapters the caller may keep."""
-        return self.keys.adapter_uploads(tenant, self.settings.max_adapters)
-
     async def require_adapter(self, tenant: str, name: str) -> None:
         """A voice is to go by this adapter; raises UnknownAdapter where no model has it."""
         if await self.adapters.find(tenant, name) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, groupby
 from types import TracebackType
 from typing import Annotated, Any, Final, Self, cast
@@ -188,7 +189,8 @@ async def _specs(
     rate: int,
 ) -> list[SpeechSpec]:
     """How each part is spoken. A model that takes turns hears what was said before."""
-    model = (await context.catalogue.resolve(body.model_id, DEFAULT, _any(context)))[0]
+    names = partial(context.names, lenient=True)
+    model = (await context.catalogue.resolve(body.model_id, DEFAULT, names))[0]
     takes_turns = {"turns", "speaker"} <= set(model.accepts)
     meant = _voices(context, model, body, [voice for voice, _ in parts])
     speakers = {voice: number for number, voice in enumerate(dict.fromkeys(v for v, _ in parts))}
@@ -234,7 +236,3 @@ def _voices(
             meant[name] = free.pop(0)
         taken.add(meant[name])
     return meant
-
-
-def _any(context: GatewayContext) -> Any:
-    return lambda model, voice: context.names(model, voice, lenient=True)

@@ -193,7 +193,7 @@ class MultiStreamInput(Speaking):
         if spoken is None:
             if closes:
                 await self._stop(self._closed(name))
-            if closes or not _opens(message):
+            if closes or not text_of(message):  # LiveKit flushes and keeps alive closed ones
                 return
             self.require_room()
             spoken = await self._begin(message, name)
@@ -242,11 +242,6 @@ def _context_error(error: AntiphonError, about: Mapping[str, str]) -> JsonObject
 
 def close_code(error: AntiphonError) -> int:
     return errors.edge(error).close or _POLICY
-
-
-def _opens(message: Mapping[str, Any]) -> bool:
-    """Whether there is a context in a message: LiveKit flushes and keeps alive closed ones."""
-    return bool(text_of(message))
 
 
 def _given_id(message: Mapping[str, Any]) -> Any:

@@ -159,7 +159,8 @@ _FRAME_BYTES: Final = 64 << 10
 async def upload_adapter(request: Request, context: Context) -> dict[str, Any]:
     """Store an adapter in PEFT's format; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    quota, most = context.adapter_quota(tenant), context.settings.max_adapter_bytes
+    quota = context.keys.adapter_uploads(tenant, context.settings.max_adapters)
+    most = context.settings.max_adapter_bytes
     await context.adapters.require_room(tenant, quota)
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/"):

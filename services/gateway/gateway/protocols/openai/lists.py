@@ -10,11 +10,11 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
-from gateway.errors import InvalidApiKey, NotFound
+from gateway.errors import NotFound
 from gateway.protocols import deepgram
 from gateway.protocols.shared.context import Context, tenant_of
-from gateway.protocols.shared.voices import limit_of, page
-from gateway.requests import DEFAULT, GatewayContext, ReplicaSnapshot, StoredVoice
+from gateway.protocols.shared.voices import limit_of, own, page
+from gateway.requests import DEFAULT, ReplicaSnapshot, StoredVoice
 from gateway.requests.usage import UsageSum
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.parameters import ADAPTER
@@ -100,28 +100,20 @@ async def voices(
     wanted, _ = context.names(model, DEFAULT)
     found = await context.catalogue.model(wanted)
     listed = [voice_card(voice) for voice in found.voices if _is_wanted(voice, request)]
-    own = await _own(request, context)
+    uploaded = [uploaded_card(voice) for voice in await own(context, request)]
     query = request.query_params
     if "limit" not in query and "after" not in query:
-        return {"voices": listed, "uploaded_voices": own}
+        return {"voices": listed, "uploaded_voices": uploaded}
     after = "after", query.get("after")
     shown = page(listed, lambda card: card["id"], limit_of(query, "limit", 100, 1000), after=after)
     last = shown.items[-1]["id"] if shown.items else None
     more = {"has_more": shown.more, "last_id": last}
-    return {"voices": list(shown.items), **more, "uploaded_voices": own}
+    return {"voices": list(shown.items), **more, "uploaded_voices": uploaded}
 
 
 def _is_wanted(voice: Voice, request: Request) -> bool:
     language, gender = (request.query_params.get(name) for name in ("language", "gender"))
     return (not language or voice.speaks(language)) and gender in (None, "", voice.gender)
-
-
-async def _own(request: Request, context: GatewayContext) -> list[dict[str, Any]]:
-    try:
-        tenant = tenant_of(context, request)
-    except InvalidApiKey:
-        return []
-    return [uploaded_card(voice) for voice in await context.voices.of(tenant)]
 
 
 def uploaded_card(voice: StoredVoice) -> dict[str, Any]:

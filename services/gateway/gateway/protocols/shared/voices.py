@@ -16,7 +16,7 @@ from gateway.protocols.shared.forms import read_form
 from gateway.requests import DEFAULT, GatewayContext, NewVoice, StoredVoice
 from ttscommon.sound.recordings import MOST_BYTES
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.replicas import MANY, Gender, Voice
+from ttscommon.wire.replicas import MANY, Gender
 
 T = TypeVar("T")
 
@@ -90,12 +90,17 @@ class Listed:
 async def listed(context: GatewayContext, connection: HTTPConnection) -> list[Listed]:
     """The default model's voices, and those that the caller made; lists need no key."""
     model = await context.catalogue.model(DEFAULT)
-    found = [_preset(voice) for voice in model.voices]
+    found = [Listed(voice.id, voice.name, voice.spoken, voice.gender) for voice in model.voices]
+    return [*found, *map(_made, await own(context, connection))]
+
+
+async def own(context: GatewayContext, connection: HTTPConnection) -> Sequence[StoredVoice]:
+    """Those that the caller made; nobody's without a key."""
     try:
         tenant = tenant_of(context, connection)
     except InvalidApiKey:
-        return found
-    return [*found, *(_made(voice) for voice in await context.voices.of(tenant))]
+        return ()
+    return await context.voices.of(tenant)
 
 
 async def find(context: GatewayContext, connection: HTTPConnection, voice_id: str) -> Listed:
@@ -153,10 +158,6 @@ def _new(form: Mapping[str, bytes], file: str, consent: str) -> NewVoice:
             param="consent",
         )
     return NewVoice(name, form[file], stated, texts.get("ref_text", ""))
-
-
-def _preset(voice: Voice) -> Listed:
-    return Listed(voice.id, voice.name, voice.spoken, voice.gender)
 
 
 def _made(voice: StoredVoice) -> Listed:
