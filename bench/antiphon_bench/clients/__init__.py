@@ -7,8 +7,6 @@ from antiphon_bench.clients.http import HttpClient
 from antiphon_bench.clients.websocket import WebSocketClient
 from antiphon_bench.config import Target
 
-__all__ = ["Failure", "Observation", "SpeechClient", "open_client"]
-
 
 def open_client(target: Target) -> SpeechClient:
     """The client for the target's protocol, to be used as a context manager."""

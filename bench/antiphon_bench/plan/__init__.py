@@ -3,6 +3,3 @@
 
 class PlanError(Exception):
     """The planner cannot use what it was given; the message says what and where."""
-
-
-__all__ = ["PlanError"]

@@ -16,20 +16,3 @@ from antiphon.client.gateway import (
     voices,
 )
 from antiphon.client.talk import speak
-
-__all__ = [
-    "Address",
-    "Audio",
-    "Event",
-    "Finished",
-    "GatewayError",
-    "ServedModel",
-    "SpeechOptions",
-    "Started",
-    "Voice",
-    "Word",
-    "Words",
-    "models",
-    "speak",
-    "voices",
-]

@@ -2,8 +2,6 @@
 
 from ttscommon.books.apart import ReadBook, ReadOrder, read_apart
 from ttscommon.books.book import (
-    MOST_CHAPTERS,
-    NARRATOR,
     Book,
     BookPassage,
     BookPauses,
@@ -16,27 +14,4 @@ from ttscommon.books.book import (
     parse_cast,
     portions,
 )
-from ttscommon.books.reading import KINDS, BookKind, kind_of, read_book
-
-__all__ = [
-    "KINDS",
-    "MOST_CHAPTERS",
-    "NARRATOR",
-    "Book",
-    "BookKind",
-    "BookPassage",
-    "BookPauses",
-    "Cast",
-    "Chapter",
-    "Cover",
-    "InvalidBook",
-    "Portion",
-    "ReadBook",
-    "ReadOrder",
-    "kind_of",
-    "one_line",
-    "parse_cast",
-    "portions",
-    "read_apart",
-    "read_book",
-]
+from ttscommon.books.reading import kind_of, read_book

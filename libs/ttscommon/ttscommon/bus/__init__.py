@@ -7,7 +7,7 @@ from ttscommon.bus.buckets import BucketEntry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
 from ttscommon.bus.faults import BusUnprepared
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs.audio_reader import AudioReader
 from ttscommon.bus.logs.audio_writer import AudioWriter
 from ttscommon.bus.logs.reader import LogReader
@@ -15,23 +15,3 @@ from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.streams import TRIMMED, Extent
 from ttscommon.bus.watches import DisconnectWatch, StoreWatch
-
-__all__ = [
-    "TRIMMED",
-    "AudioReader",
-    "AudioWriter",
-    "Backlog",
-    "BucketEntry",
-    "Bus",
-    "BusUnprepared",
-    "Delivery",
-    "DisconnectWatch",
-    "Extent",
-    "Incoming",
-    "JobFeed",
-    "Link",
-    "LogReader",
-    "LogWriter",
-    "QueuedJob",
-    "StoreWatch",
-]

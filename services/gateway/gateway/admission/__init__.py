@@ -4,13 +4,3 @@ from gateway.admission.admission import Admission
 from gateway.admission.control import Applicant, Grant
 from gateway.admission.exchange import Exchange
 from gateway.admission.peers import Peers
-from ttscommon.cluster.admission import AdmissionLimits
-
-__all__ = [
-    "Admission",
-    "AdmissionLimits",
-    "Applicant",
-    "Exchange",
-    "Grant",
-    "Peers",
-]

@@ -2,14 +2,3 @@
 
 from gateway.connections.doors import Budget, ConnectionCounts, Doors, descriptor_budget
 from gateway.connections.guarded import ConnectionLimits, GuardedHttp, GuardedWebSocket, overdue
-
-__all__ = [
-    "Budget",
-    "ConnectionCounts",
-    "ConnectionLimits",
-    "Doors",
-    "GuardedHttp",
-    "GuardedWebSocket",
-    "descriptor_budget",
-    "overdue",
-]

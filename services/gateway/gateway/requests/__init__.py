@@ -14,27 +14,3 @@ from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
 from gateway.requests.usage import UsageCounter
-
-__all__ = [
-    "DEFAULT",
-    "Aliases",
-    "Catalogue",
-    "CatalogueTuning",
-    "GatewayContext",
-    "IncrementalText",
-    "Listeners",
-    "NewVoice",
-    "Production",
-    "ReplicaSnapshot",
-    "RequestOptions",
-    "RequestServices",
-    "ResumeTokens",
-    "Retention",
-    "RunningResponse",
-    "Speech",
-    "SpeechSpec",
-    "StoredSession",
-    "StoredVoice",
-    "UsageCounter",
-    "new_request_id",
-]

@@ -3,13 +3,3 @@
 from ttscommon.cluster.admission.capacity import Ends, View
 from ttscommon.cluster.admission.judge import Judge
 from ttscommon.cluster.admission.loop import AdmissionLimits, Loop, LoopTuning, Streams
-
-__all__ = [
-    "AdmissionLimits",
-    "Ends",
-    "Judge",
-    "Loop",
-    "LoopTuning",
-    "Streams",
-    "View",
-]

@@ -3,5 +3,3 @@
 from ttscommon.cluster.jobs import Job
 from ttscommon.cluster.worker.tuning import IsolationTuning, WorkerTuning
 from ttscommon.cluster.worker.worker import Answer, Handler, Worker
-
-__all__ = ["Answer", "Handler", "IsolationTuning", "Job", "Worker", "WorkerTuning"]

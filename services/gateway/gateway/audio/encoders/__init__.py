@@ -1,5 +1,3 @@
 """One module a codec. An encoder turns PCM into what a client asked for, as it comes."""
 
 from gateway.audio.encoders.chosen import AudioEncoder, RawPcm, cost_ms, encoder_for, ready
-
-__all__ = ["AudioEncoder", "RawPcm", "cost_ms", "encoder_for", "ready"]

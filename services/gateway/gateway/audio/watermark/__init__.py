@@ -8,13 +8,3 @@ from gateway.audio.watermark.stream import (
     WatermarkedStream,
     scores_of_cuts,
 )
-
-__all__ = [
-    "MARKED",
-    "BlockGrid",
-    "CutScore",
-    "NoWatermark",
-    "Perth",
-    "WatermarkedStream",
-    "scores_of_cuts",
-]

@@ -3,5 +3,3 @@
 from gateway.protocols.cartesia.fields import error_shape
 from gateway.protocols.cartesia.http import router
 from gateway.protocols.cartesia.socket import CartesiaSession
-
-__all__ = ["CartesiaSession", "error_shape", "router"]

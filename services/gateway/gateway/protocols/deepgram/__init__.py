@@ -2,5 +2,3 @@
 
 from gateway.protocols.deepgram.http import asks, error_shape, model, models, router
 from gateway.protocols.deepgram.sockets import DeepgramSession, FluxSession
-
-__all__ = ["DeepgramSession", "FluxSession", "asks", "error_shape", "model", "models", "router"]

@@ -9,13 +9,3 @@ from gateway.protocols.elevenlabs.voices import router as voices_router
 
 router.include_router(dialogue_router)
 router.include_router(voices_router)
-
-__all__ = [
-    "DialogueInput",
-    "DialogueStream",
-    "MultiStreamInput",
-    "StreamInput",
-    "error_shape",
-    "models",
-    "router",
-]

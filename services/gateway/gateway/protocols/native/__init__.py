@@ -3,5 +3,3 @@
 from gateway.protocols.native.session import NativeSession
 
 STREAM_PATH = "/v1/audio/speech/stream"
-
-__all__ = ["STREAM_PATH", "NativeSession"]

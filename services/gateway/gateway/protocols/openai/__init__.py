@@ -1,5 +1,3 @@
 """`POST /v1/audio/speech` and the lists around it, in OpenAI's shape."""
 
 from gateway.protocols.openai.routes import router
-
-__all__ = ["router"]

@@ -3,5 +3,3 @@
 from gateway.protocols.realtime.hearing import MOST_MESSAGE_BYTES
 from gateway.protocols.realtime.record import router
 from gateway.protocols.realtime.socket import RealtimeSession
-
-__all__ = ["MOST_MESSAGE_BYTES", "RealtimeSession", "router"]
