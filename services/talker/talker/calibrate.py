@@ -189,8 +189,8 @@ class OneDraftLength(DraftLengths):
         super().__init__(most, gained)
         self._width = width
 
-    def choose(self, streams: int) -> int:
-        del streams
+    def choose(self, streams: int, rounds: int = 1) -> int:
+        del streams, rounds
         return self._width
 
 

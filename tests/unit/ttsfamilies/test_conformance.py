@@ -145,9 +145,9 @@ class Heard:
 class InTurn(DraftLengths):
     """Every width in turn, whatever pays."""
 
-    def choose(self, streams: int) -> int:
-        self._steps[0] += 1
-        return self.choices[self._steps[0] * 7 % 11 % len(self.choices)]
+    def choose(self, streams: int, rounds: int = 1) -> int:
+        self._steps[0, 0] += 1
+        return self.choices[self._steps[0, 0] * 7 % 11 % len(self.choices)]
 
 
 class Bench:

@@ -60,7 +60,7 @@ MOST_TOKENS: Final = 384
 CODEBOOKS: Final = 4
 WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
-ROUNDS: Final = 4
+ROUNDS: Final = 8
 LAG_FRAMES: Final = 3
 """The decoder holds so many back."""
 CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)

@@ -50,10 +50,6 @@ class Company:
         left_out = {id(stream) for stream in waiting}
         return [stream for stream in ready if id(stream) not in left_out]
 
-    def rounds(self, streams: Iterable[Listened], most: int) -> int:
-        """Rounds of a step of these: `most` where no listener has little in hand."""
-        return most if all(map(self._well_supplied, streams)) else 1
-
     def stepped(self, streams: Sequence[Listened], frames: int, began_s: float) -> None:
         """These did, from then on, and gained so many frames in all."""
         if self._here and any(map(self._well_supplied, streams)):

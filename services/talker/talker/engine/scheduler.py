@@ -83,6 +83,12 @@ class StepLimits:
         if self.starved_s <= 0.0:
             raise ValueError("starved_s is positive")
 
+    def rounds(self, streams: int, most: int) -> int:
+        """Rounds of a launch of so many streams: `most` of up to `together`, and fewer of more, so
+        that none is longer than that; a newcomer may have to wait for it.
+        """
+        return max(1, min(most, self.together * most // max(1, streams)))
+
 
 class Policy(Protocol):
     """Chooses the streams of a step, the most urgent first."""

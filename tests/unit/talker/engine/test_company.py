@@ -77,12 +77,6 @@ def test_a_listener_counts_until_what_was_made_is_heard() -> None:
     assert company.ready(some, some, 1.0) == some
 
 
-def test_rounds_are_of_those_alone_whom_nobody_waits_for() -> None:
-    company = Company(LIMITS, RATE_HZ)
-    assert company.rounds(streams(1.0, 2.0), 4) == 4
-    assert company.rounds(streams(0.9, 2.0), 4) == 1
-
-
 def test_beside_jobs_nothing_waits() -> None:
     company, some = Company(LIMITS, RATE_HZ), streams(1.0, 2.0, 3.0, 4.0)
     job = Listened(1e6, offline=True)

@@ -23,13 +23,15 @@ def paid(streams: int, width: int) -> float:
     return 0.003 + 0.001 * streams * width
 
 
-def drive(widths: DraftLengths, streams: int, steps: int, seconds: Seconds) -> list[int]:
+def drive(
+    widths: DraftLengths, streams: int, steps: int, seconds: Seconds, rounds: int = 1
+) -> list[int]:
     """The widths of `steps` steps; of four drafted frames half are accepted."""
     chosen = []
     for _ in range(steps):
-        width = widths.choose(streams)
+        width = widths.choose(streams, rounds)
         gained = 1 + (width - 1) // 2 if width > 1 else 1
-        widths.add(streams, width, streams * gained, seconds(streams, width))
+        widths.add(streams, width, streams * gained, seconds(streams, width), rounds)
         chosen.append(width)
     return chosen
 
@@ -91,9 +93,9 @@ class Stream:
         self.width, self.rounds = width, rounds
 
 
-def known(streams: int = 2) -> DraftLengths:
+def known(streams: int = 2, rounds: int = 1) -> DraftLengths:
     widths = DraftLengths(4)
-    drive(widths, streams, 60, free)
+    drive(widths, streams, 60, free, rounds)
     return widths
 
 
@@ -132,8 +134,36 @@ def test_a_step_has_no_more_positions_than_it_may(positions: int, width: int) ->
 @pytest.mark.parametrize(("positions", "rounds"), [(512, 4), (24, 3), (8, 1)])
 def test_rounds_have_no_more_positions_than_a_step_may(positions: int, rounds: int) -> None:
     streams = [Stream(), Stream()]
-    known().widen(streams, positions, 100, 4)
+    known(rounds=4).widen(streams, positions, 100, 4)
     assert [(stream.width, stream.rounds) for stream in streams] == [(4, rounds)] * 2
+
+
+@pytest.mark.parametrize(("lacking", "rounds"), [(0, 8), (1, 1), (3, 2), (5, 3), (40, 8)])
+def test_a_first_sound_waits_for_no_more_rounds_than_it_lacks(lacking: int, rounds: int) -> None:
+    widths = DraftLengths(2)
+    for count in (1, 2, 4, 8):
+        for width, gained in ((1, 1.0), (2, 2.0)):
+            for _ in range(20):
+                widths.add(2, width, 2 * gained, 0.01, count)
+    streams = [Stream(lacking=lacking), Stream()]
+    widths.widen(streams, 512, 100, 8)
+    assert [(stream.width, stream.rounds) for stream in streams] == [(2, rounds)] * 2
+
+
+def test_a_family_that_drafts_nothing_may_have_rounds() -> None:
+    stream = Stream()
+    DraftLengths(1).widen([stream], 512, 100, 4)
+    assert (stream.width, stream.rounds) == (1, 4)
+
+
+def test_many_rounds_are_measured_by_themselves() -> None:
+    """What surrounds a step is paid for once in a launch, and drafts pay where that is much."""
+    widths = DraftLengths(4)
+    for _ in range(60):
+        for rounds in (1, 8):
+            width = widths.choose(1, rounds)
+            widths.add(1, width, (width + 1) // 2, 0.001 * width + 0.01 / rounds, rounds)
+    assert (widths.choose(1), widths.choose(1, 8)) == (4, 1)
 
 
 def test_a_round_counts_as_a_step_by_itself() -> None:

@@ -82,7 +82,7 @@ class AnyWidth(DraftLengths):
         super().__init__(most, gained)
         self._dice = dice
 
-    def choose(self, streams: int) -> int:
+    def choose(self, streams: int, rounds: int = 1) -> int:
         del streams
         return self._dice.choice(self.choices)
 

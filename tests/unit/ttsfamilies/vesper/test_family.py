@@ -110,7 +110,7 @@ class Fixed(DraftLengths):
 
     width = 1
 
-    def choose(self, streams: int) -> int:
+    def choose(self, streams: int, rounds: int = 1) -> int:
         return self.width
 
 
