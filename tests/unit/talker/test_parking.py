@@ -8,10 +8,9 @@ import pytest
 from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
-from tests.connections import Connect
 from tests.unit.talker.test_service import SENTENCE, hear, job, spoken
 from tests.waits import until
-from ttscommon.bus import LogWriter
+from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.worker.intake import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
@@ -41,9 +40,9 @@ async def write(writer: LogWriter, text: str) -> None:
 
 
 async def test_a_stream_that_waits_for_text_leaves_its_slot_to_others_and_says_the_same(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+    claims = Claims(1, 1)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
@@ -64,9 +63,9 @@ async def test_a_stream_that_waits_for_text_leaves_its_slot_to_others_and_says_t
 
 
 async def test_text_that_goes_on_while_all_slots_are_taken_waits_for_one(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+    claims = Claims(1, 1)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
@@ -83,8 +82,8 @@ async def test_text_that_goes_on_while_all_slots_are_taken_waits_for_one(
     assert len((await hear(bus))[0]) == len(spoken(len(SENTENCE) + 4))
 
 
-async def test_a_parked_stream_can_be_cancelled(connect: Connect, engine: Engine) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+async def test_a_parked_stream_can_be_cancelled(bus: Bus, engine: Engine) -> None:
+    claims = Claims(1, 1)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
@@ -96,9 +95,9 @@ async def test_a_parked_stream_can_be_cancelled(connect: Connect, engine: Engine
 
 
 async def test_text_that_never_comes_ends_a_parked_stream_as_any_other(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+    claims = Claims(1, 1)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     timing = TextTiming(timeout_s=0.4, park_s=0.05)
@@ -109,10 +108,8 @@ async def test_text_that_never_comes_ends_a_parked_stream_as_any_other(
     assert engine.idle
 
 
-async def test_a_stream_keeps_its_slot_where_as_many_wait_as_may(
-    connect: Connect, engine: Engine
-) -> None:
-    bus, claims = await connect(), Claims(1, 0)
+async def test_a_stream_keeps_its_slot_where_as_many_wait_as_may(bus: Bus, engine: Engine) -> None:
+    claims = Claims(1, 0)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     work = asyncio.create_task(Talker(bus, engine, TextTiming(0.4, park_s=0.02)).handle(current))
@@ -128,9 +125,9 @@ async def test_a_stream_keeps_its_slot_where_as_many_wait_as_may(
 
 
 async def test_a_successor_of_a_worker_that_died_with_a_parked_stream_says_the_rest(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+    claims = Claims(1, 1)
     dying = job(text_final=False)
     dying.slot = slot_of(claims)
     first = asyncio.create_task(Talker(bus, engine, QUICK).handle(dying))
@@ -153,9 +150,9 @@ async def test_a_successor_of_a_worker_that_died_with_a_parked_stream_says_the_r
 
 
 async def test_an_engine_that_stops_hands_on_the_streams_that_wait_too(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, claims = await connect(), Claims(1, 1)
+    claims = Claims(1, 1)
     current = job(text_final=False)
     current.slot = slot_of(claims)
     work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))

@@ -153,9 +153,9 @@ async def test_a_talkers_successor_reads_the_rows_again(
 
 @pytest.mark.parametrize("said", ["nothing", "that it failed"])
 async def test_rows_that_are_never_complete_are_an_error_and_no_end_of_text(
-    connect: Connect, engine: Engine, model: Qwen3Omni, said: str
+    bus: Bus, engine: Engine, model: Qwen3Omni, said: str
 ) -> None:
-    bus, rows = await connect(), pieces(model)
+    rows = pieces(model)
     thinker = await bus.writer(TEXT, "r1", 1)
     await write(thinker, rows[:5])
     if said != "nothing":
@@ -172,9 +172,8 @@ async def test_rows_that_are_never_complete_are_an_error_and_no_end_of_text(
 
 
 async def test_rows_without_anything_said_are_nothing_to_say(
-    connect: Connect, engine: Engine, model: Qwen3Omni
+    bus: Bus, engine: Engine, model: Qwen3Omni
 ) -> None:
-    bus = await connect()
     thinker = await bus.writer(TEXT, "r1", 1)
     await write(thinker, pieces(model)[:1])
     await thinker.end(End("r1", thinker.position, "ok"))

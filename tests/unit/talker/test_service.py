@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from talker.engine.engine import Engine
 from talker.service import Talker
 from talker.text_feed import TextTiming
-from tests.connections import Connect
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.cluster.worker import Job
@@ -93,9 +92,8 @@ async def queued(bus: Bus) -> int:
 
 
 async def test_text_becomes_frames_and_the_vocoders_have_their_job(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     await asyncio.wait_for(Talker(bus, engine).handle(job()), 15)
     frames, chunks, end = await hear(bus)
     assert frames == spoken(len(SENTENCE))
@@ -109,9 +107,9 @@ async def test_text_becomes_frames_and_the_vocoders_have_their_job(
 
 
 async def test_nothing_more_is_read_before_the_first_chunk_is_out(
-    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bus, told = await connect(), list[str]()
+    told = list[str]()
 
     def spy(name: str, real: Callable[..., None]) -> Callable[..., None]:
         return lambda *given, **named: (told.append(name), real(*given, **named))[1]
@@ -124,10 +122,7 @@ async def test_nothing_more_is_read_before_the_first_chunk_is_out(
 
 
 @pytest.mark.parametrize("sent", [1, 7, 31, 32])
-async def test_a_successor_goes_on_with_the_next_frame(
-    connect: Connect, engine: Engine, sent: int
-) -> None:
-    bus = await connect()
+async def test_a_successor_goes_on_with_the_next_frame(bus: Bus, engine: Engine, sent: int) -> None:
     whole = np.array(spoken(len(SENTENCE)), np.int16)
     dead = await bus.writer(CODES, "r1", 1)
     await dead.put(CodecChunk("r1", 0, {"codes": Tensor.of(whole[:sent])}))
@@ -140,9 +135,8 @@ async def test_a_successor_goes_on_with_the_next_frame(
 
 
 async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     dead = await bus.writer(CODES, "r1", 1)
     for frame in range(2):
         codes = np.array(spoken(len(SENTENCE))[frame : frame + 1], np.int16)
@@ -156,10 +150,7 @@ async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
     assert (tail.record.outcome, tail.record.code, tail.record.start) == ("error", "internal", 2)
 
 
-async def test_a_log_that_has_its_end_only_lacks_the_vocoders_job(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_a_log_that_has_its_end_only_lacks_the_vocoders_job(bus: Bus, engine: Engine) -> None:
     dead = await bus.writer(CODES, "r1", 1)
     await dead.end(End("r1", 0, "cancelled"))
     await dead.close()
@@ -168,8 +159,7 @@ async def test_a_log_that_has_its_end_only_lacks_the_vocoders_job(
     assert await queued(bus) == 1
 
 
-async def test_text_that_comes_later_is_spoken_too(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_text_that_comes_later_is_spoken_too(bus: Bus, engine: Engine) -> None:
     work = asyncio.create_task(Talker(bus, engine).handle(job(text="Hello ", text_final=False)))
     typist = await bus.writer(TEXT, "r1", 1)
     await typist.put(TextPiece("r1", 0, "to you"))
@@ -180,10 +170,7 @@ async def test_text_that_comes_later_is_spoken_too(connect: Connect, engine: Eng
     assert len((await hear(bus))[0]) == len(spoken(len("Hello ") + 11))
 
 
-async def test_a_gateway_that_died_does_not_hold_a_slot_for_good(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_a_gateway_that_died_does_not_hold_a_slot_for_good(bus: Bus, engine: Engine) -> None:
     talker = Talker(bus, engine, TextTiming(timeout_s=0.2))
     await asyncio.wait_for(talker.handle(job(text_final=False)), 15)
     frames, _, end = await hear(bus)
@@ -193,9 +180,8 @@ async def test_a_gateway_that_died_does_not_hold_a_slot_for_good(
 
 
 async def test_a_dead_engine_hands_the_job_on_instead_of_ending_it(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     speaking = asyncio.create_task(Talker(bus, engine).handle(job(text_final=False)))
     async with asyncio.timeout(15):
         while await bus.log(CODES, "r1").last() is None:
@@ -208,8 +194,7 @@ async def test_a_dead_engine_hands_the_job_on_instead_of_ending_it(
     assert not isinstance(tail.record, End)
 
 
-async def test_cancel_frees_the_slot(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_cancel_frees_the_slot(bus: Bus, engine: Engine) -> None:
     current = job(text_final=False)  # never final: it would wait for more
     work = asyncio.create_task(Talker(bus, engine).handle(current))
     async with asyncio.timeout(10), bus.reader(CODES, "r1") as reader:
@@ -220,11 +205,8 @@ async def test_cancel_frees_the_slot(connect: Connect, engine: Engine) -> None:
     assert engine.idle
 
 
-async def test_a_long_text_is_read_while_its_beginning_is_spoken(
-    connect: Connect, engine: Engine
-) -> None:
+async def test_a_long_text_is_read_while_its_beginning_is_spoken(bus: Bus, engine: Engine) -> None:
     """Reading happens outside the engine, unit by unit: the first chunk does not wait for it."""
-    bus = await connect()
     read: list[int] = []
     first_chunk_at: list[int] = []
     original = engine.family.prepare
@@ -252,9 +234,8 @@ async def test_a_long_text_is_read_while_its_beginning_is_spoken(
 
 
 async def test_text_that_turns_out_to_hold_nothing_ends_in_its_error(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     work = asyncio.create_task(Talker(bus, engine).handle(job(text="", text_final=False)))
     writer = await bus.writer(TEXT, "r1", 1)
     await writer.put(TextPiece("r1", 0, "... !"))
@@ -266,10 +247,7 @@ async def test_text_that_turns_out_to_hold_nothing_ends_in_its_error(
     assert engine.idle
 
 
-async def test_a_full_vocoders_queue_holds_the_talker_back(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_a_full_vocoders_queue_holds_the_talker_back(bus: Bus, engine: Engine) -> None:
     submit, full = bus.submit, iter([True, True])
 
     async def refuse_twice(stage: Stage, request: SpeechRequest) -> None:
@@ -285,9 +263,9 @@ async def test_a_full_vocoders_queue_holds_the_talker_back(
 
 
 async def test_a_cancelled_request_does_not_wait_for_the_vocoders_queue(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus, refused = await connect(), asyncio.Event()
+    refused = asyncio.Event()
 
     async def refuse(*_: object) -> None:
         refused.set()
@@ -303,8 +281,7 @@ async def test_a_cancelled_request_does_not_wait_for_the_vocoders_queue(
     assert engine.idle
 
 
-async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connect: Connect) -> None:
-    bus = await connect()
+async def test_what_was_said_before_is_derived_once_and_told_to_the_model(bus: Bus) -> None:
     model = FakeModel("m", StepCurve(0.0, 0.0, 0.0), manner=Manner(turns=True))
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
@@ -327,10 +304,7 @@ async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connec
     assert await References(bus).derived(derived)  # type: ignore[arg-type]
 
 
-async def test_a_spoken_turn_is_answered_and_a_successor_says_what_follows(
-    connect: Connect,
-) -> None:
-    bus = await connect()
+async def test_a_spoken_turn_is_answered_and_a_successor_says_what_follows(bus: Bus) -> None:
     model = FakeModel("m", StepCurve(0.0, 0.0, 0.0), manner=Manner(turns=True))
     engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
@@ -353,8 +327,7 @@ async def test_a_spoken_turn_is_answered_and_a_successor_says_what_follows(
     assert all(before.end == after.start for before, after in pairwise(said))
 
 
-async def test_what_is_derived_may_be_larger_than_a_message(connect: Connect) -> None:
-    bus = await connect()
+async def test_what_is_derived_may_be_larger_than_a_message(bus: Bus) -> None:
     key = recording_key("", b"long")
     await References(bus).keep(key, b"long", kept=False)
     rows = np.random.default_rng(0).random((313, 2000), np.float32)
@@ -402,9 +375,9 @@ def adaptable() -> Engine:
 
 @pytest.mark.parametrize("epoch", [1, 2])
 async def test_a_request_holds_its_adapter_until_it_has_left_the_engine(
-    connect: Connect, epoch: int
+    bus: Bus, epoch: int
 ) -> None:
-    bus, held, engine = await connect(), Held(), adaptable()
+    held, engine = Held(), adaptable()
     users: list[int] = []
     free = StageJob.free
 
@@ -423,8 +396,8 @@ async def test_a_request_holds_its_adapter_until_it_has_left_the_engine(
     assert (users, held.users) == ([1], 0)
 
 
-async def test_others_are_spoken_while_an_adapter_is_loaded(connect: Connect) -> None:
-    bus, engine = await connect(), adaptable()
+async def test_others_are_spoken_while_an_adapter_is_loaded(bus: Bus) -> None:
+    engine = adaptable()
     loaded = asyncio.Event()
 
     class Slow(Held):
@@ -443,8 +416,8 @@ async def test_others_are_spoken_while_an_adapter_is_loaded(connect: Connect) ->
     assert (await hear(bus))[2].outcome == "ok"
 
 
-async def test_a_talker_that_cannot_have_the_adapter_says_so_once(connect: Connect) -> None:
-    bus, engine = await connect(), adaptable()
+async def test_a_talker_that_cannot_have_the_adapter_says_so_once(bus: Bus) -> None:
+    engine = adaptable()
     held = Held(UnknownAdapter("the adapter 'narrator' was deleted", param="adapter"))
     await asyncio.wait_for(
         Talker(bus, engine, adapters=held).handle(job(adapter=ADAPTER)),  # type: ignore[arg-type]
@@ -467,9 +440,8 @@ async def test_a_talker_that_cannot_have_the_adapter_says_so_once(connect: Conne
     ],
 )
 async def test_a_model_refuses_what_it_cannot_take_whoever_sent_it(
-    connect: Connect, engine: Engine, asked: dict[str, Any], code: str, param: str
+    bus: Bus, engine: Engine, asked: dict[str, Any], code: str, param: str
 ) -> None:
-    bus = await connect()
     await asyncio.wait_for(Talker(bus, engine).handle(job(**asked)), 15)
     _, _, end = await hear(bus)
     assert (end.outcome, end.code, end.param) == ("error", code, param)

@@ -7,9 +7,9 @@ from multiprocessing import Pipe
 import numpy as np
 import pytest
 
-from tests.connections import Connect
 from tests.unit.vocoder.test_service import codes, hear, job, offline, write_codes
 from tests.waits import TIMEOUT_S
+from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Array, Arrays
@@ -54,8 +54,8 @@ def edge() -> Iterator[VocoderEdge]:
     yield from edge_of(FakeCodec("m", DecodeCurve()))
 
 
-async def test_codes_become_the_same_samples(connect: Connect, edge: VocoderEdge) -> None:
-    bus, sequence = await connect(), codes(40)
+async def test_codes_become_the_same_samples(bus: Bus, edge: VocoderEdge) -> None:
+    sequence = codes(40)
     await write_codes(bus, sequence)
     async with bus.audio_reader("r1", 0) as reader:
         await asyncio.wait_for(Vocoder(bus, edge, 10.0).handle(job()), TIMEOUT_S)

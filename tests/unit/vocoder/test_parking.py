@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.connections import Connect
 from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
 from tests.waits import until
-from ttscommon.bus import AudioWriter
+from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.cluster.worker import Job
@@ -57,9 +56,8 @@ def parking(monkeypatch: pytest.MonkeyPatch) -> ParkingPlace:
 
 
 async def test_a_listener_who_takes_nothing_more_has_its_stream_parked(
-    connect: Connect, engine: Engine, parking: ParkingPlace
+    bus: Bus, engine: Engine, parking: ParkingPlace
 ) -> None:
-    bus = await connect()
     sequence = codes(LONG)
     current = job()
     current.slot = parking
@@ -88,14 +86,13 @@ async def test_a_listener_who_takes_nothing_more_has_its_stream_parked(
 
 @pytest.mark.parametrize("back", [True, False])
 async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
-    connect: Connect,
+    bus: Bus,
     engine: Engine,
     parking: ParkingPlace,
     monkeypatch: pytest.MonkeyPatch,
     back: bool,
 ) -> None:
     monkeypatch.setattr(vocode_job, "LISTENER_S", 0.5 if back else 0.05)
-    bus = await connect()
 
     async def audio_writer(request_id: str, epoch: int, **_: Any) -> AudioWriter:
         tuning = WriterTuning(listener_s=0.05)
@@ -130,9 +127,8 @@ def typing_job(parking: ParkingPlace) -> Job:
 
 
 async def test_a_stream_whose_text_is_late_is_parked_and_sounds_the_same(
-    connect: Connect, engine: Engine, parking: ParkingPlace
+    bus: Bus, engine: Engine, parking: ParkingPlace
 ) -> None:
-    bus = await connect()
     sequence = codes(60)
     async with bus.audio_reader("r1", fresh=True) as reader:
         work = asyncio.create_task(Vocoder(bus, engine, 10).handle(typing_job(parking)))
@@ -153,10 +149,9 @@ async def test_a_stream_whose_text_is_late_is_parked_and_sounds_the_same(
 
 @pytest.mark.parametrize("typing", [False, True])
 async def test_a_parked_stream_can_be_cancelled(
-    connect: Connect, engine: Engine, parking: ParkingPlace, typing: bool
+    bus: Bus, engine: Engine, parking: ParkingPlace, typing: bool
 ) -> None:
     """One whose codes are late, and one whose text is."""
-    bus = await connect()
     current = typing_job(parking) if typing else job()
     current.slot = parking
     async with bus.audio_reader("r1", fresh=True) as reader:
@@ -170,9 +165,8 @@ async def test_a_parked_stream_can_be_cancelled(
 
 
 async def test_codes_that_stay_away_for_good_end_a_parked_stream(
-    connect: Connect, engine: Engine, parking: ParkingPlace
+    bus: Bus, engine: Engine, parking: ParkingPlace
 ) -> None:
-    bus = await connect()
     async with bus.audio_reader("r1", fresh=True) as reader:
         await asyncio.wait_for(Vocoder(bus, engine, 0.3).handle(typing_job(parking)), 15)
         end = (await hear(reader))[2]
@@ -181,9 +175,8 @@ async def test_codes_that_stay_away_for_good_end_a_parked_stream(
 
 
 async def test_a_text_that_is_whole_keeps_its_slot_while_its_codes_are_late(
-    connect: Connect, engine: Engine, parking: ParkingPlace
+    bus: Bus, engine: Engine, parking: ParkingPlace
 ) -> None:
-    bus = await connect()
     current = job()
     current.slot = parking
     async with bus.audio_reader("r1", fresh=True):

@@ -97,10 +97,7 @@ async def vocode(
         return await hear(reader)
 
 
-async def test_codes_become_their_sound_and_words_come_along(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_codes_become_their_sound_and_words_come_along(bus: Bus, engine: Engine) -> None:
     sequence = codes(23)
     work = asyncio.create_task(vocode(bus, engine, job()))
     await write_codes(bus, sequence)
@@ -115,9 +112,8 @@ async def test_codes_become_their_sound_and_words_come_along(
     ("sent", "frame"), [(1, 0), (640, 0), (5 * 640 - 352, 4), (4000, 6), (4000, 0), (23 * 640, 21)]
 )
 async def test_a_successor_goes_on_with_the_next_sample(
-    connect: Connect, engine: Engine, sent: int, frame: int
+    bus: Bus, engine: Engine, sent: int, frame: int
 ) -> None:
-    bus = await connect()
     sequence = codes(23)
     await write_codes(bus, sequence)
     whole = np.array(offline(sequence), np.int16)
@@ -139,9 +135,8 @@ async def test_a_successor_goes_on_with_the_next_sample(
 
 
 async def test_text_of_the_models_own_reaches_the_listener_once_across_vocoders(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     sequence, step = codes(20), 5
     pieces = [SaidText(10 * i, f"piece {i:3} ", i * step / 25) for i in range(4)]
     talker = await bus.writer(CODES, "r1", 1)
@@ -176,9 +171,8 @@ def remake(epoch: int = 1 << 20) -> Job:
 
 @pytest.mark.parametrize("start", [0, 1, 4000, 23 * 640 - 1])
 async def test_a_request_that_has_ended_is_made_again_from_any_sample(
-    connect: Connect, engine: Engine, start: int
+    bus: Bus, engine: Engine, start: int
 ) -> None:
-    bus = await connect()
     sequence = codes(23)
     await spoken(bus, engine, sequence)
     samples, _, end = await vocode(bus, engine, remake(), start=start)
@@ -190,17 +184,15 @@ async def test_a_request_that_has_ended_is_made_again_from_any_sample(
 
 
 async def test_nothing_is_made_again_for_nobody(
-    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bus = await connect()
     await spoken(bus, engine, codes(5))
     monkeypatch.setattr(service, "LISTENER_S", 0.05)
     monkeypatch.setattr(engine, "open", None)
     await asyncio.wait_for(Vocoder(bus, engine, 10).handle(remake()), 15)
 
 
-async def test_what_cannot_be_made_again_ends_in_an_error(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_what_cannot_be_made_again_ends_in_an_error(bus: Bus, engine: Engine) -> None:
     sequence = codes(23)
     await spoken(bus, engine, sequence)
     last = await bus.log(CODES, "r1").last()
@@ -212,9 +204,8 @@ async def test_what_cannot_be_made_again_ends_in_an_error(connect: Connect, engi
 
 
 async def test_a_cancelled_request_is_made_again_up_to_where_it_was_cancelled(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     sequence = codes(23)
     await write_codes(bus, sequence)
     dead = await bus.audio_writer("r1", 1)
@@ -227,9 +218,8 @@ async def test_a_cancelled_request_is_made_again_up_to_where_it_was_cancelled(
 
 
 async def test_a_listener_who_comes_back_to_an_earlier_sample_has_it_decoded_again(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     sequence = codes(60)
     talker = await bus.writer(CODES, "r1", 1)
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job(epoch=2)))
@@ -254,11 +244,10 @@ async def test_a_listener_who_comes_back_to_an_earlier_sample_has_it_decoded_aga
 
 
 async def test_a_successor_decodes_nothing_for_nobody_and_says_where_it_ends(
-    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vocode_job, "LISTENER_S", 0.05)
     monkeypatch.setattr(engine, "open", None)
-    bus = await connect()
     await write_codes(bus, codes(23))
     await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
     tail = await bus.log(AUDIO, "r1").last()
@@ -268,8 +257,7 @@ async def test_a_successor_decodes_nothing_for_nobody_and_says_where_it_ends(
     assert tail.record.request is not None
 
 
-async def test_a_log_that_has_its_end_is_left_alone(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_a_log_that_has_its_end_is_left_alone(bus: Bus, engine: Engine) -> None:
     dead = await bus.audio_writer("r1", 1)
     await dead.end(End("r1", 0, "cancelled"))
     await dead.close()
@@ -277,9 +265,8 @@ async def test_a_log_that_has_its_end_is_left_alone(connect: Connect, engine: En
 
 
 async def test_a_talkers_error_reaches_the_listener_after_its_audio(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     failure = End("r1", 4, "error", "unknown_voice", "there is no such voice", "voice")
     await write_codes(bus, codes(4), end=failure)
     samples, _, end = await vocode(bus, engine, job())
@@ -287,26 +274,19 @@ async def test_a_talkers_error_reaches_the_listener_after_its_audio(
     assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
 
 
-async def test_a_request_without_a_frame_ends_as_its_codes_did(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_a_request_without_a_frame_ends_as_its_codes_did(bus: Bus, engine: Engine) -> None:
     await write_codes(bus, codes(0), end=End("r1", 0, "error", "nothing_to_say", "nothing"))
     assert (await vocode(bus, engine, job()))[2].code == "nothing_to_say"
     assert engine.idle
 
 
-async def test_cancelled_codes_end_the_audio_at_once(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_cancelled_codes_end_the_audio_at_once(bus: Bus, engine: Engine) -> None:
     await write_codes(bus, codes(4), end=End("r1", 4, "cancelled"))
     assert (await vocode(bus, engine, job()))[2].outcome == "cancelled"
     assert engine.idle
 
 
-async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(bus: Bus, engine: Engine) -> None:
     talker = await bus.writer(CODES, "r1", 1)
     await talker.put(chunk(0, codes(5)))
     current = job()
@@ -333,9 +313,8 @@ async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(
     ],
 )
 async def test_codes_that_make_no_sense_end_in_an_error(
-    connect: Connect, engine: Engine, tensors: dict[str, Tensor], code: str
+    bus: Bus, engine: Engine, tensors: dict[str, Tensor], code: str
 ) -> None:
-    bus = await connect()
     talker = await bus.writer(CODES, "r1", 1)
     await talker.put(CodecChunk("r1", 0, tensors))
     end = (await vocode(bus, engine, job()))[2]
@@ -344,19 +323,17 @@ async def test_codes_that_make_no_sense_end_in_an_error(
     assert engine.idle
 
 
-async def test_an_unknown_voice_is_a_typed_error(connect: Connect, engine: Engine) -> None:
-    bus = await connect()
+async def test_an_unknown_voice_is_a_typed_error(bus: Bus, engine: Engine) -> None:
     assert (await vocode(bus, engine, job(voice="nobody")))[2].code == "unknown_voice"
 
 
 async def test_a_codec_that_breaks_is_an_internal_error(
-    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(engine._codec, "_tone", broken)
-    bus = await connect()
     await write_codes(bus, codes(4))
     end = (await vocode(bus, engine, job()))[2]
     assert (end.outcome, end.code) == ("error", "internal")
@@ -364,10 +341,7 @@ async def test_a_codec_that_breaks_is_an_internal_error(
     assert engine.idle
 
 
-async def test_codes_that_stay_away_for_good_give_the_slot_back(
-    connect: Connect, engine: Engine
-) -> None:
-    bus = await connect()
+async def test_codes_that_stay_away_for_good_give_the_slot_back(bus: Bus, engine: Engine) -> None:
     assert (await vocode(bus, engine, job(), codes_timeout_s=0.05))[2].code == "internal"
     assert engine.idle
 
@@ -392,9 +366,8 @@ async def test_a_superseded_vocoder_lets_go_and_keeps_no_slot(
 
 
 async def test_a_stopped_engine_hands_the_request_on_instead_of_ending_it(
-    connect: Connect, engine: Engine
+    bus: Bus, engine: Engine
 ) -> None:
-    bus = await connect()
     talker = await bus.writer(CODES, "r1", 1)
     await talker.put(chunk(0, codes(5)))
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
@@ -410,11 +383,10 @@ async def test_a_stopped_engine_hands_the_request_on_instead_of_ending_it(
 
 
 async def test_playback_reaches_the_engine(
-    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[float] = []
     monkeypatch.setattr(engine, "playback", lambda _, start_s: told.append(start_s))
-    bus = await connect()
     current = job()
     current.control(Playback("r1", 2.0))
     before = current.playback_start_s
@@ -424,8 +396,7 @@ async def test_playback_reaches_the_engine(
     assert told == [before]
 
 
-async def test_the_service_works_through_jobs_and_drains(connect: Connect, broker: Any) -> None:
-    bus = await connect()
+async def test_the_service_works_through_jobs_and_drains(bus: Bus, broker: Any) -> None:
     settings = VocoderSettings(engine="fake", model="m", bus=broker.bus, drain_s=10)
     running_service = Service("vocoder", settings)
     running = asyncio.create_task(running_service.run(lambda service: serve(service, settings)))
