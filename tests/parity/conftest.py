@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.parity.cases import CHECKPOINTS
-from tests.parity.material import GOLDENS
+from tests.parity.material import arrays
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 Arrays = dict[str, np.ndarray]
@@ -36,12 +36,6 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
     return Checkpoints(tmp_path_factory.mktemp("checkpoints"))
 
 
-def goldens(name: str) -> Arrays:
-    """One of the files that `make goldens` wrote."""
-    with np.load(GOLDENS / f"{name}.npz") as file:
-        return dict(file)
-
-
 @pytest.fixture(scope="session")
 def talker_goldens() -> Arrays:
-    return goldens("talker")
+    return arrays("talker")

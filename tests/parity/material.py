@@ -1,8 +1,10 @@
 """What both sides of a comparison draw from stated seeds. Needs numpy alone."""
 
+import json
 import zlib
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,20 @@ GOLDENS: Final = Path(__file__).parent / "goldens"
 
 SAMPLE_RATE = 24_000
 CODEBOOKS = 16
+
+
+@cache
+def said(name: str) -> dict[str, Any]:
+    """What a reference wrote as `NAME.json`."""
+    found: dict[str, Any] = json.loads((GOLDENS / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+@cache
+def arrays(name: str) -> dict[str, npt.NDArray[Any]]:
+    """What a reference wrote as `NAME.npz`."""
+    with np.load(GOLDENS / f"{name}.npz") as file:
+        return dict(file)
 
 
 def gumbel(seed: int, frame: int, codebook: int, count: int) -> Floats:

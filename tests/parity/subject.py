@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from tests.parity.material import Floats, gumbel
@@ -48,6 +49,8 @@ class Subject(ABC, Generic[C]):
     `reference/ENVIRONMENT.txt`; empty where it is asked as the tests run. published_heads: heads,
     KV heads and head_dim of the published caches, by name. blocks: of the KV cache that the cases
     need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's.
+    loads, ids: the family's `load`, and how many ids a draw is among. speed: what is spoken where
+    speed is compared.
     """
 
     cases: ClassVar[Sequence[Any]]
@@ -55,6 +58,9 @@ class Subject(ABC, Generic[C]):
     published_heads: ClassVar[Mapping[str, Heads]] = {}
     blocks: ClassVar[int] = 512
     atol: ClassVar[float] = 0.0
+    loads: ClassVar[staticmethod[..., Any]]
+    ids: ClassVar[int]
+    speed: ClassVar[SpeechRequest | None] = None
 
     @property
     def checkpoints(self) -> Sequence[str]:
@@ -74,9 +80,11 @@ class Subject(ABC, Generic[C]):
         for checkpoint in self.checkpoints:
             self.write(folder / checkpoint, checkpoint)
 
-    @abstractmethod
     def load(self, folder: Path) -> TalkerModel:
         """Load it, with the goldens' noise in place of our own."""
+        model = self.loads("m", folder)
+        model.noise = golden_noise(self.ids)
+        return model
 
     @abstractmethod
     def request(self, case: C) -> SpeechRequest:
@@ -91,8 +99,9 @@ class Subject(ABC, Generic[C]):
 
         Empty where `parity` does not compare it.
         """
-        del batch
-        return ()
+        if self.speed is None:
+            return ()
+        return [replace(self.speed, request_id=f"r{i}", seed=i) for i in range(batch)]
 
     def heard_for_speed(self) -> Arrays | None:
         """What was derived of the recording that it is spoken with, where a model needs one."""

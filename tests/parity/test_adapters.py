@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.parity.adapter_cases import ADAPTERS, CASE, CHECKPOINT, AdapterCase
-from tests.parity.conftest import Checkpoints, goldens
-from tests.parity.material import GOLDENS
+from tests.parity.conftest import Checkpoints
+from tests.parity.material import GOLDENS, arrays
 from tests.parity.offline import Loaded, loaded, open_stream
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
@@ -56,7 +56,7 @@ def _with_rows(bank: AdapterBank, name: str) -> Callable[..., Any]:
 def test_tokens_are_those_of_pefts_merged_weights(
     case: AdapterCase, fixed: bool, checkpoints: Checkpoints
 ) -> None:
-    wanted = goldens("adapters")
+    wanted = arrays("adapters")
     stream = open_stream(adapted(loaded(checkpoints[CHECKPOINT]), case, fixed=fixed), CASE)
     codes = stream.run(CASE.options["max_new_tokens"] - 1)
     assert codes.tolist() == wanted[f"{case.name}/codes"].tolist()
@@ -65,6 +65,6 @@ def test_tokens_are_those_of_pefts_merged_weights(
 
 
 def test_each_adapter_says_something_else() -> None:
-    wanted = {case.name: goldens("adapters")[f"{case.name}/codes"] for case in ADAPTERS}
-    plain = goldens("talker")[f"{CASE.name}/0/codes"]
+    wanted = {case.name: arrays("adapters")[f"{case.name}/codes"] for case in ADAPTERS}
+    plain = arrays("talker")[f"{CASE.name}/0/codes"]
     assert all(not np.array_equal(codes, plain) for codes in wanted.values())

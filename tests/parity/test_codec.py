@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.parity.conftest import Arrays, Checkpoints, goldens
-from tests.parity.material import frames
+from tests.parity.conftest import Arrays, Checkpoints
+from tests.parity.material import arrays, frames
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecState, Samples, Work
@@ -18,7 +18,7 @@ FRAMES = 24
 
 @pytest.fixture(scope="module")
 def wanted() -> Arrays:
-    return goldens("codec")
+    return arrays("codec")
 
 
 def opened(codec: Qwen3Codec) -> CodecState:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.parity.cases import RATES
-from tests.parity.conftest import Arrays, Checkpoints, goldens
-from tests.parity.material import SAMPLE_RATE, audio
+from tests.parity.conftest import Arrays, Checkpoints
+from tests.parity.material import SAMPLE_RATE, arrays, audio
 from ttsfamilies.base.lm.recordings import resampled
 from ttsfamilies.qwen3_tts.cloning import CodecEncoder, SpeakerEncoder
 from ttsfamilies.qwen3_tts.net import load_encoders
@@ -20,7 +20,7 @@ SECONDS = {"short": 1.31, "long": 12.0}
 
 @pytest.fixture(scope="module")
 def wanted() -> Arrays:
-    return goldens("encoders")
+    return arrays("encoders")
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,8 @@ _CLOSE = 1e-4
 def model(tmp_path_factory: pytest.TempPathFactory) -> GlmVoice:
     folder = tmp_path_factory.mktemp("glm")
     FAMILY.write(folder, CASES[0].checkpoint)
-    return FAMILY.load(folder)
+    found: GlmVoice = FAMILY.loads("m", folder)
+    return found
 
 
 @pytest.fixture(scope="module")

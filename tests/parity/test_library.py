@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.conftest import goldens
-from tests.parity.material import weight
+from tests.parity.material import arrays, weight
 from ttscommon.engine.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig, dense_attention
 from ttscommon.engine.nn.weights import decoder_sources
 
@@ -47,4 +46,4 @@ def test_hidden_states_are_those_of_transformers(name: str) -> None:
             1000 + torch.arange(TOKENS),
             lambda _, q, k, v: dense_attention(q, k, v, visible),
         )
-    assert np.abs(out.numpy() - goldens("library")[name]).max() < 1e-5
+    assert np.abs(out.numpy() - arrays("library")[name]).max() < 1e-5

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.conftest import goldens
 from tests.parity.csm_cases import FRAMES, codes, pcm
 from tests.parity.families.csm import write_csm
+from tests.parity.material import arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
 from ttsfamilies.base.codec.stateful import CausalCodec
@@ -44,7 +44,7 @@ def decoded(codec: CausalCodec, sizes: tuple[int, ...], begin: int = 0) -> Sampl
 def test_beyond_its_context_the_past_changes_no_sample_and_within_it_does(
     codec: CausalCodec,
 ) -> None:
-    whole, context = goldens("mimi")["samples"], codec.spec.context_frames
+    whole, context = arrays("mimi")["samples"], codec.spec.context_frames
     assert context is not None
     first = FRAMES - 3
     tail = decoded(codec, (), begin=first - context)[context * FRAME_SAMPLES :]
@@ -65,7 +65,7 @@ def test_ids_that_are_no_codes_are_read_as_the_last_code(codec: CausalCodec) -> 
 
 def test_a_recordings_codes_are_the_references(folder: Path) -> None:
     heard = torch.from_numpy(pcm(2.1, 4) / np.float32(32_768))
-    wanted = goldens("mimi")["heard"]
+    wanted = arrays("mimi")["heard"]
     encoder = load_encoder(folder, "cpu")
     assert len(np.unique(wanted)) > 100
     np.testing.assert_array_equal(encoder(heard).numpy(), wanted)

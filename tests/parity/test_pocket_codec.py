@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
 from tests.parity.families.pocket_tts import write_pocket
-from tests.parity.material import GOLDENS
+from tests.parity.material import GOLDENS, arrays
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
 from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.messages import SpeechRequest
@@ -26,7 +25,7 @@ from ttsfamilies.pocket_tts.tokenizer import Chunks, load_tokenizer, prompt
 pytestmark = pytest.mark.slow  # one more family
 
 WANTED: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
-SOUNDS = goldens("pocket_tts")
+SOUNDS = arrays("pocket_tts")
 REQUEST = SpeechRequest("r", "m", "", "text", seed=1)
 VALUES, OF = latents()
 COUNT = len(OF)

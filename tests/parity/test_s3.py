@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.parity.conftest import Arrays, goldens
+from tests.parity.conftest import Arrays
 from tests.parity.cosyvoice_cases import RATES, SEED, STRIDE
 from tests.parity.families.cosyvoice import write_hearing
-from tests.parity.material import audio
+from tests.parity.material import arrays, audio
 from ttsfamilies.base.s3.references import FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 
@@ -17,7 +17,7 @@ HIGHEST_HZ = {2: 8_000.0, 3: 12_000.0}
 
 @pytest.fixture(scope="module")
 def wanted() -> Arrays:
-    return goldens("s3")
+    return arrays("s3")
 
 
 @pytest.fixture(scope="module", params=HIGHEST_HZ)

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs.tacotron2 import CODEC
-from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, arrays, letters, write_tacotron
+from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, letters, write_tacotron
+from tests.parity.material import arrays
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttscommon.wire.fields import Array
 from ttscommon.wire.pieces import Text
@@ -65,7 +66,7 @@ def frames(net: TacotronNet, case: Case) -> Tensor:
 
 
 def same_frames(net: TacotronNet, case: Case) -> None:
-    wanted = arrays()[f"{case.name}/mel"]
+    wanted = arrays("tacotron2")[f"{case.name}/mel"]
     np.testing.assert_allclose(frames(net, case).numpy(), wanted, 0, 1e-10)
 
 

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs.voxcpm2 import CODEC
-from tests.parity.families.voxcpm2 import FAMILY, arrays, write_adapter, write_voxcpm
+from tests.parity.families.voxcpm2 import FAMILY, write_adapter, write_voxcpm
+from tests.parity.material import arrays
 from tests.parity.subject import CodecSubject
 from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, published
 from ttscommon.cluster.adapters.peft import Files, Lora
@@ -87,7 +88,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 def said(model: Voxcpm2, case: Case, adapter: AdapterRef | None = None) -> Arrays:
     """All patches of a case, in float64, without an engine."""
     request = msgspec.structs.replace(FAMILY.request(case), adapter=adapter)
-    heard = {"prompt": arrays()[f"{case.name}/heard"]} if case.seconds else None
+    heard = {"prompt": arrays("voxcpm2")[f"{case.name}/heard"]} if case.seconds else None
     prepared = model.prepare(request, Derived(heard and {**heard, "reference": heard["prompt"]}))
     stream = model.open(prepared)
     stream.feed(list(prepared.read([Text(case.text)], final=True)), final=True)
@@ -132,12 +133,14 @@ def test_in_float64_patches_and_stops_are_the_references(
     case: Case, checkpoint: Callable[[str], Path]
 ) -> None:
     found = said(doubled(checkpoint(case.checkpoint)), case)
-    np.testing.assert_allclose(found["patch"], arrays()[f"{case.name}/patches"], atol=CLOSE)
-    np.testing.assert_array_equal(found["last"], arrays()[f"{case.name}/stops"])
+    np.testing.assert_allclose(
+        found["patch"], arrays("voxcpm2")[f"{case.name}/patches"], atol=CLOSE
+    )
+    np.testing.assert_array_equal(found["last"], arrays("voxcpm2")[f"{case.name}/stops"])
 
 
 def test_some_cases_are_ended_by_the_model_and_some_by_their_length() -> None:
-    stops = {case.name: arrays()[f"{case.name}/stops"] for case in EXACT}
+    stops = {case.name: arrays("voxcpm2")[f"{case.name}/stops"] for case in EXACT}
     assert {bool(stop[-1]) for stop in stops.values()} == {True, False}
     assert not any(stop[:-1].any() for stop in stops.values())
     assert max(map(len, stops.values())) > 2 * min(map(len, stops.values()))
@@ -153,7 +156,7 @@ def test_a_recordings_patches_are_the_references(
     heard = FAMILY.derived(model, case).reference
     assert heard is not None
     name = "prompt" if case.said else "reference"
-    np.testing.assert_allclose(heard[name], arrays()[f"{case.name}/heard"], atol=1e-5)
+    np.testing.assert_allclose(heard[name], arrays("voxcpm2")[f"{case.name}/heard"], atol=1e-5)
 
 
 def test_with_an_adapter_of_the_package_patches_are_the_references(
@@ -167,8 +170,8 @@ def test_with_an_adapter_of_the_package_patches_are_the_references(
     assert model.adapters is not None
     model.adapters.put(0, model.adapters.fitted(Lora.parse(files, RANK)))
     found = said(model, ADAPTED, AdapterRef("a", files.digest))["patch"]
-    np.testing.assert_allclose(found, arrays()["adapted/patches"], atol=CLOSE)
-    plain = arrays()[f"{ADAPTED.name}/patches"]
+    np.testing.assert_allclose(found, arrays("voxcpm2")["adapted/patches"], atol=CLOSE)
+    plain = arrays("voxcpm2")[f"{ADAPTED.name}/patches"]
     assert np.abs(found[:1] - plain[:1]).max() > 0.1
 
 
@@ -183,7 +186,7 @@ def test_names_and_shapes_of_the_published_sizes_are_the_references() -> None:
     vae["decoder.sr_bin_boundaries"] = (3,)
     shapes = published_shapes(net, sources(net))
     shapes |= {f"audio_vae.{name}": shape for name, shape in vae.items()}
-    assert hashed(shapes) == str(arrays()["shapes"])
+    assert hashed(shapes) == str(arrays("voxcpm2")["shapes"])
     assert (c.frame_samples, c.frame_rate_hz, c.audio_vae_config.reach) == (7680, 6.25, 20)
 
 

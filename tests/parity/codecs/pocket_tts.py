@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from tests.parity.families.pocket_tts import arrays, write_pocket
-from tests.parity.material import Floats
+from tests.parity.families.pocket_tts import write_pocket
+from tests.parity.material import Floats, arrays
 from tests.parity.pocket_cases import latents
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
@@ -30,7 +30,7 @@ class PocketCodecSubject(CodecSubject):
         return {"latent": values, "passage": of}
 
     def wanted(self) -> Floats:
-        return np.asarray(arrays()["pocket/samples"])
+        return np.asarray(arrays("pocket_tts")["pocket/samples"])
 
 
 CODEC: Final = PocketCodecSubject()

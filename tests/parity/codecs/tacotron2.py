@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from tests.parity.families.tacotron2 import FAMILY, arrays, write_tacotron
-from tests.parity.material import Floats
+from tests.parity.families.tacotron2 import FAMILY, write_tacotron
+from tests.parity.material import Floats, arrays
 from tests.parity.subject import CodecSubject
 from tests.parity.tacotron2_cases import HEARD, STRIDE
 from ttscommon.wire.fields import Arrays
@@ -34,7 +34,7 @@ class TacotronCodecSubject(CodecSubject):
         return {name: found[name] for name in ("mel", "begins")}
 
     def wanted(self) -> Floats:
-        return np.asarray(arrays()["samples"])
+        return np.asarray(arrays("tacotron2")["samples"])
 
 
 CODEC: Final = TacotronCodecSubject()

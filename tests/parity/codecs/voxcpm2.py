@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from tests.parity.families.voxcpm2 import arrays, write_voxcpm
-from tests.parity.material import Floats
+from tests.parity.families.voxcpm2 import write_voxcpm
+from tests.parity.material import Floats, arrays
 from tests.parity.subject import CodecSubject
 from tests.parity.voxcpm_cases import FRAMES, STRIDE, patches
 from ttscommon.wire.fields import Arrays
@@ -30,7 +30,7 @@ class VoxcpmCodecSubject(CodecSubject):
         return {"patch": patches()}
 
     def wanted(self) -> Floats:
-        return np.asarray(arrays()["samples"], np.float32)
+        return np.asarray(arrays("voxcpm2")["samples"], np.float32)
 
 
 CODEC: Final = VoxcpmCodecSubject()

@@ -1,52 +1,45 @@
 """Chatterbox beside Resemble's own package, `chatterbox-tts`."""
 
-import json
-from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case, recording
 from tests.parity.csm_cases import wav
-from tests.parity.material import GOLDENS
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import said
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.chatterbox.facts import IDS, SILENCE
-from ttsfamilies.chatterbox.family import Chatterbox, load
+from ttsfamilies.chatterbox.family import load
 from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
-
-
-@cache
-def told() -> dict[str, Any]:
-    """Text ids and tokens by case, and what recordings are heard as."""
-    found: dict[str, Any] = json.loads((GOLDENS / "chatterbox.json").read_text("utf-8"))
-    return found
+# Text ids and tokens by case, and what recordings are heard as.
+told = partial(said, "chatterbox")
 
 
 class ChatterboxSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest(
+        "r", "m", "default", SPEED.text, sampling=Sampling(max_new_tokens=SPEED.tokens)
+    )
     environment = "official"
     published_heads: ClassVar = {"backbone": (16, 16, 64)}
+    loads = staticmethod(load)
+    ids = IDS
     blocks = 1200
 
     def write(self, folder: Path, checkpoint: str) -> None:
         kind, ending, heard, heads = CHECKPOINTS[checkpoint]
         sizes = with_heads(kind) if heads else None
         write_checkpoint(folder, kind, sizes, seed=SEED, ending=ending, heard=heard)
-
-    def load(self, folder: Path) -> Chatterbox:
-        model = load("m", folder)
-        model.noise = golden_noise(IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         gpt = case.checkpoint.startswith("turbo")
@@ -70,13 +63,6 @@ class ChatterboxSubject(Subject[Case]):
             sampling=sampling,
             extra_params={} if gpt else extra,
         )
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED.tokens)
-        return [
-            SpeechRequest(f"r{i}", "m", "default", SPEED.text, seed=i, sampling=sampling)
-            for i in range(batch)
-        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)

@@ -1,17 +1,16 @@
 """CosyVoice's language models beside their authors' own."""
 
-import json
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
 from safetensors.torch import save_file
 
 from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
-from tests.parity.material import GOLDENS
+from tests.parity.material import said
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
@@ -25,13 +24,8 @@ from ttsfamilies.cosyvoice.synthetic import PUBLISHED, SMALL, write_checkpoint
 HEARING: Final = "s3"
 SPEAKER: Final = SpeakerSizes(growth=4, inner=8, first=8, gate=4)
 _SOUND: Final = "0" * 16 + "-" + "0" * 64
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Tokens, and how often more text was asked for before each, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "cosyvoice.json").read_text("utf-8"))
-    return found
+# Tokens, and how often more text was asked for before each, by case.
+goldens = partial(said, "cosyvoice")
 
 
 def write_hearing(folder: Path) -> None:

@@ -1,32 +1,25 @@
 """CSM beside transformers' CsmForConditionalGeneration."""
 
-import json
-from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
-from tests.parity.material import GOLDENS
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import said
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.csm.family import Csm, load
+from ttsfamilies.csm.family import load
 from ttsfamilies.csm.mimi.synthetic import add_decoder
 from ttsfamilies.csm.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 _IDS: Final = 2051
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts and frames, that of the end included, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "csm.json").read_text("utf-8"))
-    return found
+# Prompts and frames, that of the end included, by case.
+goldens = partial(said, "csm")
 
 
 def ended(case: Case) -> bool:
@@ -45,16 +38,14 @@ class CsmSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest("r", "m", "", TEXT, sampling=Sampling(max_new_tokens=SPEED_FRAMES))
     environment = "transformers"
     published_heads: ClassVar = {"backbone": PUBLISHED[0]}
+    loads = staticmethod(load)
+    ids = _IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         write_csm(folder, checkpoint)
-
-    def load(self, folder: Path) -> Csm:
-        model = load("m", folder)
-        model.noise = golden_noise(_IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         (hot, subtalker), (k, subtalker_k) = case.temperature, case.top_k
@@ -79,12 +70,6 @@ class CsmSubject(Subject[Case]):
             speaker=case.speaker,
             sampling=sampling,
         )
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
-        return [
-            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
-        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         sounds = [turn.sound() for turn in case.turns]

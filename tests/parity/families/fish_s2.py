@@ -1,26 +1,21 @@
 """Fish Audio S2 beside a loop on transformers' Qwen3 and Llama; see reference/fish_s2.py."""
 
-import json
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.fish_s2_cases import CASES, CHECKPOINTS, CODES, VOICES, Case
-from tests.parity.material import GOLDENS
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import said
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.fish_s2.family import FishS2, load
+from ttsfamilies.fish_s2.family import load
 from ttsfamilies.fish_s2.synthetic import PUBLISHED, SMALL, add_voice, write_checkpoint
 
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts of all batches, and frames with the batches that they are of, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "fish_s2.json").read_text("utf-8"))
-    return found
+# Prompts of all batches, and frames with the batches that they are of, by case.
+goldens = partial(said, "fish_s2")
 
 
 class FishSubject(Subject[Case]):
@@ -29,6 +24,8 @@ class FishSubject(Subject[Case]):
     cases = CASES
     environment = "fish_s2"
     published_heads: ClassVar = {"slow": PUBLISHED}
+    loads = staticmethod(load)
+    ids = CODES + 1
 
     def write(self, folder: Path, checkpoint: str) -> None:
         seed, codebooks, published, ending = CHECKPOINTS[checkpoint]
@@ -38,11 +35,6 @@ class FishSubject(Subject[Case]):
             for i, one in enumerate(heard):
                 name = voice if len(heard) == 1 else f"{voice}/{i}"
                 add_voice(folder, name, one.codes(codebooks), one.text)
-
-    def load(self, folder: Path) -> FishS2:
-        model = load("m", folder)
-        model.noise = golden_noise(CODES + 1)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         return SpeechRequest(

@@ -1,22 +1,21 @@
 """GLM-4-Voice beside transformers' GLM, and tiktoken's reading of its prompts."""
 
 import io
-import json
 import wave
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
-from tests.parity.material import GOLDENS, Floats
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import Floats, said
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.glm_voice.family import GlmVoice, load
+from ttsfamilies.glm_voice.family import load
 from ttsfamilies.glm_voice.synthetic import (
     CODES,
     HEADS,
@@ -30,13 +29,8 @@ CODEC: Final = "glm-codec"
 _SOUND: Final = Reference(f"{'a' * 16}-{'b' * 64}")
 _IDS: Final = specials()
 _ENDS: Final = tuple(_IDS[name] for name in ("<|endoftext|>", "<|user|>", "<|observation|>"))
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts and ids, the end included, by case; ids of what was heard, by seconds."""
-    found: dict[str, Any] = json.loads((GOLDENS / "glm_voice.json").read_text("utf-8"))
-    return found
+# Prompts and ids, the end included, by case; ids of what was heard, by seconds.
+goldens = partial(said, "glm_voice")
 
 
 def wav(samples: Floats) -> bytes:
@@ -54,6 +48,8 @@ class GlmSubject(Subject[Case]):
     cases = CASES
     environment = "glm_voice"
     published_heads: ClassVar = {"backbone": (32, 2, 128)}
+    loads = staticmethod(load)
+    ids = max(_IDS.values()) + 9
 
     def write(self, folder: Path, checkpoint: str) -> None:
         case = self.of(checkpoint)[0]
@@ -63,11 +59,6 @@ class GlmSubject(Subject[Case]):
     def write_all(self, folder: Path) -> None:
         super().write_all(folder)
         write_codec(folder / CODEC, seed=CODEC_SEED)
-
-    def load(self, folder: Path) -> GlmVoice:
-        model = load("m", folder)
-        model.noise = golden_noise(max(_IDS.values()) + 9)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(

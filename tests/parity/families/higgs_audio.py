@@ -1,21 +1,19 @@
 """Higgs Audio v2 beside transformers' HiggsAudioV2ForConditionalGeneration."""
 
-import json
-from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, TEXT, Case
-from tests.parity.material import GOLDENS
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import said
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Array, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.higgs_audio.family import HiggsAudio, load
+from ttsfamilies.higgs_audio.family import load
 from ttsfamilies.higgs_audio.synthetic import (
     PUBLISHED,
     SECOND,
@@ -26,13 +24,8 @@ from ttsfamilies.higgs_audio.synthetic import (
 )
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts and rows, those of no frame included, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "higgs_audio.json").read_text("utf-8"))
-    return found
+# Prompts and rows, those of no frame included, by case.
+goldens = partial(said, "higgs_audio")
 
 
 def ended(case: Case) -> bool:
@@ -49,8 +42,11 @@ class HiggsSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest("r", "m", "", TEXT, sampling=Sampling(max_new_tokens=SPEED_FRAMES))
     environment = "higgs_audio"
     published_heads: ClassVar = {"backbone": PUBLISHED[SECOND]}
+    loads = staticmethod(load)
+    ids = IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         seed, published, ending, strays = CHECKPOINTS[checkpoint]
@@ -61,11 +57,6 @@ class HiggsSubject(Subject[Case]):
         super().write_all(folder)
         write_checkpoint(folder / "higgs-third", kind=THIRD, seed=SEED, heads=PUBLISHED[THIRD])
         write_codec(folder / "higgs-codec", seed=SEED)
-
-    def load(self, folder: Path) -> HiggsAudio:
-        model = load("m", folder)
-        model.noise = golden_noise(IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(
@@ -90,12 +81,6 @@ class HiggsSubject(Subject[Case]):
             sampling=sampling,
             extra_params=again,
         )
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
-        return [
-            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
-        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         """Codes as they are: the encoder has goldens of its own."""

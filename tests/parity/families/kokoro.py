@@ -1,25 +1,21 @@
 """Kokoro beside the published package, which is told the same phones."""
 
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tests.parity.kokoro_cases import CASES, SEED, Case
-from tests.parity.material import GOLDENS
+from tests.parity.material import arrays
 from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.kokoro.family import Kokoro, load
 from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Durations and curves, by case and name."""
-    with np.load(GOLDENS / "kokoro.npz") as file:
-        return dict(file)
+# Durations and curves, by case and name.
+goldens = partial(arrays, "kokoro")
 
 
 class KokoroSubject(Subject[Case]):

@@ -1,8 +1,6 @@
 """Kyutai TTS beside Kyutai's own package, `moshi`."""
 
-import json
-from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -10,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tests.parity.kyutai_cases import CASES, CHECKPOINTS, IDS, PUBLISHED, SEED, TEXT, Case
-from tests.parity.material import GOLDENS
+from tests.parity.material import said
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
@@ -21,13 +19,8 @@ from ttsfamilies.kyutai_tts.config import load_config
 from ttsfamilies.kyutai_tts.family import KyutaiTts, load
 
 _LAST: Final = 2  # steps that a frame's last codes are behind its first
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """What the reference says of each case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "kyutai_tts.json").read_text("utf-8"))
-    return found
+# What the reference says of each case.
+goldens = partial(said, "kyutai_tts")
 
 
 def write_kyutai(folder: Path, name: str = "kyutai") -> None:
@@ -74,6 +67,7 @@ class KyutaiSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest("r", "m", "slt", TEXT)
     environment = "kyutai_tts"
     published_heads: ClassVar = {"backbone": (16, 16, 128)}
 
@@ -107,9 +101,6 @@ class KyutaiSubject(Subject[Case]):
                 "max_padding": case.most,
             },
         )
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        return [SpeechRequest(f"r{i}", "m", "slt", TEXT, seed=i) for i in range(batch)]
 
     def wanted(self, case: Case) -> Arrays:
         codes, silent = columns(case)

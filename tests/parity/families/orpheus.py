@@ -1,46 +1,40 @@
 """Orpheus beside transformers' Llama, with the same mask of ids."""
 
-import json
-from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from tests.parity.material import GOLDENS
+from tests.parity.material import said
 from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.orpheus.family import CODES, END_SPEECH, Orpheus, audio_ids, load
+from ttsfamilies.orpheus.family import CODES, END_SPEECH, audio_ids, load
 from ttsfamilies.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts and ids, the end included, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "orpheus.json").read_text("utf-8"))
-    return found
+# Prompts and ids, the end included, by case.
+goldens = partial(said, "orpheus")
 
 
 class OrpheusSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest(
+        "r", "m", SPEED.voice, SPEED.text, sampling=Sampling(max_new_tokens=SPEED_TOKENS)
+    )
     environment = "official"
     published_heads: ClassVar = {"backbone": (24, 8, 128)}
+    loads = staticmethod(load)
+    ids = CODES + 1
     blocks = 2000  # seven positions a frame
 
     def write(self, folder: Path, checkpoint: str) -> None:
         case = self.of(checkpoint)[0]
         heads = PUBLISHED_HEADS if case.published_heads else {}
         write_checkpoint(folder, seed=SEED, ending=case.ending, heads=heads)
-
-    def load(self, folder: Path) -> Orpheus:
-        model = load("m", folder)
-        model.noise = golden_noise(CODES + 1)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(
@@ -51,13 +45,6 @@ class OrpheusSubject(Subject[Case]):
             max_new_tokens=case.tokens,
         )
         return SpeechRequest("r", "m", case.voice, case.text, seed=case.seed, sampling=sampling)
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED_TOKENS)
-        return [
-            SpeechRequest(f"r{i}", "m", SPEED.voice, SPEED.text, seed=i, sampling=sampling)
-            for i in range(batch)
-        ]
 
     def wanted(self, case: Case) -> Arrays:
         ids = goldens()[case.name]["ids"]

@@ -1,9 +1,7 @@
 """Pocket TTS beside Kyutai's own package, `pocket-tts`."""
 
-import json
 import math
-from collections.abc import Mapping
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -11,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
-from tests.parity.material import GOLDENS
+from tests.parity.material import arrays, said
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
 from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, Derived
@@ -36,17 +33,8 @@ class GoldenNoise(Noise):
         return torch.from_numpy(np.stack([noise(seed, frame) for seed, frame in rows]))
 
 
-@cache
-def told() -> dict[str, Any]:
-    """All of the golden but the arrays."""
-    found: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
-    return found
-
-
-@cache
-def arrays() -> Mapping[str, Any]:
-    """Latents and samples, by name."""
-    return goldens("pocket_tts")
+# All of the golden but the arrays.
+told = partial(said, "pocket_tts")
 
 
 def write_pocket(folder: Path, name: str = "pocket") -> None:
@@ -108,9 +96,9 @@ class PocketSubject(Subject[Case]):
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)
 
     def wanted(self, case: Case) -> Arrays:
-        of = arrays()[f"{case.name}/of"]
+        of = arrays("pocket_tts")[f"{case.name}/of"]
         return {
-            "latent": arrays()[f"{case.name}/latents"],
+            "latent": arrays("pocket_tts")[f"{case.name}/latents"],
             "passage": of,
             "left": left(of, told()["tokens"][case.name], told()["after"][case.name]),
         }

@@ -1,31 +1,25 @@
 """Qwen3-Omni's talker beside transformers' own."""
 
-import json
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from tests.parity.material import GOLDENS
+from tests.parity.material import said
 from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, Case, drawn_rows
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.tensors import FloatRows
-from ttsfamilies.qwen3_omni.family import Qwen3Omni, load
+from ttsfamilies.qwen3_omni.family import load
 from ttsfamilies.qwen3_omni.synthetic import PUBLISHED, write_checkpoint
 
 _IDS: Final = 3072
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Frames, and places of context, by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "qwen3_omni.json").read_text("utf-8"))
-    return found
+# Frames, and places of context, by case.
+goldens = partial(said, "qwen3_omni")
 
 
 class OmniSubject(Subject[Case]):
@@ -34,14 +28,11 @@ class OmniSubject(Subject[Case]):
     cases = CASES
     environment = "qwen3_omni"
     published_heads: ClassVar = {"backbone": PUBLISHED[:3]}
+    loads = staticmethod(load)
+    ids = _IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         write_checkpoint(folder, **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
-
-    def load(self, folder: Path) -> Qwen3Omni:
-        model = load("m", folder)
-        model.noise = golden_noise(_IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         (hot, subtalker), (k, subtalker_k) = case.temperature, case.top_k

@@ -1,17 +1,17 @@
 """Qwen3-TTS beside the official package."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED, SPEED_FRAMES, SPEED_TEXTS
 from tests.parity.cases import Case as Call
-from tests.parity.material import CODEBOOKS, GOLDENS, frames
+from tests.parity.material import CODEBOOKS, arrays, frames
 from tests.parity.offline import embedding
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import Subject
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
@@ -47,11 +47,8 @@ class Case(NamedTuple):
         return self.call.checkpoint
 
 
-@cache
-def goldens() -> dict[str, Any]:
-    """Codes and more, by call and text."""
-    with np.load(GOLDENS / "talker.npz") as file:
-        return dict(file)
+# Codes and more, by call and text.
+goldens = partial(arrays, "talker")
 
 
 class Qwen3Subject(Subject[Case]):
@@ -60,6 +57,8 @@ class Qwen3Subject(Subject[Case]):
     cases = tuple(Case(call, at) for call in CASES for at in range(len(call.texts)))
     environment = "official"
     published_heads: ClassVar = {"backbone": (16, 8, 128)}
+    loads = staticmethod(load)
+    ids = _IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         write_checkpoint(folder, "tiny", **CHECKPOINTS[checkpoint])
@@ -72,11 +71,6 @@ class Qwen3Subject(Subject[Case]):
             config = model_config(size, kind, PUBLISHED_TEXT_VOCABULARY)
             dump_json(folder / "configs" / f"{name}.json", config)
         dump_json(folder / "configs" / "codec.json", codec_config("1.7b"))
-
-    def load(self, folder: Path) -> Qwen3Tts:
-        model = load("m", folder)
-        model.noise = golden_noise(_IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         call, at = case

@@ -1,13 +1,12 @@
 """Step-Audio 2's language model beside transformers' Qwen2, and what it hears."""
 
-import json
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from tests.parity.material import GOLDENS
+from tests.parity.material import said
 from tests.parity.step_audio2_cases import (
     CASES,
     CHECKPOINTS,
@@ -28,13 +27,8 @@ from ttsfamilies.step_audio2.request import TOKENS
 from ttsfamilies.step_audio2.synthetic import PUBLISHED, SMALL, config, write_checkpoint
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
-
-
-@cache
-def goldens() -> dict[str, Any]:
-    """Prompts, ids and rows by case."""
-    found: dict[str, Any] = json.loads((GOLDENS / "step_audio2.json").read_text("utf-8"))
-    return found
+# Prompts, ids and rows by case.
+goldens = partial(said, "step_audio2")
 
 
 class StepAudio2Subject(Subject[Case]):

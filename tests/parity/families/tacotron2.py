@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.parity.conftest import goldens
+from tests.parity.material import arrays
 from tests.parity.subject import Subject
 from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, drawn, told_of
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.options import LEXICON
@@ -35,12 +35,6 @@ class GoldenNoise(Noise):
 def letters() -> Letters:
     """What reads texts, loaded once."""
     return Letters(EnglishFrontend.load(LEXICON))
-
-
-@cache
-def arrays() -> dict[str, Array]:
-    """All that the reference said."""
-    return goldens("tacotron2")
 
 
 def write_tacotron(folder: Path, name: str = "tacotron2") -> None:
@@ -80,7 +74,10 @@ class TacotronSubject(Subject[Case]):
         )
 
     def wanted(self, case: Case) -> Arrays:
-        found = {name: arrays()[f"{case.name}/{name}"] for name in ("mel", "place", "of", "ends")}
+        found = {
+            name: arrays("tacotron2")[f"{case.name}/{name}"]
+            for name in ("mel", "place", "of", "ends")
+        }
         of = found["of"].astype(np.int32)
         return {
             "mel": found["mel"].astype(np.float32),

@@ -1,9 +1,7 @@
 """VoxCPM2 beside OpenBMB's own package, `voxcpm`."""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
@@ -11,8 +9,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
+from tests.parity.material import arrays
 from tests.parity.subject import Subject
 from tests.parity.voxcpm_cases import (
     ADAPTED,
@@ -52,12 +50,6 @@ class GoldenNoise(Noise):
         return torch.from_numpy(found)
 
 
-@cache
-def arrays() -> Mapping[str, Any]:
-    """Patches and samples, by name."""
-    return goldens("voxcpm2")
-
-
 def write_voxcpm(folder: Path, name: str = "voxcpm") -> None:
     """One of voxcpm_cases.CHECKPOINTS, codec included."""
     asked = dict(CHECKPOINTS[name])
@@ -88,6 +80,7 @@ class VoxcpmSubject(Subject[Case]):
     """
 
     cases = CASES
+    speed = SpeechRequest("r", "m", "", TEXT, sampling=Sampling(max_new_tokens=SPEED_FRAMES))
     environment = "voxcpm2"
     published_heads: ClassVar = {"base": (16, 2, 128), "residual": (16, 2, 128)}
     atol = 1e-3
@@ -118,20 +111,14 @@ class VoxcpmSubject(Subject[Case]):
             extra_params={"cfg_value": case.guidance},
         )
 
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
-        return [
-            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
-        ]
-
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording(case), RATE)) if case.seconds else None)
 
     def wanted(self, case: Case) -> Arrays:
-        patches = arrays()[f"{case.name}/patches"].astype(np.float32)
+        patches = arrays("voxcpm2")[f"{case.name}/patches"].astype(np.float32)
         return {
             "patch": patches,
-            "last": arrays()[f"{case.name}/stops"],
+            "last": arrays("voxcpm2")[f"{case.name}/stops"],
             "passage": np.zeros(len(patches), np.int32),
         }
 

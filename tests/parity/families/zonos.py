@@ -1,51 +1,43 @@
 """Zonos beside the authors' package."""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
 
 from tests.parity.csm_cases import wav
-from tests.parity.material import GOLDENS
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.material import arrays
+from tests.parity.subject import Subject
 from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, recording
-from ttscommon.wire.fields import Array, Arrays, Derived
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.zonos.facts import IDS
-from ttsfamilies.zonos.family import Zonos, load
+from ttsfamilies.zonos.family import load
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 _SOUND: Final = "0" * 16 + "-" + "0" * 64
-
-
-@cache
-def goldens() -> Mapping[str, Array]:
-    """Rows [rows, codebooks] by case, and what the encoders make of the recording."""
-    with np.load(GOLDENS / "zonos.npz") as file:
-        return dict(file)
+# Rows [rows, codebooks] by case, and what the encoders make of the recording.
+goldens = partial(arrays, "zonos")
 
 
 class ZonosSubject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
+    speed = SpeechRequest("r", "m", "default", TEXT, sampling=Sampling(max_new_tokens=SPEED.frames))
     environment = "zonos"
     published_heads: ClassVar = {"backbone": (16, 4, 128)}
+    loads = staticmethod(load)
+    ids = IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         case = self.of(checkpoint)[0]
         heads = {**PUBLISHED_HEADS, "attn_mlp_d_intermediate": 16} if case.published_heads else {}
         encoders = any(one.heard for one in self.of(checkpoint))
         write_checkpoint(folder, seed=SEED, ending=case.ending, backbone=heads, encoders=encoders)
-
-    def load(self, folder: Path) -> Zonos:
-        model = load("m", folder)
-        model.noise = golden_noise(IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(
@@ -65,13 +57,6 @@ class ZonosSubject(Subject[Case]):
             extra_params=settings,
             reference=heard,
         )
-
-    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        sampling = Sampling(max_new_tokens=SPEED.frames)
-        return [
-            SpeechRequest(f"r{i}", "m", "default", TEXT, seed=i, sampling=sampling)
-            for i in range(batch)
-        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording()))) if case.heard else Derived()
