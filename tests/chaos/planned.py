@@ -23,12 +23,7 @@ from antiphon_bench.plan.measuring import speech_of
 from antiphon_bench.processes import stack_at, use
 from antiphon_bench.run import run as run_load
 from tests.chaos.comparison import draw
-from tests.chaos.planned_loads import (
-    MEASURED_S,
-    WARMUP_S,
-    run_config,
-    stack_keys,
-)
+from tests.chaos.planned_loads import MEASURED_S, WARMUP_S, run_config, stack_keys
 
 _VOICE: Final = Path("voices/vesper")
 

@@ -8,15 +8,7 @@ import pytest
 import torch
 
 from tests.parity.families.glm_voice import FAMILY, goldens, wav
-from tests.parity.glm_voice_cases import (
-    CASES,
-    CODEC_SEED,
-    HEARD,
-    STRIDE,
-    Case,
-    codes,
-    spoken,
-)
+from tests.parity.glm_voice_cases import CASES, CODEC_SEED, HEARD, STRIDE, Case, codes, spoken
 from tests.parity.material import GOLDENS, Floats
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text

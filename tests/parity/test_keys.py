@@ -18,14 +18,8 @@ from ttsfamilies.qwen3_tts.cloning import CodecEncoder, EncoderConfig
 from ttsfamilies.qwen3_tts.codec import UNUSED as UNUSED_BY_DECODER
 from ttsfamilies.qwen3_tts.codec import sources as codec_sources
 from ttsfamilies.qwen3_tts.codec_net import CodecConfig, CodecDecoder
-from ttsfamilies.qwen3_tts.net import (
-    unused_by_encoder,
-)
-from ttsfamilies.qwen3_tts.sizes import (
-    PUBLISHED_TEXT_VOCABULARY,
-    codec_config,
-    model_config,
-)
+from ttsfamilies.qwen3_tts.net import unused_by_encoder
+from ttsfamilies.qwen3_tts.sizes import PUBLISHED_TEXT_VOCABULARY, codec_config, model_config
 from ttsfamilies.qwen3_tts.synthetic import Shapes, codec_shapes, model_shapes
 
 WANTED = json.loads((GOLDENS / "keys.json").read_text())

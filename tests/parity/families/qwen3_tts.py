@@ -17,11 +17,7 @@ from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.qwen3_tts.family import Qwen3Tts, load
-from ttsfamilies.qwen3_tts.sizes import (
-    PUBLISHED_TEXT_VOCABULARY,
-    codec_config,
-    model_config,
-)
+from ttsfamilies.qwen3_tts.sizes import PUBLISHED_TEXT_VOCABULARY, codec_config, model_config
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 _ANY_HASH: Final = "0" * 64

@@ -7,15 +7,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tests.parity.material import said
-from tests.parity.step_audio2_cases import (
-    CASES,
-    CHECKPOINTS,
-    RATE,
-    SEED,
-    VOICE_TOKENS,
-    Case,
-    sound,
-)
+from tests.parity.step_audio2_cases import CASES, CHECKPOINTS, RATE, SEED, VOICE_TOKENS, Case, sound
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import SILENT, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn

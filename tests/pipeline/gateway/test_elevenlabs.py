@@ -12,10 +12,7 @@ import httpx
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import (
-    ConnectionClosedError,
-    ConnectionClosedOK,
-)
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 
 TEXT = "The tide is in."
 QUERY = "model_id=eleven_turbo_v2_5&output_format=pcm_16000&inactivity_timeout=180"

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from gateway.audio import Provenance
-from gateway.audio.chaptered import (
-    BOOK_FORMATS,
-    BookFormat,
-    BookMetadata,
-    ChapterTime,
-    book_file,
-)
+from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, BookMetadata, ChapterTime, book_file
 from tests.books import png
 from ttscommon.books import Cover
 

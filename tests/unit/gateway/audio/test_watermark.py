@@ -8,13 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from gateway.audio import Pcm
-from gateway.audio.watermark import (
-    BlockGrid,
-    NoWatermark,
-    Perth,
-    WatermarkedStream,
-    scores_of_cuts,
-)
+from gateway.audio.watermark import BlockGrid, NoWatermark, Perth, WatermarkedStream, scores_of_cuts
 from gateway.audio.watermark.network import SpectrumFrames, levels
 from tests.unit.gateway.audio.tiny_perth import (
     BINS,

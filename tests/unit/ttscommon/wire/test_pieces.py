@@ -1,17 +1,7 @@
 import msgspec
 
 from ttscommon.wire.messages import TextPiece, decode, encode
-from ttscommon.wire.pieces import (
-    Boundary,
-    Mark,
-    Pause,
-    Phones,
-    Piece,
-    Span,
-    Text,
-    marked,
-    unmarked,
-)
+from ttscommon.wire.pieces import Boundary, Mark, Pause, Phones, Piece, Span, Text, marked, unmarked
 
 PIECES: list[Piece] = [
     Text("The "),

@@ -29,11 +29,7 @@ from ttsfamilies.pocket_tts.family import PocketTts, load, resampled
 from ttsfamilies.pocket_tts.net import load_encoder, load_net
 from ttsfamilies.pocket_tts.request import BEGIN, HEARD, KEPT, Prompt
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config, published
-from ttsfamilies.pocket_tts.synthetic import (
-    pieces,
-    small_decoder,
-    write_checkpoint,
-)
+from ttsfamilies.pocket_tts.synthetic import pieces, small_decoder, write_checkpoint
 from ttsfamilies.pocket_tts.synthetic import tiny as config
 from ttsfamilies.pocket_tts.tokenizer import load_tokenizer
 

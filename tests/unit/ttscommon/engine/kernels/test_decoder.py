@@ -11,13 +11,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.kernels.few_rows import none_are_few
-from ttscommon.engine.nn import (
-    Decoder,
-    DecoderConfig,
-    RMSNorm,
-    RopeConfig,
-    dense_attention,
-)
+from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm, RopeConfig, dense_attention
 from ttscommon.engine.nn.decoder import Scale
 
 pytest.importorskip("triton")

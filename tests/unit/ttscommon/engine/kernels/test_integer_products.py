@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.integer_products_numba import (
-    LARGEST,
-    integer_product_of,
-    integers_of,
-)
+from ttscommon.engine.kernels.integer_products_numba import LARGEST, integer_product_of, integers_of
 from ttscommon.engine.kernels.vectors_numba import COLUMNS
 
 Floats = NDArray[np.float32]

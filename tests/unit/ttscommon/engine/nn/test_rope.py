@@ -2,14 +2,7 @@
 
 import torch
 
-from ttscommon.engine.nn import (
-    Llama3Scaling,
-    LongScaling,
-    Rope,
-    RopeConfig,
-    apply_rope,
-    rope_table,
-)
+from ttscommon.engine.nn import Llama3Scaling, LongScaling, Rope, RopeConfig, apply_rope, rope_table
 
 
 def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> None:

@@ -18,12 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ttscommon.engine.kernels import (
-    blocks_triton,
-    experts_triton,
-    few_rows_triton,
-    lora_triton,
-)
+from ttscommon.engine.kernels import blocks_triton, experts_triton, few_rows_triton, lora_triton
 from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
 from ttsfamilies.base.kernels import (
     attention_triton,

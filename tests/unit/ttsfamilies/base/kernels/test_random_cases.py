@@ -15,14 +15,7 @@ from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttsfamilies.base.kernels import attention
 from ttsfamilies.base.kernels.attention import attend, attend_frame, attend_step, prompt_tiles
-from ttsfamilies.base.kernels.slots import (
-    NUMBERS,
-    REALS,
-    embed_codes,
-    move_on,
-    next_text,
-    settings,
-)
+from ttsfamilies.base.kernels.slots import NUMBERS, REALS, embed_codes, move_on, next_text, settings
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.sampling.draw import sample
 
