@@ -189,6 +189,11 @@ class FakeStage:
     def cancelled_event(self, request_id: str) -> asyncio.Event:
         return self.cancelled.setdefault(request_id, asyncio.Event())
 
+    async def freed(self, request_id: str) -> None:
+        """Wait until a request was cancelled here."""
+        async with asyncio.timeout(TIMEOUT_S):
+            await self.cancelled_event(request_id).wait()
+
     def report(self, stage: str = "talker") -> Replica:
         return Replica(f"{self.bus.worker_id}-{stage}", stage, (MODEL,), 64, 64)  # type: ignore[arg-type]
 
@@ -271,6 +276,12 @@ class Stand:
 
 async def send(socket: ClientConnection, kind: str, **fields: Any) -> None:
     await socket.send(json.dumps({"type": kind, **fields}))
+
+
+async def say(socket: ClientConnection, text: str, **fields: Any) -> None:
+    """A whole text at once."""
+    await send(socket, "input.text", text=text, **fields)
+    await send(socket, "input.done", **fields)
 
 
 async def receive(socket: ClientConnection) -> dict[str, Any]:
@@ -374,6 +385,7 @@ def talk() -> Any:
 
     class Talk:
         send = staticmethod(send)
+        say = staticmethod(say)
         receive = staticmethod(receive)
         until = staticmethod(receive_until)
         pcm = staticmethod(pcm_of)

@@ -157,7 +157,6 @@ async def test_a_voice_is_made_with_an_adapter_that_there_is(stand: Any) -> None
 
 async def test_a_socket_takes_an_adapter_in_its_configuration(adaptable: Any, talk: Any) -> None:
     async with adaptable.session(adapter="narrator", voice="awb") as socket:
-        await talk.send(socket, "input.text", text="Hello there.")
-        await talk.send(socket, "input.done")
+        await talk.say(socket, "Hello there.")
         await talk.until(socket, "audio.done")
     assert adaptable.stage.jobs[-1].request.adapter == AdapterRef("narrator", OWN.digest)

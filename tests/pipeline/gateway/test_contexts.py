@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from gateway.protocols.shared.sockets import WebSocketTransport
-from tests.waits import TIMEOUT_S
 from ttscommon.wire.messages import TextPiece
 from ttscommon.wire.pieces import Boundary, Pause, Phones
 from ttscommon.wire.subjects import TEXT
@@ -33,15 +32,12 @@ async def test_cancelling_a_request_of_the_session_leaves_its_contexts_alone(
     stand.stage.script = script
     monkeypatch.setattr(WebSocketTransport, "send", slowly)
     async with stand.session() as socket:
-        await talk.send(socket, "input.text", text="long")
-        await talk.send(socket, "input.done")
+        await talk.say(socket, "long")
         await talk.until(socket, "pcm")
-        await talk.send(socket, "input.text", context_id="c", text="short")
-        await talk.send(socket, "input.done", context_id="c")
+        await talk.say(socket, "short", context_id="c")
         await taken.wait()
         await talk.send(socket, "cancel")
-        async with asyncio.timeout(TIMEOUT_S):
-            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        await stand.stage.freed(stand.stage.jobs[0].request_id)
         go.set()
         messages = [await talk.receive(socket) for _ in range(4)]
     done = {m.get("context_id"): m["outcome"] for m in messages if m["type"] == "audio.done"}
@@ -68,8 +64,7 @@ async def test_boundaries_phones_and_pauses_reach_the_talker(stand: Any, talk: A
         await talk.send(socket, "input.flush")
         await talk.send(socket, "input.phones", text="tide", phones="taɪd", alphabet="ipa")
         await talk.send(socket, "input.pause", seconds=0.5)
-        await talk.send(socket, "input.text", text='<phoneme ph="taɪd">tide</phoneme>')
-        await talk.send(socket, "input.done")
+        await talk.say(socket, '<phoneme ph="taɪd">tide</phoneme>')
         await talk.until(socket, "audio.done")
     markup = Phones("tide", "taɪd", "ipa", optional=True)
     assert pieces == [Boundary(), Phones("tide", "taɪd", "ipa"), Pause(0.5), markup]

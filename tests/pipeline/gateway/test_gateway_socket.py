@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.waits import TIMEOUT_S
-
 TEXT = "The tide is coming in."
 
 
@@ -23,8 +21,7 @@ async def hold(performance: Any) -> None:
 
 async def test_a_request_typed_at_once(stand: Any, talk: Any) -> None:
     async with stand.session(voice="awb", seed=4) as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         messages = await talk.until(socket, "audio.done")
     start, done = messages[0], messages[-1]
     assert (start["type"], start["sample_rate"], start["voice"]) == ("audio.start", 16_000, "awb")
@@ -39,8 +36,7 @@ async def test_speed_changes_the_length_and_the_times_of_words(stand: Any, talk:
     heard = []
     for speed in (1.0, 2.0):
         async with stand.session(seed=4, speed=speed) as socket:
-            await talk.send(socket, "input.text", text=TEXT * 4)
-            await talk.send(socket, "input.done")
+            await talk.say(socket, TEXT * 4)
             heard.append(await talk.until(socket, "audio.done"))
     plain, fast = (messages[-1]["samples"] for messages in heard)
     assert fast == pytest.approx(plain / 2, abs=2)
@@ -65,8 +61,7 @@ async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any,
     stand.stage.script = hold
     async with stand.session() as socket:
         for _ in range(2):
-            await talk.send(socket, "input.text", text=TEXT)
-            await talk.send(socket, "input.done")
+            await talk.say(socket, TEXT)
         messages = await talk.until(socket, "pcm")
         await talk.send(socket, "cancel")
         first, second = await talk.receive(socket), await talk.receive(socket)
@@ -74,11 +69,9 @@ async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any,
         assert first["request_id"] == messages[0]["request_id"]
         assert 0 <= first["played_s"] <= first["duration_s"] == 0.05
         assert second["samples"] == 0
-        async with asyncio.timeout(TIMEOUT_S):
-            await stand.stage.cancelled_event(first["request_id"]).wait()
+        await stand.stage.freed(first["request_id"])
         stand.stage.script = talk.recite
-        await talk.send(socket, "input.text", text="Go on.")
-        await talk.send(socket, "input.done")
+        await talk.say(socket, "Go on.")
         assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
     assert len(stand.stage.jobs) == 2
 
@@ -88,8 +81,7 @@ async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text=TEXT)
         request_id = (await talk.receive(socket))["request_id"]
-    async with asyncio.timeout(TIMEOUT_S):
-        await stand.stage.cancelled_event(request_id).wait()
+    await stand.stage.freed(request_id)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +134,11 @@ async def test_a_broken_client_is_told_and_let_go(
 @pytest.mark.parametrize("text", ["", " \n\t", "\x00\x07", "😀🎉", "..."])
 async def test_nothing_to_say_ends_only_that_request(stand: Any, talk: Any, text: str) -> None:
     async with stand.session() as socket:
-        await talk.send(socket, "input.text", text=text)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, text)
         error = await talk.receive(socket)
         assert error["error"]["code"] == "nothing_to_say"
         assert error["request_id"]
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
 
 
@@ -162,15 +152,12 @@ async def test_too_much_text_ends_only_that_request(
         for piece in pieces[1:]:
             await talk.until(socket, "pcm")
             await talk.send(socket, "input.text", text=piece)
-        await talk.send(socket, "input.text", text="ignored")
-        await talk.send(socket, "input.done")
+        await talk.say(socket, "ignored")
         error = (await talk.until(socket, "error", "audio.done"))[-1]
         assert error["error"]["code"] == "text_too_long"
         for job in stand.stage.jobs:
-            async with asyncio.timeout(TIMEOUT_S):
-                await stand.stage.cancelled_event(job.request_id).wait()
-        await talk.send(socket, "input.text", text="short")
-        await talk.send(socket, "input.done")
+            await stand.stage.freed(job.request_id)
+        await talk.say(socket, "short")
         assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
 
 
@@ -178,12 +165,10 @@ async def test_too_much_text_ends_only_that_request(
 async def test_a_stage_that_stalls_is_given_up(stand: Any, talk: Any) -> None:
     stand.stage.script = hold
     async with stand.session() as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         messages = await talk.until(socket, "error", "audio.done")
         assert messages[-1]["error"]["code"] == "timeout"
-        async with asyncio.timeout(TIMEOUT_S):
-            await stand.stage.cancelled_event(messages[-1]["request_id"]).wait()
+        await stand.stage.freed(messages[-1]["request_id"])
 
 
 @pytest.mark.parametrize("settings", [{"input_timeout_s": 0.2}], indirect=True)
@@ -239,8 +224,7 @@ async def test_the_end_of_a_request_says_whether_the_machine_was_too_busy_for_it
 
     stand.stage.script = script
     async with stand.session() as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         done = (await talk.until(socket, "audio.done"))[-1]
     assert done["busy"] == (late_s > 0.2)
 
@@ -282,17 +266,14 @@ async def test_a_client_that_does_not_read_is_cut_off_alone(stand: Any, talk: An
     stand.stage.script = flood
     async with stand.socket(max_queue=1) as deaf, stand.session() as well:
         await talk.send(deaf, "session.config")
-        await talk.send(deaf, "input.text", text="a flood")
-        await talk.send(deaf, "input.done")
+        await talk.say(deaf, "a flood")
         gateway = stand.gateway
         async with asyncio.timeout(10):
             while len(gateway.sessions) == 2:
-                await talk.send(well, "input.text", text="short")
-                await talk.send(well, "input.done")
+                await talk.say(well, "short")
                 assert (await talk.until(well, "audio.done"))[-1]["outcome"] == "ok"
         assert stand.metric("tts_active_streams", stage="gateway") == 0
-        async with asyncio.timeout(TIMEOUT_S):
-            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        await stand.stage.freed(stand.stage.jobs[0].request_id)
         deaf.transport.abort()
 
 
@@ -307,8 +288,7 @@ async def test_a_client_that_reads_slowly_still_gets_everything(stand: Any, talk
     stand.stage.script = flood
     samples = 0
     async with stand.session(seed=0) as socket:
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         while True:
             message = await talk.receive(socket)
             if message["type"] == "audio.done":
@@ -322,8 +302,7 @@ async def test_a_session_that_ended_is_no_garbage_for_the_collector(stand: Any, 
     gc.disable()
     try:
         async with stand.session() as socket:
-            await talk.send(socket, "input.text", text=TEXT)
-            await talk.send(socket, "input.done")
+            await talk.say(socket, TEXT)
             await talk.until(socket, "audio.done")
             (session,) = stand.gateway.sessions
             left, ended = weakref.ref(session), session.ended

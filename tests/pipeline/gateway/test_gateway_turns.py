@@ -41,13 +41,11 @@ async def test_a_session_tells_it_with_every_request_until_it_is_configured_agai
 ) -> None:
     async with stand.session(**ASKED) as socket:
         for _ in range(2):
-            await talk.send(socket, "input.text", text=TEXT)
-            await talk.send(socket, "input.done")
+            await talk.say(socket, TEXT)
             await talk.until(socket, "audio.done")
         await talk.send(socket, "session.config", speaker=0)
         await talk.until(socket, "session.updated")
-        await talk.send(socket, "input.text", text=TEXT)
-        await talk.send(socket, "input.done")
+        await talk.say(socket, TEXT)
         await talk.until(socket, "audio.done")
     *conversation, alone = (job.request for job in stand.stage.jobs)
     for request in conversation:

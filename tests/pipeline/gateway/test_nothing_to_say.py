@@ -85,11 +85,9 @@ async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:
 async def test_what_was_dropped_is_told_at_the_end(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text="Hi <voice name='x'>you</voice> <empha")
-        await talk.send(socket, "input.text", text="sis>there</emphasis>.")
-        await talk.send(socket, "input.done")
+        await talk.say(socket, "sis>there</emphasis>.")
         done = (await talk.until(socket, "audio.done"))[-1]
         assert done["ignored"] == ["markup:voice", "markup:emphasis"]
-        await talk.send(socket, "input.text", context_id="a", text="Hi <audio src='x'/>you.")
-        await talk.send(socket, "input.done", context_id="a")
+        await talk.say(socket, "Hi <audio src='x'/>you.", context_id="a")
         done = (await talk.until(socket, "audio.done"))[-1]
         assert done["ignored"] == ["markup:audio"]
