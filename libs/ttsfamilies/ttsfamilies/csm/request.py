@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,10 +12,8 @@ import numpy as np
 from ttscommon.engine.checkpoint import checked_config, read_json
 from ttscommon.engine.codec_sizes import MimiSizes
 from ttscommon.wire.fields import Array, Field
-from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.request import LayeredDrawing, tell
-from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import EncodedTurn, TurnsPrepared, TurnsStream
 from ttsfamilies.base.talker.streams import SlotWriter
 
@@ -92,10 +90,6 @@ def _problems(c: CsmConfig) -> list[str]:
     return found
 
 
-# The model often goes on in silence instead of ending: slow speech takes half of these.
-_FRAMES_A_TOKEN, _FRAMES_BEYOND = 10, 25
-
-
 def usual_drawing(d: CsmGeneration) -> LayeredDrawing:
     """The checkpoint's; `subtalker` is the depth transformer."""
     return LayeredDrawing(
@@ -109,25 +103,9 @@ def usual_drawing(d: CsmGeneration) -> LayeredDrawing:
 
 
 class CsmPrepared(TurnsPrepared):
-    """See TurnsPrepared."""
+    """See TurnsPrepared. The model often goes on in silence instead of ending."""
 
-    def __init__(
-        self,
-        request: SpeechRequest,
-        drawing: LayeredDrawing,
-        turns: Sequence[EncodedTurn],
-        tokenizer: TextTokenizer,
-        codebooks: int,
-        positions: int,
-        most: int,
-    ) -> None:
-        """positions: of prompt and speech. most: frames, unless the request names a number."""
-        super().__init__(request, turns, tokenizer, codebooks, positions)
-        self.drawing, self._most = drawing, most
-
-    def most_frames(self, tokens: int) -> int:
-        usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
-        return self.request.sampling.max_new_tokens or usual
+    usual = (10, 25)
 
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         own = EncodedTurn(self.request.speaker, text, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig, dense_attention
+from ttscommon.engine.nn import DecoderConfig, RopeConfig, dense_attention
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
@@ -23,7 +23,6 @@ from ttsfamilies.base.lm.request import tell
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, AnswerStream, frame_of
-from ttsfamilies.base.runners.computation import Rows
 from ttsfamilies.base.s3.references import RATE_HZ as HEARD_HZ
 from ttsfamilies.base.s3.references import WhisperMel
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, known_voice, stated
@@ -256,12 +255,6 @@ class GlmVoice(AnsweringModel):
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
-
-    def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
-        return self._net.hidden(self._net.embedding(ids), rows.positions, attend["backbone"])
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self._net.logits(hidden)
 
 
 def spec_of(name: str, c: GlmConfig, ids: AnswerIds, voice: str) -> ModelSpec:

@@ -21,8 +21,6 @@ from ttsfamilies.higgs_audio.net import HiggsConfig, HiggsDefaults
 
 # The longest window that a slot remembers.
 MOST_REMEMBERED: Final = 16
-# Slow speech takes half of these.
-_FRAMES_A_TOKEN, _FRAMES_BEYOND = 20, 50
 _SYSTEM: Final = "Generate audio following instruction."
 
 
@@ -70,6 +68,8 @@ Part = str | Control | Array
 class HiggsPrepared(TurnsPrepared):
     """See TurnsPrepared."""
 
+    usual = (20, 50)
+
     def __init__(
         self,
         request: SpeechRequest,
@@ -80,17 +80,16 @@ class HiggsPrepared(TurnsPrepared):
         positions: int,
         most: int,
     ) -> None:
-        """positions: of prompt and speech. most: frames, unless the request names a number."""
-        super().__init__(request, turns, tokenizer, config.codebooks, positions)
-        self.drawing, self._most, self.config = drawing, most, config
+        told = turns, tokenizer, config.codebooks, positions, most
+        super().__init__(request, drawing, *told)
+        self.config = config
         speakers = {turn.speaker for turn in turns} | {request.speaker}
         self._tags = len(speakers) > 1
         check(turns, config)
 
     def most_frames(self, tokens: int) -> int:
         """Rows."""
-        usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
-        return (self.request.sampling.max_new_tokens or usual) + self.config.delay_pattern.most
+        return super().most_frames(tokens) + self.config.delay_pattern.most
 
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         layout = _third if self.config.third else _second

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import checked_config
-from ttscommon.engine.nn import Attend
 from ttscommon.engine.nn.weights import Shards, filled, unfilled
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -35,9 +34,9 @@ from ttsfamilies.base.lm.request import (
     limited,
     tell,
 )
-from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
+from ttsfamilies.base.lm.stepped import DrawnStep, LanguageModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
+from ttsfamilies.base.runners.computation import Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
 from ttsfamilies.base.talker.base import (
     NUMBER,
@@ -191,7 +190,7 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Orpheus:
     return Orpheus(name, load_net(folder, how.where, how.dtype), TextTokenizer.load(folder))
 
 
-class Orpheus(SteppedModel):
+class Orpheus(LanguageModel):
     """A loaded checkpoint."""
 
     def __init__(
@@ -219,14 +218,6 @@ class Orpheus(SteppedModel):
 
     def open(self, prepared: OrpheusPrepared) -> OrpheusStream:
         return OrpheusStream(prepared)
-
-    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
-        x = self._net.embedding(ids_of(rows, state))
-        return self._net.hidden(x, rows.positions, attend["backbone"])
-
-    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
-        x = self._net.embedding(state["drawn"].index_select(0, rows.slots))
-        return self._net.hidden(x, rows.positions, attend["backbone"])
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors

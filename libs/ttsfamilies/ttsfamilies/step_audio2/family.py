@@ -215,6 +215,7 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> StepAudio2:
 class StepAudio2(AnsweringModel):
     """A loaded checkpoint. Its answers are bounded by their ids, and repeat themselves rightly."""
 
+    _net: StepNet
     pauses = True  # of a text that is no speech there are none to make
     signs = None
     hears = True
@@ -269,9 +270,6 @@ class StepAudio2(AnsweringModel):
             heard = rows.inputs["heard"][:, None] > 0
             x = torch.where(heard, rows.inputs["row"].to(x.dtype), x)
         return self._net.hidden(x, rows.positions, attend["backbone"])
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return self._net.logits(hidden)
 
     def drawn(
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.wire.fields import SILENT, Field
+from ttsfamilies.base.lm.net import LanguageNet
 from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
 from ttsfamilies.base.runners.computation import (
     Attend,
@@ -204,26 +205,31 @@ STATE: Final[Mapping[str, Field]] = {
 }
 
 
-class AnsweringModel(SteppedModel):
-    """Subclasses have `ids` and `noise`, and compute what `hidden` and `logits` say. Their slots
-    have STATE, and their streams are AnswerStreams.
+class LanguageModel(SteppedModel):
+    """A position is an id, `id`, and the state has that of each row's last step, `drawn`.
+
+    Subclasses set `_net`.
     """
 
-    ids: AnswerIds
+    _net: LanguageNet
 
-    @abstractmethod
     def hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
         """[tokens] int64, DRAWN nowhere -> [tokens, dim]; more of a prompt is in its inputs."""
-
-    @abstractmethod
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[rows, dim] -> [rows, vocabulary]."""
+        return self._net.hidden(self._net.embedding(ids), rows.positions, attend["backbone"])
 
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         return self.hidden(ids_of(rows, state), rows, attend)
 
     def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         return self.hidden(state["drawn"].index_select(0, rows.slots), rows, attend)
+
+
+class AnsweringModel(LanguageModel):
+    """Subclasses have `ids` and `noise`. Their slots have STATE, and their streams are
+    AnswerStreams.
+    """
+
+    ids: AnswerIds
 
     def choose(
         self, logits: Tensor, noise: Noise, old: Mapping[str, Tensor]
@@ -242,7 +248,7 @@ class AnsweringModel(SteppedModel):
         self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
     ) -> DrawnStep:
         noise = self.noise(old["seed"], old["step"])
-        chosen, finite = self.choose(self.logits(hidden), noise, old)
+        chosen, finite = self.choose(self._net.logits(hidden), noise, old)
         code, stops = chosen - self.ids.first, self._ends(chosen)
         sound = ~stops & (code >= 0) & (code < self.ids.codes)
         other = ~stops & ~sound

@@ -13,7 +13,7 @@ import numpy as np
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import FLAG, SILENT, Array, Arrays, Field
 from ttscommon.wire.messages import SaidText, SpeechRequest
-from ttsfamilies.base.lm.request import WholeText, limited, nothing_to_say, speakable
+from ttsfamilies.base.lm.request import Drawing, WholeText, limited, nothing_to_say, speakable
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream
@@ -75,20 +75,24 @@ def turns_of(
 
 
 class TurnsPrepared(WholeText):
-    """See WholeText."""
+    """See WholeText. usual: frames that slow speech of a token takes, and frames beyond."""
+
+    usual: ClassVar[tuple[int, int]]
 
     def __init__(
         self,
         request: SpeechRequest,
+        drawing: Drawing,
         turns: Sequence[EncodedTurn],
         tokenizer: TextTokenizer,
         codebooks: int,
         positions: int,
+        most: int,
     ) -> None:
-        """positions: of prompt and speech."""
-        self.request = request
+        """positions: of prompt and speech. most: frames, unless the request names a number."""
+        self.request, self.drawing = request, drawing
         self._turns, self._tokenizer = turns, tokenizer
-        self._codebooks, self._positions = codebooks, positions
+        self._codebooks, self._positions, self._most = codebooks, positions, most
 
     def prompts(self, text: str) -> tuple[TurnsPrompt]:
         if not speakable(text):
@@ -106,9 +110,11 @@ class TurnsPrepared(WholeText):
     def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Positions of what was said before, and of the text: ids and codes, see TurnsPrompt."""
 
-    @abstractmethod
     def most_frames(self, tokens: int) -> int:
         """What a text of so many tokens may come to, or the request's own limit."""
+        a_token, beyond = self.usual
+        usual = min(self._most, beyond + a_token * tokens)
+        return self.request.sampling.max_new_tokens or usual
 
     def said(self, ids: Sequence[int]) -> tuple[Array, Array]:
         """Positions of text alone."""
