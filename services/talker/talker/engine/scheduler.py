@@ -84,10 +84,10 @@ class StepLimits:
             raise ValueError("starved_s is positive")
 
     def rounds(self, streams: int, most: int) -> int:
-        """Rounds of a launch of so many streams: `most` of up to `together`, and fewer of more, so
-        that none is longer than that; a newcomer may have to wait for it.
+        """Rounds of a launch of so many streams: `most` for up to half of `together`, and fewer for
+        more, so that none is longer than that; a newcomer may have to wait for it.
         """
-        return max(1, min(most, self.together * most // max(1, streams)))
+        return max(1, min(most, self.together * most // max(1, 2 * streams)))
 
 
 class Policy(Protocol):
