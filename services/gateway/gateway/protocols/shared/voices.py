@@ -95,7 +95,7 @@ async def listed(context: GatewayContext, connection: HTTPConnection) -> list[Li
 
 
 async def own(context: GatewayContext, connection: HTTPConnection) -> Sequence[StoredVoice]:
-    """Those that the caller made; nobody's without a key."""
+    """Those that the caller made; none without a key."""
     try:
         tenant = tenant_of(context, connection)
     except InvalidApiKey:
