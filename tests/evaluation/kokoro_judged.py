@@ -17,12 +17,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from talker.engine.engine import Engine
-from talker.synthesis import synthesise
-from ttscommon.process.metrics import Metrics
+from tests.evaluation.speaking import spoken
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import LOUDNESS_LUFS
-from ttsfamilies.base.codec.base import Codec, Work
+from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.text.frontend import Breaths
 from ttsfamilies.chatterbox.voices import levelled
 from ttsfamilies.codecs import load as load_codec
@@ -46,16 +44,13 @@ class Kokoro:
 
     def spoken(self, asked: SpeechRequest) -> tuple[Any, list[Any]]:
         """[samples], and the symbols of each segment."""
-        engine = Engine(self._talker, slots=1, blocks=600, metrics=Metrics())
-        (made,) = synthesise(engine, [asked])
-        frames = {name: made.arrays[name] for name in self._codec.spec.frame}
-        (sound,) = self._codec.decode([Work(self._codec.open(asked), frames, final=True)])
-        places = made.arrays["place"]
+        ((sound, arrays),) = spoken(self._talker, self._codec, [asked])
+        places = arrays["place"]
         starts = np.flatnonzero(np.diff(places, prepend=1 << 30) < 0)
         symbols = []
         for part in np.split(np.arange(len(places)), starts[1:]):
             _, first = np.unique(places[part], return_index=True)
-            symbols.append(made.arrays["symbol"][part][first].astype(np.int64))
+            symbols.append(arrays["symbol"][part][first].astype(np.int64))
         return sound, symbols
 
 

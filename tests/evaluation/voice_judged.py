@@ -9,14 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from talker.engine.engine import Engine
-from talker.synthesis import synthesise
-from ttscommon.process.metrics import Metrics
+from tests.evaluation.speaking import spoken
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.base import Work
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load as load_talker
 from vocoder.pcm import gain_of, levelled
@@ -42,14 +38,11 @@ def main() -> None:
             SpeechRequest(f"{seed}-{at}", "vesper", "vesper", text, seed=seed)
             for at, text in enumerate(texts)
         ]
-        engine = Engine(talker, slots=_TOGETHER, blocks=2000, metrics=Metrics())
         scores = Scores()
-        for request, made in zip(asked, synthesise(engine, asked), strict=True):
-            frames = {name: made.arrays[name] for name in codec.spec.frame}
-            (sound,) = codec.decode([Work(codec.open(request), frames, final=True)])
+        sounds = spoken(talker, codec, asked, slots=_TOGETHER)
+        for request, (sound, _) in zip(asked, sounds, strict=True):
             gain = gain_of(codec.spec.voices, request.voice, codec.spec.gain_db, request.text)
-            heard = levelled(np.asarray(sound), gain)
-            scores.add(judges, request.text, heard, dnsmos=False)
+            scores.add(judges, request.text, levelled(sound, gain), dnsmos=False)
         print(f"seed {seed}:", scores.report(), flush=True)
 
 

@@ -16,11 +16,12 @@ from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
+from ttscommon.bus.link import Link
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import End
-from ttscommon.wire.subjects import LOGS, Log
+from ttscommon.wire.subjects import LOGS
 
 QUICK = RetentionTuning(resumable_s=0.0, sweep_s=0.01, extents_s=0.02)
 SHORT = HorizonTuning(hold_s=0.3, settle_s=0.1)
@@ -34,7 +35,7 @@ class Front:
 
     bus: Bus
     retention: Retention
-    purged: int = 0
+    purges: Counter[Link]
 
     async def speak(self, name: str) -> None:
         """A request that is heard here and has a record in each log, and a tombstone."""
@@ -48,21 +49,16 @@ class Front:
     def leave(self, name: str) -> None:
         self.retention.left(name, resumable=True, text=True, cancelled=True)
 
-    def log(self, kind: Log, request_id: str) -> RequestLog:
-        log = RequestLog(self.bus.link, kind, request_id)
-        log.purge = self.purge  # type: ignore[method-assign]
-        return log
-
-    async def purge(self) -> None:
-        self.purged += 1
+    @property
+    def purged(self) -> int:
+        return self.purges[self.bus.link]
 
 
 @contextlib.asynccontextmanager
-async def front(broker: Any) -> AsyncIterator[Front]:
+async def front(broker: Any, purges: Counter[Link]) -> AsyncIterator[Front]:
     bus = await Bus.connect(broker.bus, "gateway")
     await bus.ensure()
-    found = Front(bus, Retention(bus, 0.0, QUICK, SHORT))
-    bus.log = found.log  # type: ignore[method-assign]
+    found = Front(bus, Retention(bus, 0.0, QUICK, SHORT), purges)
     catalogue: Any = SimpleNamespace(own=Counter[str](), offline=Counter[str]())
     admission = Admission(GatewaySettings(), catalogue, GatewayMetrics())
     duties = [
@@ -77,8 +73,16 @@ async def front(broker: Any) -> AsyncIterator[Front]:
 
 
 @pytest.fixture
-async def fronts(broker: Any) -> AsyncIterator[tuple[Front, Front]]:
-    async with front(broker) as one, front(broker) as other:
+async def fronts(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Front, Front]]:
+    purges: Counter[Link] = Counter()
+
+    async def purge(log: RequestLog) -> None:
+        purges[log.link] += 1
+
+    monkeypatch.setattr(RequestLog, "purge", purge)
+    async with front(broker, purges) as one, front(broker, purges) as other:
         yield one, other
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn.weights import Part, Shards, digest, fill, same
+from ttscommon.engine.nn.weights import Shards, Subset, digest, fill, same
 from ttscommon.sound.recordings import BadRecording, Floats, read_recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.lm.recordings import mel_filters, resampled, windowed_sinc
@@ -171,7 +171,7 @@ class Hearing:
     def load(cls, checkpoint: Path, device: str, c: T3Sizes) -> Self | None:
         """Of a checkpoint's folder; None where they are not all there. Raises CheckpointError."""
         shards = Shards.of(checkpoint)
-        parts = [Part(shards, names, _BOOKS) for names in ((_TOKENS,), (_SPEAKER,), _VOICE)]
+        parts = [Subset(shards, names, _BOOKS) for names in ((_TOKENS,), (_SPEAKER,), _VOICE)]
         if not all(part.shapes for part in parts):
             return None
         tokens, speaker, own = parts

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Part, Shards, as_stored, filled, unfilled
+from ttscommon.engine.nn.weights import Shards, Subset, as_stored, filled, unfilled
 from ttscommon.wire.fields import Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Samples, StateUse, Work
@@ -56,7 +56,7 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> GlmVoiceCodec:
     parts: list[tuple[nn.Module, tuple[str, ...]]] = [(flow, FLOW), (hift, HIFT)]
     for net, prefixes in parts:
         stated = as_stored(net.state_dict(), shards.shapes)
-        filled(net, stated, Part(shards, prefixes), device=how.where)
+        filled(net, stated, Subset(shards, prefixes), device=how.where)
     hift.f0_predictor.double()
     return GlmVoiceCodec(name, flow, hift)
 

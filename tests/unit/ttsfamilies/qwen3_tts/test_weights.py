@@ -74,6 +74,19 @@ def test_missing_surplus_and_misshapen_tensors_are_named(copy: Path) -> None:
         load_talker(copy)
 
 
+def test_a_truncated_file_is_refused(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        load_talker(copy)
+
+
+def test_pickles_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="is a pickle"):
+        load_talker(copy)
+
+
 @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
 def test_a_missing_tokenizer_file_is_named(copy: Path, name: str) -> None:
     (copy / name).unlink()

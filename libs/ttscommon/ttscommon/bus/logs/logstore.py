@@ -72,7 +72,11 @@ class StoredRecord:
 
 
 class RequestLog:
-    """One log of one request: its live subjects, and all access to its copy in JetStream."""
+    """One log of one request: its subjects, and all access to its copy in JetStream.
+
+    subject: where its records are stored. live: where they go live. nack: where its writer is asked
+    for what is missing.
+    """
 
     def __init__(
         self, link: Link, kind: Log, request_id: str, tuning: StoreTuning = StoreTuning()
@@ -80,24 +84,12 @@ class RequestLog:
         self.link = link
         self.kind = kind
         self.request_id = request_id
+        self.subject = kind.subject(request_id)
+        self.live = kind.live(request_id)
+        self.nack = kind.nack(request_id)
         self._stream = link.name(kind.stream)
         self._subject = link.subject(self.subject)
         self._tuning = tuning
-
-    @property
-    def subject(self) -> str:
-        """Where its records are stored."""
-        return self.kind.subject(self.request_id)
-
-    @property
-    def live(self) -> str:
-        """Where its records go live."""
-        return self.kind.live(self.request_id)
-
-    @property
-    def nack(self) -> str:
-        """Where its writer is asked for what is missing."""
-        return self.kind.nack(self.request_id)
 
     async def commit(
         self,

@@ -171,7 +171,7 @@ class Tensors(Protocol):
     def where(self, name: str) -> Path: ...
 
 
-class Part:
+class Subset:
     """The tensors of a checkpoint whose names begin so, but for those that end `without`."""
 
     def __init__(

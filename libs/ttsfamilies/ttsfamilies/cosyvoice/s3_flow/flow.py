@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
-from ttscommon.engine.nn.weights import PAIRS, Part, Shards, as_stored, filled, unfilled
+from ttscommon.engine.nn.weights import PAIRS, Shards, Subset, as_stored, filled, unfilled
 from ttsfamilies.cosyvoice.facts import FLOW, HIFT
 from ttsfamilies.cosyvoice.s3_flow.dit import ConvDiT, DiT
 from ttsfamilies.cosyvoice.s3_flow.encoder import (
@@ -221,7 +221,7 @@ def load_networks(folder: Path, device: str = "cpu", chunk: int | None = None) -
 
 def _filled(net: nn.Module, prefix: str, shards: Shards, device: str) -> None:
     usual = FLOW if isinstance(net, FlowNet) else HIFT
-    mine = Part(shards, (prefix,) if prefix else usual)
+    mine = Subset(shards, (prefix,) if prefix else usual)
     others = tuple(prefix + b for b in _BUFFERS)
     filled(
         net, as_stored(net.state_dict(), shards.shapes, prefix), mine, others=others, device=device
