@@ -1,6 +1,7 @@
 """Fixtures for everybody: a real broker and a whole stack, the worker's or a test's own."""
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -36,6 +37,8 @@ settings.load_profile("antiphon")
 # Files whose tests take longest: what begins last ends last, and has a core to itself.
 _LONG = (
     "unit/ttsfamilies/test_conformance.py",
+    "pipeline/test_parity.py",
+    "pipeline/gateway/test_gateway_loop.py",
     "unit/ttsfamilies/base/kernels/test_trials.py",
     "unit/antiphon/test_local.py",
     "parity/test_families.py",
@@ -57,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     root = Path(__file__).parent
     turns = {root / name: turn for turn, name in enumerate(_LONG)}
     items.sort(key=lambda item: turns.get(item.path, len(_LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays; to look through all of it again takes most of a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
@@ -133,11 +133,10 @@ ATTACKS: Final[Mapping[str, Callable[[], bytes]]] = {
 
 
 @pytest.fixture
-def longest(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def longest(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The processor time of every callback that took more than a millisecond, in seconds.
 
-    What was loaded before is left out of collections, as in a service that is ready: the heap of a
-    whole test run takes .1 s to look through.
+    What was made before is left out of collections, as in a service that is ready.
     """
     run = asyncio.Handle._run
     times: list[float] = [0.0]
@@ -151,8 +150,7 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     monkeypatch.setattr(asyncio.Handle, "_run", timed)
     gc.collect()
     gc.freeze()
-    yield times
-    gc.unfreeze()
+    return times
 
 
 def _loop_s() -> float:
