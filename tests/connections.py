@@ -20,7 +20,7 @@ async def connecting(broker: BusSettings) -> AsyncIterator[Connect]:
         bus = await Bus.connect(broker.model_copy(update=settings), name)
         made.append(bus)
         if prepared:
-            await bus.ensure()
+            await bus.setup.create()
             for stage in (TALKER, VOCODER):
                 await bus.ensure_consumer(stage, "m")
         return bus

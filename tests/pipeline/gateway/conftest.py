@@ -324,7 +324,7 @@ async def stand(
     broker: LocalStack, settings: GatewaySettings, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Stand]:
     bus = await Bus.connect(broker.bus, "stage")
-    await bus.ensure()
+    await bus.setup.create()
     stage = FakeStage(bus)
     metrics = GatewayMetrics()
     stopping = asyncio.Event()
