@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,16 +15,26 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.waits import until
 
-KEYS = {"alice": "", "bob": "requests_per_minute = 1\n", "carol": "", "erin": ""}
+ONCE = "requests_per_minute = 1\n"
+KEYS = {"alice": "", "bob": ONCE, "carol": "", "erin": "", "frank": ONCE}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    """What the services log."""
+    return []
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def keyed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
-    """A fake stack in which alice, bob, carol and erin have keys of their names."""
+async def keyed(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> AsyncIterator[LocalStack]:
+    """A fake stack in which all of KEYS have keys of their names."""
     folder = tmp_path_factory.mktemp("keyed")
     path = folder / "keys.toml"
     path.write_text(
@@ -34,7 +45,7 @@ async def keyed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Local
     )
     environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(path)}}
     config = StackConfig(port=0, engine="fake", store=folder / "store", environ=environ)
-    async with LocalStack(config) as stack:
+    async with LocalStack(config, lambda _, line: lines.append(line)) as stack:
         yield stack
 
 
@@ -210,3 +221,26 @@ async def test_nobody_hears_or_resumes_what_another_key_had_spoken(keyed: LocalS
         assert (await rest("alice", None)).status_code == 404
         assert (await rest("carol", token)).status_code == 404
         assert (await rest("mallory", token)).status_code == 401
+
+
+async def test_the_log_says_what_was_spoken_for_whom_and_who_was_refused(
+    keyed: LocalStack, lines: list[str]
+) -> None:
+    body, headers = {"input": "Good morning."}, {"authorization": "Bearer frank"}
+    async with httpx.AsyncClient(base_url=keyed.url, headers=headers) as client:
+        for status in (200, 429):
+            assert (await client.post("/v1/audio/speech", json=body)).status_code == status
+    await until(lambda: logged(lines, "request.refused") and logged(lines, "request.ended"))
+    [ended] = logged(lines, "request.ended")
+    assert ended["model"] == "vesper"
+    assert ended["characters"] == len(body["input"])
+    assert ended["outcome"] == "ok"
+    [refused] = logged(lines, "request.refused")
+    assert refused["code"] == "rate_limit_exceeded"
+    assert "requests a minute" in refused["reason"]
+
+
+def logged(lines: list[str], event: str) -> list[dict[str, Any]]:
+    """Of frank."""
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    return [one for one in found if one["event"] == event and one.get("tenant") == "frank"]
