@@ -56,7 +56,8 @@ from ttsfamilies.zonos import synthetic as zonos
 from ttsfamilies.zonos import synthetic_dac as dac
 from vocoder.pcm import to_pcm
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+# tests/parity and test_conformance.py hold families to the same, test_parity.py a whole stack.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 LOSES: Final = 4
 """A seed with which CSM's checkpoint misses its end."""

@@ -147,9 +147,7 @@ async def check(
 PATIENT = {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
 
 
-@pytest.mark.parametrize(
-    ("first", "count"), [(10, 10), pytest.param(0, 20, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("first", "count"), [(10, 5), pytest.param(0, 20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stack", [{"environ": {"gateway": PATIENT}}], indirect=True)
 async def test_sentences_alone_and_among_others_equal_offline_synthesis(
     stack: Any, reference: Reference, first: int, count: int
@@ -172,6 +170,7 @@ async def test_sentences_alone_and_among_others_equal_offline_synthesis(
 LOWER = Checkpoint.parse(f"nocturn={LOWER_DIR}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stack", [{"environ": {"gateway": PATIENT}, "models": (LOWER,)}], indirect=True
 )

@@ -26,6 +26,7 @@ async def some(client: Client, samples: int) -> None:
         await client.event()
 
 
+@pytest.mark.slow
 @SLOW
 async def test_turns_and_an_interruption(stack: LocalStack) -> None:
     async with opened(stack.url) as client:

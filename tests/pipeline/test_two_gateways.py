@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from tests.stacks import job_card
@@ -26,6 +27,7 @@ async def made(http: httpx.AsyncClient, url: str) -> str:
     return str(answer.json()["id"])
 
 
+@pytest.mark.slow
 async def test_of_two_gateways_exactly_one_speaks_each_job(tmp_path: Path) -> None:
     lines: list[str] = []
     config = StackConfig(port=0, gateways=2, engine="fake", store=tmp_path / "store")
