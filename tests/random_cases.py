@@ -31,6 +31,6 @@ def cases(count: int) -> Iterator[tuple[Random, torch.Generator]]:
 
 
 def drawn(count: int) -> pytest.MarkDecorator:
-    """A test of `count` cases, and of forty times as many by `make test-all`."""
-    many = pytest.param(40 * count, marks=pytest.mark.slow)
+    """A test of `count` cases, and of a hundred times as many by `make test-all`."""
+    many = pytest.param(100 * count, marks=pytest.mark.slow)
     return pytest.mark.parametrize("count", [count, many])

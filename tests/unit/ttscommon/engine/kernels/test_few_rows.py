@@ -44,7 +44,7 @@ def of(r: Random, g: Generator, dtype: torch.dtype) -> dict[str, Tensor | bool |
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@drawn(7)
+@drawn(3)
 def test_a_product_is_its_twin_whatever_stands_around_it(dtype: torch.dtype, count: int) -> None:
     for r, g in cases(count):
         told = of(r, g, dtype)

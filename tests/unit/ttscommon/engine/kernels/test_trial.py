@@ -18,7 +18,8 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a device; what is settled here is no other test's."""
+    """As on a device, two of them (test_trials.py has all); what is settled is no other test's."""
+    monkeypatch.setattr(trial, "BLOCKS", trial.BLOCKS[:2])
     monkeypatch.setattr(trial, "compiling", list)
     monkeypatch.setattr(choice, "_version", "triton")
 
@@ -28,7 +29,6 @@ def test_kernels_that_agree_with_their_twins_go_on() -> None:
     assert choice.use_triton(torch.zeros(1))
 
 
-@pytest.mark.slow
 def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
     assert told == [("kernels.plain", "swiglu: AssertionError()")]
 
 
-@pytest.mark.parametrize("wrong", [0.0, pytest.param(float("nan"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wrong", [0.0, float("nan")])
 def test_a_kernel_that_computes_something_else_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, wrong: float
 ) -> None:

@@ -7,8 +7,9 @@ from ttscommon.engine.nn import ROW_TILE, pad_rows, padded_rows
 
 # (inputs, outputs) of the published talkers' and predictor's products, and beyond.
 PRODUCTS = [
-    (1024, 1024), (1024, 4096), (1024, 6144), (2048, 1024), (2048, 3072), (2048, 4096),
-    (2048, 12288), (3072, 1024), (6144, 2048), (6144, 6144),
+    (1024, 1024), (1024, 4096), (1024, 6144), (2048, 1024), (2048, 3072), (3072, 1024),
+    *(pytest.param(*each, marks=pytest.mark.slow)
+      for each in ((2048, 4096), (2048, 12288), (6144, 2048), (6144, 6144))),
 ]  # fmt: skip
 
 

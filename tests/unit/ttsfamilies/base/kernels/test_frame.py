@@ -12,7 +12,10 @@ pytest.importorskip("triton")
 
 POSITIONS = 6
 # heads, KV heads, head dimension
-SHAPES = [(4, 2, 16), (3, 3, 20), (6, 1, 8)]
+SHAPES = [
+    (4, 2, 16),
+    *(pytest.param(each, marks=pytest.mark.slow) for each in ((3, 3, 20), (6, 1, 8))),
+]
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

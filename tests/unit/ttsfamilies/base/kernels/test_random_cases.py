@@ -63,7 +63,7 @@ def near(logits: Tensor, told: Settings, row: int, ids: tuple[int, int], noise: 
     return bool(((held - (1 - float(told.top_p[row]))).abs() < _NEAR).any())
 
 
-@drawn(25)
+@drawn(10)
 def test_draws(count: int) -> None:
     """Round logits, zeros of both signs among them, tie at every edge."""
     for r, g in cases(count):
@@ -98,7 +98,7 @@ def test_both_zeros_are_one_at_the_edge_of_the_nucleus() -> None:
     assert set((twin % 2).tolist()) == {0, 1}
 
 
-@drawn(5)
+@drawn(2)
 def test_attention_of_steps(count: int) -> None:
     """Past cut as the device's processors ask for, norm and rotation with it or done before."""
     for r, g in cases(count):
@@ -122,7 +122,7 @@ def test_attention_of_steps(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6, equal_nan=True), (heads, dim, lengths)
 
 
-@drawn(5)
+@drawn(2)
 def test_attention_of_prompts(count: int) -> None:
     for r, g in cases(count):
         kv_heads, dim = r.choice((1, 2, 3)), r.choice((16, 24, 64))
@@ -141,7 +141,7 @@ def test_attention_of_prompts(count: int) -> None:
         assert torch.allclose(fused, plain, atol=5e-6), (heads, kv_heads, dim, lengths, how)
 
 
-@drawn(5)
+@drawn(2)
 def test_attention_within_a_frame(count: int) -> None:
     for r, g in cases(count):
         rows, new, filled = r.randint(1, 4), r.choice((1, 1, 2)), r.randint(0, 6)
@@ -180,7 +180,7 @@ def slots_of(r: Random, g: Generator, count: int, vocabulary: int) -> dict[str, 
     return state
 
 
-@drawn(5)
+@drawn(2)
 def test_slots_of_a_step(count: int) -> None:
     """What a step reads of its rows' slots, and leaves there."""
     for r, g in cases(count):
@@ -211,7 +211,7 @@ def test_slots_of_a_step(count: int) -> None:
             torch.testing.assert_close(one, other, rtol=off, atol=off)
 
 
-@drawn(15)
+@drawn(6)
 def test_parts_of_a_block(count: int) -> None:
     for r, g in cases(count):
         rows, size, heads = r.randint(1, 5), r.choice((6, 48, 100)), r.randint(1, 4)

@@ -33,15 +33,20 @@ def test_a_kernel_that_agrees_has_no_problem(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "trials"),
     [
-        (steps_triton, "attend_step", OF_TALKERS[:1]),
-        (attention_triton, "attend", OF_TALKERS[1:2]),
-        (cache_triton, "rotate_store", OF_TALKERS[2:3]),
-        (frame_triton, "attend_frame", OF_TALKERS[3:5]),
         (slots_triton, "embed_codes", OF_TALKERS[5:6]),
         (draw_triton, "sample", OF_TALKERS[6:]),
-        (ring_triton, "attend_ring", OF_CODECS[:1]),
         (behind_triton, "put_behind", OF_CODECS[1:]),
         (convolve_triton, "convolve", (CONVOLUTION,)),
+        *(
+            pytest.param(*long, marks=pytest.mark.slow)
+            for long in (
+                (steps_triton, "attend_step", OF_TALKERS[:1]),
+                (attention_triton, "attend", OF_TALKERS[1:2]),
+                (cache_triton, "rotate_store", OF_TALKERS[2:3]),
+                (frame_triton, "attend_frame", OF_TALKERS[3:5]),
+                (ring_triton, "attend_ring", OF_CODECS[:1]),
+            )
+        ),
     ],
 )
 def test_a_kernel_that_is_off_is_named(

@@ -110,7 +110,7 @@ def expected() -> dict[str, Arrays]:
     return spoken(vesper())
 
 
-@pytest.mark.parametrize("device", [HostDevice, Late])
+@pytest.mark.parametrize("device", [pytest.param(HostDevice, marks=pytest.mark.slow), Late])
 def test_a_device_says_what_the_cpu_says(
     device: type[Device], expected: Mapping[str, Arrays]
 ) -> None:

@@ -35,7 +35,7 @@ def rules(generator: torch.Generator, vocabulary: int, rows: int = ROWS) -> Rule
     )
 
 
-@pytest.mark.parametrize("vocabulary", [5, 300, 3072])
+@pytest.mark.parametrize("vocabulary", [5, 300, pytest.param(3072, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("which", ["plain", "top_k", "top_p", "all"])
 def test_the_kernel_draws_the_ids_of_its_twin(

@@ -70,7 +70,13 @@ def test_a_step_of_the_codec_launches_and_moves_no_more_than_this() -> None:
     assert moved <= MOST_BYTES_A_FRAME, launches.bytes.most_common(20)
 
 
-@pytest.mark.parametrize("windows", [None, Windows()], ids=["exact", "windows"])
+@pytest.mark.parametrize(
+    "windows",
+    [
+        pytest.param(None, id="exact"),
+        pytest.param(Windows(), id="windows", marks=pytest.mark.slow),
+    ],
+)
 def test_every_shape_that_is_recorded_is_computed_by_kernels(windows: Windows | None) -> None:
     """A row of one frame was refused: torch calls any strides of a size of 1 contiguous."""
     how = CodecOptions((windows.size, windows.context) if windows else None, WithoutValues())
