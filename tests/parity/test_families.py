@@ -1,6 +1,6 @@
 """Every family says what its reference says, whatever happens to its streams.
 
-The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes four
+The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes three
 families: all cases of the first checkpoint at once, joined in mid-flight, and one of each other
 checkpoint alone; `make test-all` takes all of one family after another.
 """
@@ -19,7 +19,7 @@ from ttscommon.wire.fields import rows
 from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.known import FAMILIES as KNOWN
 
-QUICK, FEW = {"orpheus", "csm", "higgs_audio", "zonos"}, {"joined in mid-flight"}
+QUICK, FEW = {"orpheus", "csm", "higgs_audio"}, {"joined in mid-flight"}
 # Whole segments cannot be cut, and are compared in float64: see test_kokoro.py, test_s3_flow.py,
 # test_glm_voice.py.
 # What Fish Audio's codec says may not be distributed.

@@ -227,7 +227,7 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 # Those that differ most; `make test-all` takes every family. tests/parity/test_families.py says for
 # families of which a reference exists that company changes nothing.
 QUICK = (
-    *("vesper", "vesper on a device", "orpheus", "csm"),
+    *("vesper", "vesper on a device", "csm"),
     *(each for each in FAMILIES if each.startswith(("fake", "toy"))),
 )
 

@@ -158,20 +158,26 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Fish Audio S2 on a device": fish_s2_on_a_device,
     "GLM-4-Voice": glm_voice,
 }
+TOYS = tuple(name for name in FAMILIES if name.startswith("fake"))
 # One of each kind: its own, windows, a delay pattern, a lookahead, carried state, whole segments;
 # toys.
 QUICK = (
     *("vesper", "vesper on a device", "SNAC", "DAC, whose codes are delayed", "Piper"),
     *("Mimi", "Kokoro"),
-    *(name for name in FAMILIES if name.startswith("fake")),
+    *TOYS,
 )
-every_family = pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(load, id=name, marks=() if name in QUICK else pytest.mark.slow)
-        for name, load in FAMILIES.items()
-    ],
-)
+
+
+def quick(names: Sequence[str]) -> pytest.MarkDecorator:
+    """Every family; the others are slow."""
+    return pytest.mark.parametrize(
+        "family",
+        [
+            pytest.param(load, id=name, marks=() if name in names else pytest.mark.slow)
+            for name, load in FAMILIES.items()
+        ],
+    )
+
 
 Pcm = npt.NDArray[np.int16]
 
@@ -276,7 +282,7 @@ def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
     return same and int(np.abs(one.astype(int) - other).max(initial=0)) <= codec.spec.tolerance
 
 
-@every_family
+@quick(QUICK)
 def test_one_shot_and_pieces_give_the_same(family: Callable[[], Codec]) -> None:
     codec = family()
     state = codec.open(request("a"))
@@ -292,7 +298,7 @@ def test_one_shot_and_pieces_give_the_same(family: Callable[[], Codec]) -> None:
     assert np.abs(heard.pcm.astype(int) - whole).max() <= max(1, codec.spec.tolerance)
 
 
-@every_family
+@quick(QUICK)
 def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]) -> None:
     codec = family()
     whole, _ = speak(codec)
@@ -311,7 +317,7 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
         assert max(replayed) <= spec.context_frames + lag_frames + max(PIECES) + 3
 
 
-@every_family
+@quick(TOYS)
 def test_a_successor_of_a_successor_is_as_good(family: Callable[[], Codec]) -> None:
     codec = family()
     whole, _ = speak(codec)

@@ -93,7 +93,7 @@ def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
     (alone,) = spoken([request(text=passage, sampling=asked.sampling)])
     for at in (0, 12):
         assert whole["codes"][at : at + 12].tolist() == alone["codes"].tolist()
-    for at in (1, 11, 12, 17):
+    for at in (11, 12, 17):
         restored = {name: array[:at] for name, array in whole.items()}
         (rest,) = spoken([asked], {"r": restored})
         assert rest["codes"].tolist() == whole["codes"][at:].tolist()
@@ -101,8 +101,9 @@ def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
 
 def _times(sentence: str, prompt: IdsPrompt) -> int:
     """How many of a sentence make a prompt."""
+    family = tiny()
     for count in range(1, 20):
-        (one, *_) = tiny().prepare(request()).read([Text(sentence * count)], final=True)
+        (one, *_) = family.prepare(request()).read([Text(sentence * count)], final=True)
         if one == prompt:
             return count
     raise AssertionError("no passage is so long")

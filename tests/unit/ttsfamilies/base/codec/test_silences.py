@@ -46,8 +46,8 @@ CODECS: dict[str, Callable[[], Codec]] = {
     ),
 }
 
-# Carried state, windows, and what toys show.
-QUICK = ("Qwen3-TTS", "SNAC", *(name for name in CODECS if name.startswith("fake")))
+# Carried state, and what toys show.
+QUICK = ("Qwen3-TTS", *(name for name in CODECS if name.startswith("fake")))
 
 
 @cache

@@ -153,7 +153,7 @@ def near(heard: dict[str, Pcm], family: str, but: Sequence[str] = ()) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("device", [HostDevice, Late])
+@pytest.mark.parametrize("device", [pytest.param(HostDevice, marks=pytest.mark.slow), Late])
 def test_a_device_sounds_as_the_cpu_does(family: str, device: type[Device]) -> None:
     codec = ON_A_DEVICE[family](device())
     codec.warm_up([(1, 1)])

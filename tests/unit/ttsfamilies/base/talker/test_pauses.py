@@ -29,7 +29,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "orpheus": orpheus,
     "qwen3-tts on a device": partial(on_a_device, qwen3),
 }
-LONG = ("qwen3-tts, whole texts", "qwen3-tts on a device")
+LONG = ("qwen3-tts, whole texts", "orpheus", "qwen3-tts on a device")
 ONE, TWO, THREE = "One small step.", "Then another!", "The end"
 PAUSED: Sequence[Piece] = (
     Pause(0.3),
