@@ -194,7 +194,10 @@ async def test_what_is_slow_or_ill_answers() -> None:
         assert await answers(port)
 
 
-async def test_what_only_accepts_connections_does_not_answer() -> None:
+async def test_what_only_accepts_connections_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("antiphon.stack.child._ANSWER_S", 0.2)
     async with served(b"") as port:
         assert not await answers(port)
     assert not await answers(port)  # nor what is gone

@@ -94,6 +94,7 @@ def test_a_report_on_nothing_says_so(tmp_path: Path) -> None:
     assert result.exit_code == 2
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_schedule(tmp_path: Path) -> None:
     plan = RunConfig(
         arrivals=Poisson(rate=20.0), warmup_s=0.0, duration_s=1.0, processes=2, out=tmp_path

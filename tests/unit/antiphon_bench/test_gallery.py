@@ -82,29 +82,28 @@ def test_results_read_back_as_written(tmp_path: Path) -> None:
     assert read_summary(tmp_path / "summary.json") == summary
 
 
-def test_a_run_becomes_one_page_that_needs_nothing_else(tmp_path: Path) -> None:
+def test_a_run_becomes_one_page_that_needs_nothing_else_but_recordings(tmp_path: Path) -> None:
     write_run(tmp_path, 1.0, REQUESTS)
-    page = build([tmp_path], tmp_path / "page").read_text()
+    (tmp_path / "wav").mkdir()
+    (tmp_path / "wav" / "00002.wav").write_bytes(b"RIFF")
+    page = build([tmp_path], tmp_path).read_text()
     assert page.count("data:image/svg+xml;base64,") == 6  # three plots, light and dark
     assert 'src="http' not in page
     assert "a &lt;label&gt;" in page
     assert "http_429" in page
     assert "queue_s" in page
+    assert 'src="wav/00002.wav"' in page
+    assert "Five &lt;b&gt;words" in page
 
 
-def test_a_sweep_shows_its_goodput_and_the_run_at_it(tmp_path: Path) -> None:
-    write_sweep(tmp_path)
-    page = build([tmp_path], tmp_path).read_text()
-    assert (tmp_path / "load-light.svg").exists()
-    assert "goodput" in page
-    assert "a &lt;label&gt;, Poisson, 16 requests/s" in page
-
-
-def test_several_sweeps_share_a_page(tmp_path: Path) -> None:
+def test_several_sweeps_share_a_page_with_their_goodput_and_the_run_at_it(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_sweep(tmp_path / name)
-    build([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    page = build([tmp_path / "a", tmp_path / "b"], tmp_path / "both").read_text()
+    assert (tmp_path / "both" / "load-light.svg").exists()
     assert (tmp_path / "both" / "slack-1-dark.svg").exists()
+    assert "goodput" in page
+    assert "a &lt;label&gt;, Poisson, 16 requests/s" in page
 
 
 @pytest.mark.parametrize("results", [[], REQUESTS[7:], REQUESTS[2:3]])
@@ -113,15 +112,6 @@ def test_runs_with_little_to_show_are_drawn_too(
 ) -> None:
     write_run(tmp_path, 1.0, results)
     assert build([tmp_path], tmp_path).exists()
-
-
-def test_recordings_are_linked_with_their_text(tmp_path: Path) -> None:
-    write_run(tmp_path, 1.0, REQUESTS)
-    (tmp_path / "wav").mkdir()
-    (tmp_path / "wav" / "00002.wav").write_bytes(b"RIFF")
-    page = build([tmp_path], tmp_path).read_text()
-    assert 'src="wav/00002.wav"' in page
-    assert "Five &lt;b&gt;words" in page
 
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,8 +40,10 @@ async def test_an_open_loop_starts_requests_on_time_whatever_became_of_others(
 
 async def test_shares_of_an_open_loop_are_the_whole_once(tmp_path: Path) -> None:
     plan = config(tmp_path, arrivals=Poisson(rate=30.0))
-    whole = await driven(Loopback(plan=QUICK.steps), plan)
-    parts = [await driven(Loopback(plan=QUICK.steps), plan, Share(i, 3)) for i in range(3)]
+    shares = (ALONE, *(Share(i, 3) for i in range(3)))
+    whole, *parts = await asyncio.gather(
+        *(driven(Loopback(plan=QUICK.steps), plan, share) for share in shares)
+    )
     indices = sorted(r.index for part in parts for r in part.results)
     assert indices == sorted(r.index for r in whole.results)
 

@@ -181,7 +181,7 @@ def used(fleet: Fleet, cores: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 8))]
+    "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
 def test_who_is_let_in_does_not_run_dry_and_the_machine_is_used(curves: Curves, seed: int) -> None:
     scene = Scene.of(seed)

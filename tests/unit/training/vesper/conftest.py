@@ -18,7 +18,7 @@ def _one_thread() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def lexicon() -> Path:
     """A folder with a lexicon."""
     return LEXICON

@@ -17,16 +17,27 @@ pytest.importorskip("hibari", reason="the teacher belongs to the training enviro
 TEXTS = ["The train is late.", "***", "Is it, really?", "Two cats and a dog.", "Yes."]
 
 
-def _read(folder: Path, lexicon: Path, monkeypatch: pytest.MonkeyPatch) -> VesperCorpus:
-    monkeypatch.setattr(corpus, "SHARD", 2)
-    read_corpus(TEXTS, lexicon, folder, seed=3, hidden_count=3)
+def _read(folder: Path, lexicon: Path) -> VesperCorpus:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "SHARD", 2)
+        read_corpus(TEXTS, lexicon, folder, seed=3, hidden_count=3)
     return VesperCorpus.load(folder, hidden=True)
 
 
-def test_readings_are_whole_frames_laid_end_to_end(
-    tmp_path: Path, lexicon: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = _read(tmp_path / "a", lexicon, monkeypatch)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, lexicon: Path) -> Path:
+    """What was read, which no test changes."""
+    made = tmp_path_factory.mktemp("corpus")
+    _read(made, lexicon)
+    return made
+
+
+@pytest.fixture
+def found(folder: Path) -> VesperCorpus:
+    return VesperCorpus.load(folder, hidden=True)
+
+
+def test_readings_are_whole_frames_laid_end_to_end(found: VesperCorpus) -> None:
     assert len(found) == 4  # "***" says nothing
     assert (np.diff(found.hop_start) % HOPS_PER_FRAME == 0).all()
     units = np.add.reduceat(found.units.astype(int), found.token_start[:-1])
@@ -35,31 +46,20 @@ def test_readings_are_whole_frames_laid_end_to_end(
     assert len(found.hidden) == found.hop_start[2]
 
 
-def test_readings_are_the_same_each_time(
-    tmp_path: Path, lexicon: Path, monkeypatch: pytest.MonkeyPatch
+def test_readings_are_the_same_each_time_and_what_is_there_is_kept(
+    folder: Path, found: VesperCorpus, lexicon: Path, tmp_path: Path
 ) -> None:
-    one = _read(tmp_path / "a", lexicon, monkeypatch)
-    (tmp_path / "b").mkdir()
-    other = _read(tmp_path / "b", lexicon, monkeypatch)
+    first = tmp_path / "0000.npz"
+    first.write_bytes((folder / first.name).read_bytes())
+    kept = first.stat().st_mtime_ns
+    again = _read(tmp_path, lexicon)
+    assert first.stat().st_mtime_ns == kept
     for name in ("ids", "units", "f0", "energy", "pace", "level", "span", "hidden"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+        assert np.array_equal(getattr(found, name), getattr(again, name)), name
 
 
-def test_what_is_there_is_kept(
-    tmp_path: Path, lexicon: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _read(tmp_path / "a", lexicon, monkeypatch)
-    kept = (tmp_path / "a" / "0000.npz").stat().st_mtime_ns
-    (tmp_path / "a" / "0001.npz").unlink()
-    found = _read(tmp_path / "a", lexicon, monkeypatch)
-    assert (tmp_path / "a" / "0000.npz").stat().st_mtime_ns == kept
-    assert len(found) == 4
-
-
-def test_features_are_of_the_utterances_asked_for(
-    tmp_path: Path, lexicon: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, net = _read(tmp_path / "a", lexicon, monkeypatch), VesperNet()
+def test_features_are_of_the_utterances_asked_for(found: VesperCorpus) -> None:
+    net = VesperNet()
     port_text_encoders(net)
     (features,) = found.features(net.eval(), [1])
     frames = found.frame_start[2] - found.frame_start[1]
