@@ -198,7 +198,7 @@ async def test_malformed_messages_end_nothing_else(stand: Any, protocol: str) ->
 
     async def one(dice: random.Random) -> None:
         with contextlib.suppress(ConnectionClosed, InvalidStatus):
-            async with connect(url, open_timeout=30, close_timeout=1) as socket:
+            async with connect(url, open_timeout=30, close_timeout=0.3) as socket:
                 for _ in range(_PER_SOCKET):
                     text = message(dice, fields, kinds).encode("utf-8", "replace")
                     await socket.send(text.decode("utf-8"))
