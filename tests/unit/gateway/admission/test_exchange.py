@@ -24,7 +24,7 @@ from ttscommon.wire.replicas import Replica
 GATEWAYS = 4
 BEGINS = AdmissionLimits(loop=LoopTuning(first=1.0))
 SLOTS = 32
-WAIT_S = 3.0  # for the turns of four gateways on a busy machine
+WAIT_S = 2.0  # for the turns of four gateways on a busy machine
 LIMITED = {"acme": Tenant(streams=8), "busy": Tenant(requests_per_minute=20)}
 
 

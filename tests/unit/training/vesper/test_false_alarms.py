@@ -17,9 +17,9 @@ VOICE = Path(__file__).resolve().parents[4] / "voices/vesper"
 
 
 def test_endings_at_the_slowest_and_the_hottest_are_no_runaways() -> None:
-    (found,) = GuardedVoice(VOICE).listen(held_out("hard")[:3], [1.2], [0.7])
-    assert found.endings == 3
-    assert found.seconds > 6
+    (found,) = GuardedVoice(VOICE).listen(held_out("hard")[:1], [1.2], [0.7])
+    assert found.endings == 1
+    assert found.seconds > 2
     assert found.caught == ()
 
 

@@ -157,8 +157,11 @@ launch("example", ServiceSettings, serve)
 
 CLINGING = """
 import asyncio
+from ttscommon.process import service
 from ttscommon.process.service import launch
 from ttscommon.process.settings import ServiceSettings
+
+service._LEAVE_S = 2.0
 
 async def cling(often):
     for _ in range(often):
