@@ -22,7 +22,11 @@ from ttscommon.engine.kernels.compiled import (
     tuple_of,
     types,
 )
-from ttscommon.engine.kernels.products_numba import PRODUCT, Product, multiply
+from ttscommon.engine.kernels.integer_products_numba import (
+    INTEGER_PRODUCT,
+    IntegerProduct,
+    multiply_rounded,
+)
 from ttsfamilies.base.sampling.noise import to_gumbel
 from ttsfamilies.base.sampling.noise_numba import even_rows
 from ttsfamilies.vesper.chain_numba import Floats, Ints, draw_codes
@@ -38,12 +42,12 @@ class Rendering(NamedTuple):
     move: Floats
     code: Floats
     norm: Floats
-    gate: Product
-    down: Product
-    head: Product
-    first: Product
+    gate: IntegerProduct
+    down: IntegerProduct
+    head: IntegerProduct
+    first: IntegerProduct
     entries: Floats
-    second: Product
+    second: IntegerProduct
     silence: Ints
 
 
@@ -60,8 +64,8 @@ class RawFrames(NamedTuple):
 
 
 RENDERING: Final = tuple_of(
-    *(Rendering, floats(2), floats(2), floats(1), PRODUCT, PRODUCT, PRODUCT),
-    *(PRODUCT, floats(2), PRODUCT, ints(1)),
+    *(Rendering, floats(2), floats(2), floats(1), *4 * (INTEGER_PRODUCT,)),
+    *(floats(2), INTEGER_PRODUCT, ints(1)),
 )
 RAW_FRAMES: Final = tuple_of(RawFrames, *3 * (ints(1),), floats(2), floats(2))
 
@@ -85,7 +89,7 @@ def render(
 ) -> None:  # fmt: skip
     """Codes [frames, 4] of frames; noise: [frames, 1, energies]."""
     frames, dim = raw.hidden.shape
-    energies, wide = noise.shape[2], net.down.weight.shape[1]
+    energies, wide = noise.shape[2], len(net.gate.bias) // 2
     moved, coded = np.empty((frames, dim), np.float32), np.empty((frames, dim), np.float32)
     summed, normed = np.empty((frames, dim), np.float32), np.empty((frames, dim), np.float32)
     gates, bent = np.empty((frames, 2 * wide), np.float32), np.empty((frames, wide), np.float32)
@@ -95,26 +99,26 @@ def render(
             moved[row, branch] = raw.hidden[row, branch] + net.move[raw.move[row], branch]
             coded[row, branch] = net.code[raw.code[row], branch]
     add_norm_rows(moved, coded, net.norm, eps, summed, normed)
-    multiply(normed, net.gate, gates)
+    multiply_rounded(normed, net.gate, gates)
     swiglu_rows(gates, bent)
-    multiply(bent, net.down, normed)
+    multiply_rounded(bent, net.down, normed)
     for row in range(frames):
         for branch in range(dim):
             summed[row, branch] += normed[row, branch]
-    multiply(summed, net.head, logits)
+    multiply_rounded(summed, net.head, logits)
     drawn = np.empty((frames, 1), np.int64)
     warm, most = np.full(frames, warmth, np.float32), np.full(frames, top_k, np.int64)
     draw_codes(logits, noise, 0, warm, most, drawn)
 
     told, distances = raw.text.copy(), np.empty((frames, len(net.entries)), np.float32)
-    multiply(told, net.first, distances)
+    multiply_rounded(told, net.first, distances)
     for row in range(frames):
         codes[row, 0], codes[row, 1] = raw.code[row], drawn[row, 0]
         entry = _least(distances[row])
         codes[row, 2] = entry
         for at in range(told.shape[1]):
             told[row, at] -= net.entries[entry, at]
-    multiply(told, net.second, distances)
+    multiply_rounded(told, net.second, distances)
     for row in range(frames):
         codes[row, 3] = _least(distances[row])
         if raw.silent[row] > 0:

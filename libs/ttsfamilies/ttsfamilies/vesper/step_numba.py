@@ -1,7 +1,8 @@
 """A step of the vesper talker in one compiled call: guesses, blocks, draws and what they change.
 
-Products are `products_numba`'s and the loops between them those of the other kernels, so that a
-row has the bits that it has in a prompt. What it stands on are arrays of the slots and the cache.
+Products are of whole numbers and the loops between them those of the other kernels, so that a row
+has the bits that it has in a prompt. What it stands on are arrays of the slots and the cache.
+Weights are bytes: all of them are read in each step, which takes longer than to multiply them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from ttscommon.engine.kernels.compiled import (
     strided,
     tuple_of,
 )
-from ttscommon.engine.kernels.products_numba import PRODUCT, Bits, Product, bits, multiply
+from ttscommon.engine.kernels.integer_products_numba import (
+    BYTE_PRODUCT,
+    BYTE_PRODUCTS,
+    IntegerProduct,
+    multiply_rounded,
+    of_layer,
+)
 from ttsfamilies.base.kernels.attention_numba import CACHED, Cached, attend, turn_and_store
 from ttsfamilies.vesper.chain_numba import (
     CHAIN,
@@ -40,19 +47,18 @@ from ttsfamilies.vesper.chain_numba import (
 
 
 class BackboneWeights(NamedTuple):
-    """Weights of the blocks, [layers, ...] each, and of the norm behind them; see `Product`.
+    """Weights of the blocks, [layers, ...] each, and of the norm behind them.
 
-    nothing: zeros in place of biases. cosines, sines: [positions, head_dim / 2].
+    cosines, sines: [positions, head_dim / 2].
     """
 
     attention_norm: Floats
-    qkv: Bits
-    out: Bits
+    qkv: IntegerProduct
+    out: IntegerProduct
     mlp_norm: Floats
-    gate: Bits
-    down: Bits
+    gate: IntegerProduct
+    down: IntegerProduct
     norm: Floats
-    nothing: Floats
     cosines: Floats
     sines: Floats
 
@@ -60,19 +66,19 @@ class BackboneWeights(NamedTuple):
 class Heads(NamedTuple):
     """What chooses a frame. move: [MOVES, dim], refused: see `net.refusals`."""
 
-    moves: Product
+    moves: IntegerProduct
     move: Floats
-    codes: Product
+    codes: IntegerProduct
     refused: Floats
 
 
 class Guessing(NamedTuple):
     """The drafter's weights, and the tables of what positions are told."""
 
-    told: Product
+    told: IntegerProduct
     norm: Floats
-    gate: Product
-    down: Product
+    gate: IntegerProduct
+    down: IntegerProduct
     out_norm: Floats
     heads: Heads
     history: Floats
@@ -113,15 +119,15 @@ class Drawn(NamedTuple):
     hidden: Floats
 
 
-_BITS: Final = bits(4)
 BACKBONE: Final = tuple_of(
     BackboneWeights,
-    *(floats(2), _BITS, _BITS, floats(2), _BITS, _BITS),
-    *(floats(1), floats(1), floats(2), floats(2)),
+    *2 * (floats(2), BYTE_PRODUCTS, BYTE_PRODUCTS),
+    *(floats(1), floats(2), floats(2)),
 )
-HEADS: Final = tuple_of(Heads, PRODUCT, floats(2), PRODUCT, floats(2))
+HEADS: Final = tuple_of(Heads, *2 * (BYTE_PRODUCT, floats(2)))
 GUESSING: Final = tuple_of(
-    *(Guessing, PRODUCT, floats(1), PRODUCT, PRODUCT, floats(1), HEADS, floats(2), floats(2))
+    *(Guessing, BYTE_PRODUCT, floats(1), BYTE_PRODUCT, BYTE_PRODUCT, floats(1), HEADS),
+    *(floats(2), floats(2)),
 )
 DRAWS: Final = tuple_of(StepDraws, floats(3), floats(3), floats(1), floats(1), ints(1))
 SLOTS: Final = tuple_of(
@@ -142,7 +148,7 @@ def _through(
     """[tokens, dim] through the blocks, to `hidden` [tokens, dim]."""
     tokens, dim = x.shape
     layers, size = len(net.attention_norm), 2 * net.cosines.shape[1]
-    heads, wide = dim // size, net.down.shape[2]
+    heads, wide = dim // size, net.gate.bias.shape[1] // 2
     cosines = np.empty((tokens, size // 2), np.float32)
     sines = np.empty((tokens, size // 2), np.float32)
     for token in range(tokens):
@@ -160,7 +166,7 @@ def _through(
             norm_rows(summed, net.attention_norm[layer], eps, normed)
         else:
             add_norm_rows(summed, added, net.attention_norm[layer], eps, summed, normed)
-        multiply(normed, Product(net.qkv[layer], net.nothing), qkv)
+        multiply_rounded(normed, of_layer(net.qkv, layer), qkv)
         keys, values = cached.keys[layer], cached.values[layer]
         turn_and_store(
             qkv.reshape(tokens, 3 * heads, size),
@@ -172,11 +178,11 @@ def _through(
             queries,
         )
         attend(queries, keys, values, cached.rows, cached.begins, cached.ends, 0, 1, mixed)
-        multiply(mixed.reshape(tokens, dim), Product(net.out[layer], net.nothing), added)
+        multiply_rounded(mixed.reshape(tokens, dim), of_layer(net.out, layer), added)
         add_norm_rows(summed, added, net.mlp_norm[layer], eps, summed, normed)
-        multiply(normed, Product(net.gate[layer], net.nothing), gates)
+        multiply_rounded(normed, of_layer(net.gate, layer), gates)
         swiglu_rows(gates, bent)
-        multiply(bent, Product(net.down[layer], net.nothing), added)
+        multiply_rounded(bent, of_layer(net.down, layer), added)
     add_norm_rows(summed, added, net.norm, eps, summed, hidden)
 
 
@@ -190,7 +196,7 @@ def _draw(
     """
     rows, count = moves.shape
     dim = read.shape[1]
-    multiply(read, heads.moves, move_logits)
+    multiply_rounded(read, heads.moves, move_logits)
     draw_moves(chain, at, move_logits, heads.refused, draws.move_noise, draws.move_warmth, moves)
     moved = np.empty((rows * count, dim), np.float32)
     for row in range(rows):
@@ -198,7 +204,7 @@ def _draw(
             place, move = row * count + i, moves[row, i]
             for branch in range(dim):
                 moved[place, branch] = read[place, branch] + heads.move[move, branch]
-    multiply(moved, heads.codes, code_logits)
+    multiply_rounded(moved, heads.codes, code_logits)
     draw_codes(code_logits, draws.code_noise, at, draws.code_warmth, top_k, codes)
 
 
@@ -213,7 +219,7 @@ def _guess(
     (rows, width), dim = chain.code.shape, every.shape[1]
     now, state = np.empty((rows, dim), np.float32), np.empty((rows, dim), np.float32)
     added, normed = np.empty((rows, dim), np.float32), np.empty((rows, dim), np.float32)
-    wide = net.down.weight.shape[1]
+    wide = len(net.gate.bias) // 2
     gates, bent = np.empty((rows, 2 * wide), np.float32), np.empty((rows, wide), np.float32)
     move_logits = np.empty((rows, len(net.heads.move)), np.float32)
     code_logits = np.empty((rows, draws.code_noise.shape[2]), np.float32)
@@ -225,11 +231,11 @@ def _guess(
         embed(chain, at, of, net.history, slots.told, net.held, now, every)
         if at == width - 1:
             break
-        multiply(now, net.told, added)
+        multiply_rounded(now, net.told, added)
         add_norm_rows(state, added, net.norm, eps, state, normed)
-        multiply(normed, net.gate, gates)
+        multiply_rounded(normed, net.gate, gates)
         swiglu_rows(gates, bent)
-        multiply(bent, net.down, added)
+        multiply_rounded(bent, net.down, added)
         for row in range(rows):
             for branch in range(dim):
                 state[row, branch] += added[row, branch]

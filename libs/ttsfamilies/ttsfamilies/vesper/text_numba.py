@@ -16,8 +16,15 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
 from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
-from ttscommon.engine.kernels.products_numba import PRODUCT, Bits, Product, bits, multiply
-from ttscommon.engine.nn import ConvNeXt, product_of
+from ttscommon.engine.kernels.integer_products_numba import (
+    INTEGER_PRODUCT,
+    INTEGER_PRODUCTS,
+    IntegerProduct,
+    multiply_rounded,
+    of_layer,
+    stacked,
+)
+from ttscommon.engine.nn import ConvNeXt, integers_in
 from ttsfamilies.vesper.text import VesperTextEncoder
 
 Floats = NDArray[np.float32]
@@ -37,17 +44,15 @@ class _Norm(NamedTuple):
 
 
 class _Convolutions(NamedTuple):
-    """Of all ConvNeXt blocks, [blocks, ...] each. taps: [blocks, kernel, dim]; rise and fall: see
-    `Product`; rise_bias, fall_bias: [blocks, out]; bias, scale: [blocks, dim].
+    """Of all ConvNeXt blocks, [blocks, ...] each. taps: [blocks, kernel, dim]; bias, scale:
+    [blocks, dim].
     """
 
     taps: Floats
     bias: Floats
     norm: _Norm
-    rise: Bits
-    rise_bias: Floats
-    fall: Bits
-    fall_bias: Floats
+    rise: IntegerProduct
+    fall: IntegerProduct
     scale: Floats
 
 
@@ -55,24 +60,23 @@ class _Layer(NamedTuple):
     """The transformer layer."""
 
     attention_norm: _Norm
-    qkv: Product
-    out: Product
+    qkv: IntegerProduct
+    out: IntegerProduct
     mlp_norm: _Norm
-    rise: Product
-    fall: Product
+    rise: IntegerProduct
+    fall: IntegerProduct
 
 
 _NORMS: Final = tuple_of(_Norm, floats(2), floats(2))
 _NORM: Final = tuple_of(_Norm, floats(1), floats(1))
 _CONVOLUTIONS: Final = tuple_of(
-    *(_Convolutions, floats(3), floats(2), _NORMS, bits(4), floats(2), bits(4), floats(2)),
-    floats(2),
+    *(_Convolutions, floats(3), floats(2), _NORMS, INTEGER_PRODUCTS, INTEGER_PRODUCTS, floats(2))
 )
-_LAYER: Final = tuple_of(_Layer, _NORM, PRODUCT, PRODUCT, _NORM, PRODUCT, PRODUCT)
+_LAYER: Final = tuple_of(_Layer, *2 * (_NORM, INTEGER_PRODUCT, INTEGER_PRODUCT))
 
 
 class CompiledEncoder:
-    """A `VesperTextEncoder` as it is now, with its products halved."""
+    """A `VesperTextEncoder` as it is now, with its products halved and then rounded."""
 
     def __init__(self, encoder: VesperTextEncoder) -> None:
         self._table = numbers(encoder.embedding.weight)
@@ -80,11 +84,11 @@ class CompiledEncoder:
         layer = encoder.layer
         self._layer = _Layer(
             _norm(layer.attention_norm),
-            product_of(layer.qkv),
-            product_of(layer.out),
+            integers_in(layer.qkv),
+            integers_in(layer.out),
             _norm(layer.mlp_norm),
-            product_of(layer.rise),
-            product_of(layer.fall),
+            integers_in(layer.rise),
+            integers_in(layer.fall),
         )
         self._norm, self._rounds = _norm(encoder.norm), encoder.rounds
         self._heads = layer.heads
@@ -105,24 +109,23 @@ def _convolutions(blocks: list[ConvNeXt]) -> _Convolutions:
     norms = [_norm(block.norm) for block in blocks]
     taps = [numbers(block.depthwise.weight[:, 0].T) for block in blocks]
     biases = [numbers(cast(Tensor, block.depthwise.bias)) for block in blocks]
-    rises = [product_of(block.rise) for block in blocks]
-    falls = [product_of(block.fall) for block in blocks]
+    rises = [integers_in(block.rise) for block in blocks]
+    falls = [integers_in(block.fall) for block in blocks]
     return _Convolutions(
         np.stack(taps),
         np.stack(biases),
         _Norm(np.stack([n.weight for n in norms]), np.stack([n.bias for n in norms])),
-        *(np.stack([p.weight for p in rises]), np.stack([p.bias for p in rises])),
-        *(np.stack([p.weight for p in falls]), np.stack([p.bias for p in falls])),
+        *(stacked(rises), stacked(falls)),
         np.stack([numbers(block.scale) for block in blocks]),
     )
 
 
 @part
-def _mlp(x: Floats, rise: Product, fall: Product, wide: Floats, out: Floats) -> None:
+def _mlp(x: Floats, rise: IntegerProduct, fall: IntegerProduct, wide: Floats, out: Floats) -> None:
     """`out` becomes what two products and a gelu make of x."""
-    multiply(x, rise, wide)
+    multiply_rounded(x, rise, wide)
     bent(wide)
-    multiply(wide, fall, out)
+    multiply_rounded(wide, fall, out)
 
 
 @part
@@ -138,8 +141,7 @@ def _convolve(x: Floats, c: _Convolutions, block: int, mixed: Floats, wide: Floa
                     mixed[token, i] += x[at, i] * c.taps[block, tap, i]
         normed(mixed[token], c.norm.weight[block], c.norm.bias[block], _EPS)
     fallen = np.empty((tokens, dim), np.float32)
-    rise = Product(c.rise[block], c.rise_bias[block])
-    _mlp(mixed, rise, Product(c.fall[block], c.fall_bias[block]), wide, fallen)
+    _mlp(mixed, of_layer(c.rise, block), of_layer(c.fall, block), wide, fallen)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += c.scale[block, i] * fallen[token, i]
@@ -183,9 +185,9 @@ def _transform(x: Floats, layer: _Layer, heads: int, mixed: Floats, wide: Floats
     for token in range(tokens):
         mixed[token] = x[token]
         normed(mixed[token], layer.attention_norm.weight, layer.attention_norm.bias, _EPS)
-    multiply(mixed, layer.qkv, qkv)
+    multiply_rounded(mixed, layer.qkv, qkv)
     _attend(qkv, heads, mixed)
-    multiply(mixed, layer.out, added)
+    multiply_rounded(mixed, layer.out, added)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += added[token, i]
@@ -204,7 +206,7 @@ def _encode(
     """[tokens, dim] embedded, to what the encoder makes of them, in place."""
     tokens, dim = x.shape
     mixed = np.empty((tokens, dim), np.float32)
-    wide = np.empty((tokens, convolutions.rise_bias.shape[1]), np.float32)
+    wide = np.empty((tokens, convolutions.rise.bias.shape[1]), np.float32)
     for block in range(len(convolutions.taps)):
         _convolve(x, convolutions, block, mixed, wide)
     for _ in range(rounds):

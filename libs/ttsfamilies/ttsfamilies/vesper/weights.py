@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ttscommon.engine.kernels.convnext_numba import Floats, numbers
-from ttscommon.engine.kernels.products_numba import Bits, Product
-from ttscommon.engine.nn import TransformerBlock, product_of
+from ttscommon.engine.kernels.integer_products_numba import (
+    IntegerProduct,
+    stacked,
+)
+from ttscommon.engine.nn import TransformerBlock, integers_in
 from ttsfamilies.vesper.net import Drafter, VesperNet
 from ttsfamilies.vesper.render_numba import Rendering
 from ttsfamilies.vesper.step_numba import BackboneWeights, Guessing, Heads
@@ -20,19 +23,17 @@ def backbone_of(net: VesperNet) -> BackboneWeights:
     """The blocks of a net whose products are halved."""
     blocks = [cast(TransformerBlock, block) for block in net.blocks]
     qkv, out, gate, down = (
-        [product_of(getattr(block, name)) for block in blocks]
+        stacked([_bytes_of(getattr(block, name)) for block in blocks])
         for name in ("qkv", "out", "gate", "down")
     )
-    widest = max(len(one.bias) for one in (*qkv, *out, *gate, *down))
     return BackboneWeights(
         attention_norm=_stacked([numbers(block.attention_norm.weight) for block in blocks]),
-        qkv=_weights(qkv),
-        out=_weights(out),
+        qkv=qkv,
+        out=out,
         mlp_norm=_stacked([numbers(block.mlp_norm.weight) for block in blocks]),
-        gate=_weights(gate),
-        down=_weights(down),
+        gate=gate,
+        down=down,
         norm=numbers(net.norm.weight),
-        nothing=np.zeros(widest, np.float32),
         cosines=numbers(net.cosines),
         sines=numbers(net.sines),
     )
@@ -41,9 +42,9 @@ def backbone_of(net: VesperNet) -> BackboneWeights:
 def heads_of(choosing: VesperNet | Drafter, net: VesperNet) -> Heads:
     """The heads of the talker, or of its drafter."""
     return Heads(
-        product_of(choosing.move_head),
+        _bytes_of(choosing.move_head),
         numbers(choosing.move.weight),
-        product_of(choosing.code0_head),
+        _bytes_of(choosing.code0_head),
         numbers(net.refused),
     )
 
@@ -52,10 +53,10 @@ def guessing_of(net: VesperNet) -> Guessing:
     """The drafter, and the tables of what positions are told."""
     drafter = net.drafter
     return Guessing(
-        product_of(drafter.told),
+        _bytes_of(drafter.told),
         numbers(drafter.norm.weight),
-        product_of(drafter.gate),
-        product_of(drafter.down),
+        _bytes_of(drafter.gate),
+        _bytes_of(drafter.down),
         numbers(drafter.out_norm.weight),
         heads_of(drafter, net),
         numbers(net.code0.weight),
@@ -66,14 +67,14 @@ def guessing_of(net: VesperNet) -> Guessing:
 def rendering_of(net: VesperNet, text: TextCodes, silence: Tensor) -> Rendering:
     """What frames are rendered with: the energy head, and the tables of text codes."""
     energy = net.energy
-    first, second = (product_of(layer) for layer in text.distances)
+    first, second = (integers_in(layer) for layer in text.distances)
     return Rendering(
         numbers(net.move.weight),
         numbers(energy.code0.weight),
         numbers(energy.norm.weight),
-        product_of(energy.gate),
-        product_of(energy.down),
-        product_of(energy.head),
+        integers_in(energy.gate),
+        integers_in(energy.down),
+        integers_in(energy.head),
         first,
         numbers(text.entries),
         second,
@@ -81,8 +82,8 @@ def rendering_of(net: VesperNet, text: TextCodes, silence: Tensor) -> Rendering:
     )
 
 
-def _weights(products: list[Product]) -> Bits:
-    return np.stack([one.weight for one in products])
+def _bytes_of(layer: nn.Module) -> IntegerProduct:
+    return integers_in(layer, narrow=True)
 
 
 def _stacked(arrays: list[Floats]) -> Floats:

@@ -1,9 +1,10 @@
 """Products of whole numbers for processors, to be called from compiled loops.
 
 A processor with AVX2 multiplies twice as many pairs of 16-bit numbers at a time as of float32.
-Each output of a layer has a scale for its weights and each row one for its numbers, 13 bits and 14
-of them; sums are exact, so a row has the same bits in any order, among any number of others and on
-any machine. Sums of `_TOGETHER` inputs fit 32 bits and are added up in float32.
+Each output of a layer has a scale for its weights, 13 bits or 7 of them, and each row one for its
+numbers, of 14 bits; sums are exact, so a row has the same bits in any order, among any number of
+others and on any machine. Sums of `_TOGETHER` inputs fit 32 bits and are added up in float32.
+Weights of 7 bits are half as many bytes, which is what a product of few rows takes its time for.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from ttscommon.engine.kernels.vectors_numba import (
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
+Bytes = NDArray[np.int8]
 
 LARGEST: Final = 16383
 """Of a row's numbers."""
@@ -58,6 +60,7 @@ _LEAST: Final = np.int32(0x0C000000)  # 2 to the -103, of which no factor is inf
 _ROWS: Final = 6
 _MOST_SUM: Final = 2**31 - 1
 _MOST_WEIGHT: Final = 2**13 - 1
+_MOST_BYTE: Final = 2**7 - 1
 _TOGETHER: Final = 128
 """Inputs whose products are added up as whole numbers."""
 # Rows whose numbers stay in the first cache beside a tile.
@@ -68,10 +71,10 @@ _PAIR: Final = ir.IntType(32)
 
 class IntegerProduct(NamedTuple):
     """A linear layer. weight: [tiles, pairs of inputs, COLUMNS, 2]; scale, bias: [tiles *
-    COLUMNS]; zeros behind the layer's last input and output.
+    COLUMNS]; zeros behind the layer's last input and output. Of several layers: [layers, ...] each.
     """
 
-    weight: Shorts
+    weight: Shorts | Bytes
     scale: Floats
     bias: Floats
 
@@ -81,31 +84,45 @@ def shorts(dimensions: int) -> Any:
     return types.Array(types.int16, dimensions, "C")
 
 
+def _bytes(dimensions: int) -> Any:
+    return types.Array(types.int8, dimensions, "C")
+
+
 INTEGER_PRODUCT: Final = tuple_of(IntegerProduct, shorts(4), floats(1), floats(1))
+INTEGER_PRODUCTS: Final = tuple_of(IntegerProduct, shorts(5), floats(2), floats(2))
+BYTE_PRODUCT: Final = tuple_of(IntegerProduct, _bytes(4), floats(1), floats(1))
+BYTE_PRODUCTS: Final = tuple_of(IntegerProduct, _bytes(5), floats(2), floats(2))
 
 
-def integers_of(weight: Floats, bias: Floats) -> IntegerProduct:
-    """Of a weight [out, in] and a bias [out]."""
+def integers_of(
+    weight: Floats, bias: Floats | None = None, *, narrow: bool = False
+) -> IntegerProduct:
+    """Of a weight [out, in] and a bias [out]. narrow: weights are bytes."""
     outer, inner = weight.shape
     tiles, pairs = -(-outer // COLUMNS), -(-inner // 2)
     wide = np.zeros((tiles * COLUMNS, pairs * 2), np.float32)
     wide[:outer, :inner] = weight
-    scale = _scales(wide)
-    whole = np.rint(wide / scale[:, None]).astype(np.int16)
+    scale = _scales(wide, _MOST_BYTE if narrow else _MOST_WEIGHT)
+    whole = np.rint(wide / scale[:, None]).astype(np.int8 if narrow else np.int16)
     tiled = whole.reshape(tiles, COLUMNS, pairs, 2).transpose(0, 2, 1, 3)
     biases = np.zeros(tiles * COLUMNS, np.float32)
-    biases[:outer] = bias
+    biases[:outer] = 0.0 if bias is None else bias
     return IntegerProduct(np.ascontiguousarray(tiled), scale, biases)
 
 
-def _scales(wide: Floats) -> Floats:
-    """The least of each output with which no sum overflows."""
+def stacked(products: Sequence[IntegerProduct]) -> IntegerProduct:
+    """Of several layers."""
+    return IntegerProduct(*map(np.stack, zip(*products, strict=True)))
+
+
+def _scales(wide: Floats, most: int) -> Floats:
+    """The least of each output with which no weight is beyond `most` and no sum overflows."""
     outer, inner = wide.shape
     magnitude = np.abs(wide)
     padded = np.pad(magnitude, ((0, 0), (0, -inner % _TOGETHER)))
     sums = padded.reshape(outer, -1, _TOGETHER).sum(2).max(1)
     room = _MOST_SUM / LARGEST - _TOGETHER  # each may be rounded up
-    found = np.maximum(magnitude.max(1) / _MOST_WEIGHT, sums / room)
+    found = np.maximum(magnitude.max(1) / most, sums / room)
     return np.where(found > 0, found, 1.0).astype(np.float32)
 
 
@@ -151,7 +168,7 @@ def _tile(rows: int, tiles: int = 1, *, wide: bool = False) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             data = _pointers(context, builder, signature.args, given)
             if wide:
-                name = f"antiphon_integers_{rows}x{tiles}"
+                name = f"antiphon_integers_{rows}x{tiles}_of_{data[3].type.pointee.width}"
                 wide_function(
                     builder, name, data, lambda *inside: _Tile(COLUMNS, *inside).write(rows, tiles)
                 )
@@ -170,8 +187,9 @@ def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
 
     array = partial(array_of, context, builder)
     inputs, outputs = array(kinds[0], x), array(kinds[5], out)
-    fields = zip((shorts(4), floats(1), floats(1)), range(3), strict=True)
-    weight, scale, bias = (array(kind, builder.extract_value(product, i)) for kind, i in fields)
+    weight, scale, bias = (
+        array(kind, builder.extract_value(product, i)) for i, kind in enumerate(kinds[3].types)
+    )
     sizes = [
         *(builder.extract_value(weight.shape, 1), builder.extract_value(inputs.shape, 1)),
         builder.extract_value(outputs.shape, 1),
@@ -227,8 +245,10 @@ class _Tile:
         builder = self._builder
         tile, column = divmod(index * self._lanes, COLUMNS)
         begin = builder.add(builder.mul(self._size, INDEX(tile)), INDEX(2 * column))
-        first = builder.add(begin, builder.mul(k, INDEX(2 * COLUMNS)))
-        return load(builder, builder.gep(self._first, [first]), self._shorts, 2)
+        first = builder.gep(self._first, [builder.add(begin, builder.mul(k, INDEX(2 * COLUMNS)))])
+        kind = first.type.pointee
+        found = load(builder, first, vector(kind, 2 * self._lanes), kind.width // 8)
+        return found if found.type == self._shorts else builder.sext(found, self._shorts)
 
     def _everywhere(self, row: int, k: Any) -> Any:
         builder = self._builder
@@ -270,6 +290,10 @@ _SIX: Final = _tile(6)
 _FOUR: Final = _tile(4)
 _TWO: Final = _tile(2)
 _ONE_ROW: Final = _tile(1)
+_THREE: Final = _tile(3)
+# So few rows leave registers for several tiles, whose sums then do not wait for each other.
+_ONE_BY_FOUR: Final = _tile(1, 4)
+_TWO_BY_TWO: Final = _tile(2, 2)
 # With twice as many registers, twice as wide.
 _WIDE_TILES: Final = 4
 _WIDE_SIX: Final = _tile(6, _WIDE_TILES, wide=True)
@@ -312,6 +336,14 @@ def multiply_integers(x: Shorts, scales: Floats, product: IntegerProduct, out: F
             while begin + _WIDE_TILES <= len(product.weight):
                 _of_wide_rows(x, scales, first, last, product, begin, out)
                 begin += _WIDE_TILES
+        if last - first == 1:
+            while begin + 4 <= len(product.weight):
+                _ONE_BY_FOUR(x, scales, first, product, begin, out, begin * COLUMNS)
+                begin += 4
+        elif last - first == 2:
+            while begin + 2 <= len(product.weight):
+                _TWO_BY_TWO(x, scales, first, product, begin, out, begin * COLUMNS)
+                begin += 2
         for tile in range(begin, len(product.weight)):
             row, at = first, tile * COLUMNS
             while row < last:
@@ -322,7 +354,10 @@ def multiply_integers(x: Shorts, scales: Floats, product: IntegerProduct, out: F
                 elif left >= 4:
                     _FOUR(x, scales, row, product, tile, out, at)
                     row += 4
-                elif left >= 2:
+                elif left == 3:
+                    _THREE(x, scales, row, product, tile, out, at)
+                    row += 3
+                elif left == 2:
                     _TWO(x, scales, row, product, tile, out, at)
                     row += 2
                 else:
@@ -330,11 +365,35 @@ def multiply_integers(x: Shorts, scales: Floats, product: IntegerProduct, out: F
                     row += 1
 
 
-@compiled(floats(2), INTEGER_PRODUCT, floats(2))
-def integer_product_of(x: Floats, product: IntegerProduct, out: Floats) -> None:
-    """`multiply_integers` of float32 rows, to be called from outside."""
+@part
+def multiply_rounded(x: Floats, product: IntegerProduct, out: Floats) -> None:
+    """[rows, in] float32, rounded first, to [rows, out]."""
     whole = np.zeros((len(x), 2 * product.weight.shape[1]), np.int16)
     scales = np.empty(len(x), np.float32)
     for row in range(len(x)):
         scales[row] = shortened(x[row], whole[row])
-    multiply_integers(whole, scales, product, out)
+    (rows, outer), width = out.shape, len(product.bias)
+    made = out if outer == width else np.empty((rows, width), np.float32)
+    multiply_integers(whole, scales, product, made)
+    if outer < width:
+        for row in range(rows):
+            for at in range(outer):
+                out[row, at] = made[row, at]
+
+
+@part
+def of_layer(products: IntegerProduct, layer: int) -> IntegerProduct:
+    """One of several."""
+    return IntegerProduct(products.weight[layer], products.scale[layer], products.bias[layer])
+
+
+@compiled(floats(2), INTEGER_PRODUCT, floats(2))
+def integer_product_of(x: Floats, product: IntegerProduct, out: Floats) -> None:
+    """`multiply_rounded`, to be called from outside."""
+    multiply_rounded(x, product, out)
+
+
+@compiled(floats(2), BYTE_PRODUCT, floats(2))
+def byte_product_of(x: Floats, product: IntegerProduct, out: Floats) -> None:
+    """Likewise."""
+    multiply_rounded(x, product, out)

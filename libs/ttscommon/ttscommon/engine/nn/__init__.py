@@ -11,7 +11,7 @@ from ttscommon.engine.nn.decoder import (
     dense_attention,
 )
 from ttscommon.engine.nn.exact import keep_one_order
-from ttscommon.engine.nn.half import HalfLinear, halve, product_of
+from ttscommon.engine.nn.half import HalfLinear, halve, integers_in
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import (
     Llama3Scaling,
@@ -47,10 +47,10 @@ __all__ = [
     "causal_attention",
     "dense_attention",
     "halve",
+    "integers_in",
     "keep_one_order",
     "pad_rows",
     "padded_rows",
-    "product_of",
     "rope_table",
     "steps_before",
     "tail_after",

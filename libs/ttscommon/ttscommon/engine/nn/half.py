@@ -13,6 +13,7 @@ from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn.packed import LINEARS, PackedLinear, loses
 
 if TYPE_CHECKING:
+    from ttscommon.engine.kernels.integer_products_numba import IntegerProduct
     from ttscommon.engine.kernels.products_numba import Product
 
 
@@ -25,10 +26,13 @@ class HalfLinear(PackedLinear):
         super().__init__(linear, "float16")
 
 
-def product_of(layer: nn.Module) -> Product:
-    """Of a layer that is halved, as compiled loops take it."""
+def integers_in(layer: nn.Module, *, narrow: bool = False) -> IntegerProduct:
+    """Of a layer that is halved, as compiled loops take it. narrow: weights are bytes."""
+    from ttscommon.engine.kernels.integer_products_numba import integers_of
+
     assert isinstance(layer, HalfLinear)
-    return layer.product
+    weight, bias = layer.numbers()
+    return integers_of(weight.numpy(), bias.numpy(), narrow=narrow)
 
 
 def halve(module: nn.Module, *, lossless: bool = False) -> bool:

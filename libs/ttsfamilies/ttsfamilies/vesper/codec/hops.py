@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ttscommon.engine.kernels.convnext_numba import Floats, Ints, numbers
-from ttscommon.engine.kernels.integer_products_numba import IntegerProduct, integers_of
+from ttscommon.engine.kernels.integer_products_numba import IntegerProduct, integers_of, stacked
 from ttscommon.engine.kernels.vectors_numba import COLUMNS
 from ttsfamilies.vesper.codec import hops_numba as hops
 from ttsfamilies.vesper.codec.layers import BINS, WINDOWS, LateConvNeXt
@@ -120,23 +120,18 @@ def weights_of(decoder: VesperDecoder) -> hops.Decoder:
 
 
 def _blocks(blocks: Sequence[LateConvNeXt]) -> hops.Blocks:
-    rise, fall = (_stacked([getattr(b, name) for b in blocks]) for name in ("rise", "fall"))
+    rise, fall = (
+        stacked([_integers(getattr(b, name)) for b in blocks]) for name in ("rise", "fall")
+    )
     return hops.Blocks(
         np.stack([numbers(block.depthwise.weight[:, 0].T) for block in blocks]),
         np.stack([numbers(block.depthwise.bias) for block in blocks]),
         np.stack([numbers(block.norm.weight) for block in blocks]),
         np.stack([numbers(block.norm.bias) for block in blocks]),
-        *(rise.weight, rise.scale, rise.bias),
-        *(fall.weight, fall.scale, fall.bias),
+        *(rise, fall),
         np.stack([numbers(block.scale) for block in blocks]),
         np.array([block.ahead for block in blocks]),
     )
-
-
-def _stacked(linears: Sequence[torch.nn.Linear]) -> IntegerProduct:
-    """The same of a layer of each block."""
-    weights, scales, biases = zip(*map(_integers, linears), strict=True)
-    return IntegerProduct(np.stack(weights), np.stack(scales), np.stack(biases))
 
 
 def _integers(linear: torch.nn.Linear) -> IntegerProduct:

@@ -15,11 +15,12 @@ from ttscommon.engine.kernels.compiled import compiled, exp, floats, ints, part,
 from ttscommon.engine.kernels.convnext_numba import Floats, Ints, bent, normed
 from ttscommon.engine.kernels.integer_products_numba import (
     INTEGER_PRODUCT,
+    INTEGER_PRODUCTS,
     IntegerProduct,
     Shorts,
     multiply_integers,
+    of_layer,
     shortened,
-    shorts,
 )
 from ttsfamilies.vesper.codec.layers import WINDOWS
 from ttsfamilies.vesper.codec.sound_numba import pulses_of
@@ -53,12 +54,8 @@ class Blocks(NamedTuple):
     bias: Floats
     norm_weight: Floats
     norm_bias: Floats
-    rise: Shorts
-    rise_scale: Floats
-    rise_bias: Floats
-    fall: Shorts
-    fall_scale: Floats
-    fall_bias: Floats
+    rise: IntegerProduct
+    fall: IntegerProduct
     scale: Floats
     ahead: Ints
 
@@ -101,8 +98,8 @@ class Carried(NamedTuple):
 
 TABLES: Final = tuple_of(Tables, floats(3), floats(2), floats(3))
 BLOCKS: Final = tuple_of(
-    *(Blocks, floats(3), floats(2), floats(2), floats(2), shorts(5), floats(2), floats(2)),
-    *(shorts(5), floats(2), floats(2), floats(2), ints(1)),
+    *(Blocks, floats(3), floats(2), floats(2), floats(2), INTEGER_PRODUCTS, INTEGER_PRODUCTS),
+    *(floats(2), ints(1)),
 )
 DECODER: Final = tuple_of(
     Decoder, TABLES, INTEGER_PRODUCT, BLOCKS, floats(1), floats(1), INTEGER_PRODUCT
@@ -205,7 +202,7 @@ def _mix(
 def _through(net: Decoder, carried: Carried, hops: Ints, x: Floats) -> None:
     """[hops, dim] of all streams through the blocks, in place."""
     blocks, (total, dim) = net.blocks, x.shape
-    streams, past, wide = len(hops) - 1, carried.tails.shape[2], blocks.rise_bias.shape[1]
+    streams, past, wide = len(hops) - 1, carried.tails.shape[2], blocks.rise.bias.shape[1]
     seen = np.empty((streams * past + total, dim), np.float32)
     mixed, added = np.empty(dim, np.float32), np.empty((total, dim), np.float32)
     hidden = np.empty((_TOGETHER, wide), np.float32)
@@ -218,8 +215,7 @@ def _through(net: Decoder, carried: Carried, hops: Ints, x: Floats) -> None:
             mine[:past], mine[past:] = carried.tails[row, block], x[begin : begin + count]
             _mix(blocks, block, mine, count, mixed, q[begin:], scales[begin:])
             carried.tails[row, block] = mine[count:]
-        rise = IntegerProduct(blocks.rise[block], blocks.rise_scale[block], blocks.rise_bias[block])
-        fall = IntegerProduct(blocks.fall[block], blocks.fall_scale[block], blocks.fall_bias[block])
+        rise, fall = of_layer(blocks.rise, block), of_layer(blocks.fall, block)
         for first in range(0, total, _TOGETHER):
             last = min(total, first + _TOGETHER)
             size = last - first

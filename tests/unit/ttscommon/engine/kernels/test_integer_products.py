@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.integer_products_numba import LARGEST, integer_product_of, integers_of
+from ttscommon.engine.kernels.integer_products_numba import (
+    LARGEST,
+    byte_product_of,
+    integer_product_of,
+    integers_of,
+)
 from ttscommon.engine.kernels.vectors_numba import COLUMNS
 
 Floats = NDArray[np.float32]
@@ -16,31 +21,40 @@ def drawn(*shape: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def multiplied(x: Floats, weight: Floats, bias: Floats) -> Floats:
-    product = integers_of(weight, bias)
+def multiplied(x: Floats, weight: Floats, bias: Floats, *, narrow: bool = False) -> Floats:
+    product = integers_of(weight, bias, narrow=narrow)
     out = np.full((len(x), len(product.bias)), np.nan, np.float32)
-    integer_product_of(x, product, out)
+    multiply = byte_product_of if narrow else integer_product_of
+    multiply(x, product, out)
     assert out.shape[1] == -(-len(weight) // COLUMNS) * COLUMNS
-    return out[:, : len(weight)]
+    few = np.full((len(x), len(weight)), np.nan, np.float32)
+    multiply(x, product, few)
+    np.testing.assert_array_equal(few, out[:, : len(weight)])
+    return few
 
 
+@pytest.mark.parametrize(("narrow", "error"), [(False, 4e-4), (True, 1.2e-2)])
 @pytest.mark.parametrize(("outer", "inner"), [(64, 32), (4, 7), (37, 33), (16, 1), (100, 300)])
-def test_every_number_of_rows_and_outputs_is_multiplied(outer: int, inner: int) -> None:
+def test_every_number_of_rows_and_outputs_is_multiplied(
+    outer: int, inner: int, narrow: bool, error: float
+) -> None:
     weight, bias = drawn(outer, inner), drawn(outer, seed=1)
     for rows in (*range(1, 20), 131):
         x = drawn(rows, inner, seed=rows)
         exact = x.astype(np.float64) @ weight.T.astype(np.float64) + bias
-        got = multiplied(x, weight, bias)
-        assert np.abs(got - exact).max() < 2e-3 * np.sqrt(inner)
-        assert (got - exact).std() <= 4e-4 * exact.std()
+        got = multiplied(x, weight, bias, narrow=narrow)
+        assert np.abs(got - exact).max() < 5 * error * np.sqrt(inner)
+        assert (got - exact).std() <= error * exact.std()
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("inner", [5, 910])
-def test_a_row_has_the_same_bits_among_any_others(inner: int) -> None:
-    weight, bias, x = drawn(40, inner), drawn(40, seed=1), drawn(50, inner, seed=2)
-    whole = multiplied(x, weight, bias)
+def test_a_row_has_the_same_bits_among_any_others(inner: int, narrow: bool) -> None:
+    weight, bias, x = drawn(90, inner), drawn(90, seed=1), drawn(50, inner, seed=2)
+    whole = multiplied(x, weight, bias, narrow=narrow)
     for rows in range(1, 50):
-        np.testing.assert_array_equal(multiplied(x[:rows], weight, bias), whole[:rows])
+        found = multiplied(x[:rows], weight, bias, narrow=narrow)
+        np.testing.assert_array_equal(found, whole[:rows])
 
 
 @pytest.mark.parametrize("inner", [128, 768])
@@ -70,10 +84,11 @@ def test_rows_of_any_size_are_multiplied(size: float) -> None:
     assert np.abs(got - exact).max() <= 5e-3 * np.abs(exact).max() + 1e-33
 
 
-def test_numbers_are_rounded_as_they_are_said_to_be() -> None:
+@pytest.mark.parametrize("narrow", [False, True])
+def test_numbers_are_rounded_as_they_are_said_to_be(narrow: bool) -> None:
     """Exact sums of so many inputs, added up in float32; so it is on any machine."""
     weight, bias, x = drawn(144, 300), drawn(144, seed=1), drawn(11, 300, seed=2)
-    product = integers_of(weight, bias)
+    product = integers_of(weight, bias, narrow=narrow)
     held = product.weight.transpose(0, 2, 1, 3).reshape(144, -1).astype(np.int64)
     largest = np.abs(x).max(1, keepdims=True)
     whole = np.rint(x * (np.float32(LARGEST) / largest)).astype(np.int64)
@@ -82,4 +97,5 @@ def test_numbers_are_rounded_as_they_are_said_to_be() -> None:
         sums += (whole[:, at : at + 128] @ held[:, at : at + 128].T).astype(np.float32)
     factors = product.scale * (largest / np.float32(LARGEST))
     exact = sums.astype(np.float64) * factors + product.bias  # rounded once, as in float32
-    np.testing.assert_array_equal(multiplied(x, weight, bias), exact.astype(np.float32))
+    found = multiplied(x, weight, bias, narrow=narrow)
+    np.testing.assert_array_equal(found, exact.astype(np.float32))
