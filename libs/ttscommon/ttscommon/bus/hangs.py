@@ -28,13 +28,13 @@ class HangTuning:
     """Noticing a broker that stopped answering."""
 
     tick_s: float = 0.1
-    """Between two looks."""
+    """Between two looks while an answer is waited for."""
     late_s: float = 0.15
     """A look that is so late says that this process was stopped or starved, and nothing about the
     broker.
     """
-    quiet_s: float = 0.3
-    """Silence that is broken by a ping."""
+    quiet_s: float = 0.2
+    """Between two looks, and a silence from one to the next is broken by a ping."""
     hung_s: float = 0.5
     """How long the ping's answer may take."""
     greet_s: float = 0.3
@@ -86,7 +86,7 @@ class HangWatch:
         self._clock = clock
         self._sleep = sleep
         self._heard = -1
-        self._pause_s = tuning.tick_s
+        self._pause_s = tuning.quiet_s
         self._silent_s = 0.0
         self._asked_s: float | None = None
         self._hung_s = tuning.hung_s
@@ -95,9 +95,9 @@ class HangWatch:
         """Watch until cancelled."""
         while True:
             began_s, pause_s = self._clock(), self._pause_s
-            self._pause_s = self._tuning.tick_s
             await self._sleep(pause_s)
             slept_s = self._clock() - began_s
+            self._pause_s = self._tuning.tick_s
             await self._look(slept_s, late=slept_s > pause_s + self._tuning.late_s)
 
     async def _look(self, slept_s: float, *, late: bool) -> None:
@@ -110,6 +110,7 @@ class HangWatch:
     def _begin(self) -> None:
         self._heard = self._connection.heard
         self._silent_s, self._asked_s = 0.0, None
+        self._pause_s = self._tuning.quiet_s
 
     async def _break_silence(self) -> None:
         """Only time in which this process was awake counts: an answer may lie in its socket."""

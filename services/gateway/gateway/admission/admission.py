@@ -25,6 +25,8 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 
 _LONGEST_RETRY_S: Final = 60
+# Between two looks while there is nothing to look at.
+_IDLE_LOOK_S: Final = 1.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -140,6 +142,10 @@ class Admission:
         while True:
             await asyncio.sleep(self.limits.look_s)
             self.look()
+            if not self._looked and not self._room:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_IDLE_LOOK_S):
+                        await self.changed.wait()
 
     def look(self) -> None:
         """Move the limits by what listeners have left, and let in who waits for that."""

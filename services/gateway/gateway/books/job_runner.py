@@ -208,7 +208,7 @@ class JobRunner:
             for model in {run.model for run in self._runs.values()}:
                 self._fill(model)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._tuning.idle_s):
+                async with asyncio.timeout(self._tuning.idle_s if self._runs else None):
                     await self._changed.wait()
             self._changed.clear()
 

@@ -94,6 +94,11 @@ class FailureDetector:
         self._silent_s: dict[str, float] = {}
         self._back_s = 0.0
 
+    @property
+    def doubts(self) -> bool:
+        """Whether a worker gave no answer when it was asked last."""
+        return bool(self._absent_s or self._silent_s)
+
     def came_back(self) -> None:
         """This process has just found its broker again."""
         self._back_s = time.monotonic()

@@ -110,6 +110,7 @@ class Reaper:
         self._orphans = Orphans(bus, self._held_jobs, self._handing, tuning)
         self._leftovers = StaleLeases(bus, self._held_jobs, tuning)
         self._has_led = False
+        self._pinged_s = 0.0
         self._listed: dict[str, float] = {}
         # Workers whose leases are being read: who answers meanwhile is not dead.
         self._listing: set[str] = set()
@@ -204,12 +205,16 @@ class Reaper:
 
     async def _ping_round(self) -> None:
         """Workers must answer, idle or not, whether or not a disconnect was seen."""
-        if not self.leading:
+        now = time.monotonic()
+        idle = not self._held_jobs and not self._detector.doubts
+        rests = idle and now - self._pinged_s < self._tuning.idle_round_s
+        if rests or not self.leading:
             return
+        self._pinged_s = now
         workers = self.roster.workers()
         self._detector.forget_others(workers)
         self._announced &= workers
-        oldest_s = time.monotonic() - self._tuning.listed_s
+        oldest_s = now - self._tuning.listed_s
         self._listed = {w: at_s for w, at_s in self._listed.items() if at_s > oldest_s}
         await asyncio.gather(*(self.check(worker) for worker in workers))
 

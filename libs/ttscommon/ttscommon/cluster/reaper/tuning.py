@@ -13,6 +13,8 @@ class ReaperTuning:
     """How often workers' reports are read."""
     round_s: float = 0.25
     """Between two pings of every worker."""
+    idle_round_s: float = 1.0
+    """The same while no worker has a job."""
     ping_s: float = 0.5
     """How long an answer may take."""
     late_s: float = 0.25
