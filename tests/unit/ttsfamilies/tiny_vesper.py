@@ -10,7 +10,7 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.base.text.ipa import SYMBOLS, Phone
 from ttsfamilies.vesper.family import Vesper, spec_of
-from ttsfamilies.vesper.net import VesperConfig, VesperNet
+from ttsfamilies.vesper.net import VesperConfig, VesperNet, round_steps
 from ttsfamilies.vesper.stream import VesperSampling
 
 SILENCE = (5, 6, 7, 8)
@@ -59,6 +59,7 @@ def tiny(kind: type[Vesper] = Vesper, reluctance: float = 0.0, device: str = "cp
         parameter.data *= 2.0
     torch.nn.init.normal_(net.text_table)
     net.move_head.bias.data += torch.tensor([reluctance - 1.0, 1.0, 1.0, 0.5])
+    round_steps(net)
     voices = (Voice("slt", "SLT", "en"), Voice("low", "Low", "en"))
     spec = spec_of(net, "m", voices, 24_000, RATE_HZ, (0.7, 1.4))
     sampling = VesperSampling(longest_units=8)

@@ -41,7 +41,7 @@ from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_pa
 from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.base.text.rules import british
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
-from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
+from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, round_steps, token_contexts
 from ttsfamilies.vesper.stream import (
     UNITS_PER_FRAME,
     Conditioning,
@@ -94,6 +94,7 @@ def load(
     net = VesperNet(VesperConfig(**voice.config["talker"]))
     weights = load_file(voice.talker_weights)
     net.load_state_dict({n: w.float() for n, w in weights.items()})
+    round_steps(net)
     moved = None if how.device is None else copy.deepcopy(net).to(how.where)
     halve(net)
     speeds = tuple(voice.config["speeds"])

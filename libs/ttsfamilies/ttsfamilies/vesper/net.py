@@ -198,6 +198,18 @@ class VesperNet(nn.Module):
         return out
 
 
+@torch.no_grad()
+def round_steps(net: VesperNet) -> None:
+    """Round the weights that each step reads to 127 steps to either side, with a scale for each
+    output: the numbers that compiled steps multiply with, on any machine.
+    """
+    for part in (net.blocks, net.move_head, net.code0_head, net.drafter):
+        for layer in part.modules():
+            if isinstance(layer, nn.Linear):
+                scale = layer.weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+                layer.weight.copy_((layer.weight / scale).round() * scale)
+
+
 def token_contexts(net: VesperNet, tokens: Tensor, prosody: Tensor) -> Tensor:
     """`embed_context` at every token: [batch, tokens], [batch, tokens, prosody] -> [.., dim]."""
     around = nn.functional.pad(tokens, (BEFORE, CONTEXT - 1 - BEFORE)).unfold(1, CONTEXT, 1)
