@@ -115,9 +115,8 @@ class HangWatch:
     async def _break_silence(self) -> None:
         """Only time in which this process was awake counts: an answer may lie in its socket."""
         if self._asked_s is None:
-            if self._silent_s >= self._tuning.quiet_s:
-                self._asked_s = self._silent_s
-                await self._connection.ask()
+            self._asked_s = self._silent_s
+            await self._connection.ask()
         elif self._waited_s >= self._hung_s:
             await self._leave_if_better()
 

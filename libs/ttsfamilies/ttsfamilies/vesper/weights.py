@@ -7,11 +7,8 @@ from typing import cast
 import numpy as np
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.convnext_numba import Floats, numbers
-from ttscommon.engine.kernels.integer_products_numba import (
-    IntegerProduct,
-    stacked,
-)
+from ttscommon.engine.kernels.convnext_numba import numbers
+from ttscommon.engine.kernels.integer_products_numba import IntegerProduct, stacked
 from ttscommon.engine.nn import TransformerBlock, integers_in
 from ttsfamilies.vesper.net import Drafter, VesperNet
 from ttsfamilies.vesper.render_numba import Rendering
@@ -27,10 +24,10 @@ def backbone_of(net: VesperNet) -> BackboneWeights:
         for name in ("qkv", "out", "gate", "down")
     )
     return BackboneWeights(
-        attention_norm=_stacked([numbers(block.attention_norm.weight) for block in blocks]),
+        attention_norm=np.stack([numbers(block.attention_norm.weight) for block in blocks]),
         qkv=qkv,
         out=out,
-        mlp_norm=_stacked([numbers(block.mlp_norm.weight) for block in blocks]),
+        mlp_norm=np.stack([numbers(block.mlp_norm.weight) for block in blocks]),
         gate=gate,
         down=down,
         norm=numbers(net.norm.weight),
@@ -84,7 +81,3 @@ def rendering_of(net: VesperNet, text: TextCodes, silence: Tensor) -> Rendering:
 
 def _bytes_of(layer: nn.Module) -> IntegerProduct:
     return integers_in(layer, narrow=True)
-
-
-def _stacked(arrays: list[Floats]) -> Floats:
-    return np.stack(arrays)

@@ -94,9 +94,7 @@ BYTE_PRODUCT: Final = tuple_of(IntegerProduct, _bytes(4), floats(1), floats(1))
 BYTE_PRODUCTS: Final = tuple_of(IntegerProduct, _bytes(5), floats(2), floats(2))
 
 
-def integers_of(
-    weight: Floats, bias: Floats | None = None, *, narrow: bool = False
-) -> IntegerProduct:
+def integers_of(weight: Floats, bias: Floats, *, narrow: bool = False) -> IntegerProduct:
     """Of a weight [out, in] and a bias [out]. narrow: weights are bytes."""
     outer, inner = weight.shape
     tiles, pairs = -(-outer // COLUMNS), -(-inner // 2)
@@ -106,7 +104,7 @@ def integers_of(
     whole = np.rint(wide / scale[:, None]).astype(np.int8 if narrow else np.int16)
     tiled = whole.reshape(tiles, COLUMNS, pairs, 2).transpose(0, 2, 1, 3)
     biases = np.zeros(tiles * COLUMNS, np.float32)
-    biases[:outer] = 0.0 if bias is None else bias
+    biases[:outer] = bias
     return IntegerProduct(np.ascontiguousarray(tiled), scale, biases)
 
 

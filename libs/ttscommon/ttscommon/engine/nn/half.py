@@ -14,13 +14,10 @@ from ttscommon.engine.nn.packed import LINEARS, PackedLinear, loses
 
 if TYPE_CHECKING:
     from ttscommon.engine.kernels.integer_products_numba import IntegerProduct
-    from ttscommon.engine.kernels.products_numba import Product
 
 
 class HalfLinear(PackedLinear):
     """`nn.Linear` for inference on CPUs: [..., in] float32 -> [..., out] float32."""
-
-    product: Product
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__(linear, "float16")
