@@ -120,7 +120,9 @@ class Performance:
 
     async def sound_again(self, job: Job) -> None:
         """The vocoder's part for a listener who comes when all was said."""
-        writer = await self.bus.audio_writer(job.request_id, job.epoch, fresh=False)
+        # The log is of an epoch of the talkers' queue, whose numbers may be far ahead of this one's.
+        epoch = max(job.epoch, self.job.epoch)
+        writer = await self.bus.audio_writer(job.request_id, epoch, fresh=False)
         assert writer.remaking is not None
         if writer.listener is not None:
             await writer.begin(writer.listener)
