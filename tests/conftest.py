@@ -150,8 +150,8 @@ async def _forget(bus: BusSettings) -> None:
     """Delete all that a test left, other deployments' too: streams reserve storage."""
     link = await nats.connect(list(bus.urls), user=bus.user, password=bus.password)
     jetstream = link.jetstream()
-    for info in await jetstream.streams_info():
-        await jetstream.delete_stream(info.config.name or "")
+    left = await jetstream.streams_info()
+    await asyncio.gather(*(jetstream.delete_stream(info.config.name or "") for info in left))
     await link.close()
 
 

@@ -23,6 +23,7 @@ from gateway.app import Gateway, create_gateway
 from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
+from tests.connections import make_streams
 from tests.waits import TIMEOUT_S
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Job, Worker
@@ -120,7 +121,7 @@ class Performance:
 
     async def sound_again(self, job: Job) -> None:
         """The vocoder's part for a listener who comes when all was said."""
-        # The log is of an epoch of the talkers' queue, whose numbers may be far ahead of this one's.
+        # The log is of an epoch of the talkers' queue, whose numbers may be far ahead.
         epoch = max(job.epoch, self.job.epoch)
         writer = await self.bus.audio_writer(job.request_id, epoch, fresh=False)
         assert writer.remaking is not None
@@ -326,7 +327,7 @@ async def stand(
     broker: LocalStack, settings: GatewaySettings, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Stand]:
     bus = await Bus.connect(broker.bus, "stage")
-    await bus.setup.create()
+    await make_streams(bus)
     stage = FakeStage(bus)
     metrics = GatewayMetrics()
     stopping = asyncio.Event()
