@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -31,26 +32,29 @@ async def dripped(writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("settings", [QUICK], indirect=True)
-@pytest.mark.parametrize("sent", [b"", b"GET / HT", HEAD + b"x: y", BODY, BODY + b'{"input": '])
-@pytest.mark.parametrize("drips", [False, True])
-async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(
-    stand: Any, sent: bytes, drips: bool
-) -> None:
+async def until_ended(stand: Any, sent: bytes, *, drips: bool) -> None:
+    """Send the beginning of a request, and wait for the end of its connection."""
     reader, writer = await opened(stand)
     writer.write(sent)
     dripping = asyncio.create_task(dripped(writer)) if drips else None
     try:
-        async with asyncio.timeout(10):
-            with contextlib.suppress(ConnectionResetError):
-                answer = await reader.read()
-                # What is no HTTP any more is told so at once.
-                assert answer[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
-                assert answer or not sent
+        with contextlib.suppress(ConnectionResetError):
+            answer = await reader.read()
+            # What is no HTTP any more is told so at once.
+            assert answer[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
+            assert answer or not sent
     finally:
         if dripping is not None:
             dripping.cancel()
         writer.transport.abort()
+
+
+@pytest.mark.parametrize("settings", [QUICK], indirect=True)
+async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(stand: Any) -> None:
+    beginnings = (b"", b"GET / HT", HEAD + b"x: y", BODY, BODY + b'{"input": ')
+    async with asyncio.timeout(10), asyncio.TaskGroup() as clients:
+        for sent, drips in product(beginnings, (False, True)):
+            clients.create_task(until_ended(stand, sent, drips=drips))
     await until(lambda: not stand.http_server.server_state.connections)
 
 
@@ -146,15 +150,14 @@ async def test_the_page_of_the_gateway_itself_may_speak(stand: Any) -> None:
         assert json.loads(await socket.recv())["type"] == "session.created"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/v1/audio/speech", "/v1/text-to-speech/x", "/tts/bytes", "/v1/speak", "/v1/audio/voices"],
-)
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
-async def test_json_says_that_it_is_json(stand: Any, path: str, kind: str | None) -> None:
-    headers = {} if kind is None else {"content-type": kind}
-    answer = await stand.http.post(path, content=b'{"input": "Hi", "text": "Hi"}', headers=headers)
-    assert answer.status_code == 415, answer.text
+async def test_json_says_that_it_is_json(stand: Any) -> None:
+    vendors = ("/v1/text-to-speech/x", "/tts/bytes", "/v1/speak")
+    body = b'{"input": "Hi", "text": "Hi"}'
+    for path in ("/v1/audio/speech", "/v1/audio/voices", *vendors):
+        for kind in ("text/plain", "application/x-www-form-urlencoded", None):
+            headers = {} if kind is None else {"content-type": kind}
+            answer = await stand.http.post(path, content=body, headers=headers)
+            assert answer.status_code == 415, (path, kind, answer.text)
     assert stand.stage.jobs == []
 
 
