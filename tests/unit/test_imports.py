@@ -1,10 +1,11 @@
 """The import contract: services know only ttscommon, and torch stays where tensors are."""
 
 import ast
+import json
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -49,6 +50,10 @@ OF_PROCESSORS: Final = {
     *("ttscommon.engine.kernels.compiled", "ttsfamilies.vesper.drafts"),
     *("ttsfamilies.vesper.weights", "ttsfamilies.vesper.codec.hops"),
 }
+PLAIN_KERNELS: Final = (
+    *("ttsfamilies.base.sampling", "ttsfamilies.base.kernels.attention"),
+    "ttscommon.engine.kernels.blocks",
+)
 # A room imports only rooms in front of it.
 FLOORS: Final = {
     "ttscommon": ["wire", "sound", "books", "process", "bus", "cluster", "engine"],
@@ -106,21 +111,6 @@ def modules(package: str, folder: Path) -> list[str]:
     """Names of all modules below a package; `__main__` runs and is not imported."""
     below = [module.name for module in pkgutil.walk_packages([str(folder)], f"{package}.")]
     return [package, *(name for name in below if not name.endswith("__main__"))]
-
-
-def dragging_in(package: str, names: Iterable[str]) -> str:
-    """Which of `names` is the first behind which a fresh interpreter has `package` loaded."""
-    program = """
-import importlib, sys
-for name in sys.argv[2:]:
-    importlib.import_module(name)
-    if sys.argv[1] in sys.modules:
-        sys.exit(print(name))
-"""
-    command = [sys.executable, "-c", program, package, *names]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.stderr == ""
-    return result.stdout.strip()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -211,19 +201,59 @@ def torch_free() -> Iterator[str]:
     yield from (name for name in commands if name != "antiphon.doctor_gpu")
 
 
-def test_torch_never_enters_gateway_schedulers_chunker_allocator_edges_and_commands() -> None:
-    assert not dragging_in("torch", torch_free())
-
-
-def test_to_recognise_a_family_no_arrays_are_needed() -> None:
-    """Facts are read in front of everything that computes, also by programs that never do."""
-    assert not dragging_in("numpy", ["ttsfamilies.known"])
-
-
-def test_a_process_of_a_gpu_imports_no_compiler_for_processors() -> None:
-    """numba and LLVM are loaded by modules of such loops alone, where a processor computes."""
+def of_gpus() -> list[str]:
+    """What a process imports whose engine computes on a GPU."""
     packages = ("ttscommon", "ttsfamilies", "talker", "vocoder")
     names = [name for package in packages for name in modules(package, PACKAGES[package])]
-    kept = [n for n in names if not n.endswith("_numba") and n not in OF_PROCESSORS]
     assert set(names) > OF_PROCESSORS
-    assert not dragging_in("numba", kept)
+    return [n for n in names if not n.endswith("_numba") and n not in OF_PROCESSORS]
+
+
+@pytest.fixture(scope="module")
+def dragged_in() -> dict[str, str]:
+    """By packages: the first module behind which an interpreter has it loaded, or "".
+
+    One interpreter tells all: to import everything takes seconds.
+    """
+    program = """
+import importlib, json, sys
+for package, names in json.loads(sys.argv[1]).items():
+    for name in names:
+        importlib.import_module(name)
+        if package in sys.modules:
+            break
+    else:
+        name = ""
+    print(name)
+"""
+    asked = {
+        "numpy": ["ttsfamilies.known"],
+        "torch": [*torch_free()],
+        "triton": PLAIN_KERNELS,
+        "numba": of_gpus(),
+    }
+    command = [sys.executable, "-c", program, json.dumps(asked)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.stderr == ""
+    return dict(zip(asked, result.stdout.splitlines(), strict=True))
+
+
+def test_torch_never_enters_gateway_schedulers_chunker_allocator_edges_and_commands(
+    dragged_in: dict[str, str],
+) -> None:
+    assert not dragged_in["torch"]
+
+
+def test_to_recognise_a_family_no_arrays_are_needed(dragged_in: dict[str, str]) -> None:
+    """Facts are read in front of everything that computes, also by programs that never do."""
+    assert not dragged_in["numpy"]
+
+
+def test_a_process_of_a_gpu_imports_no_compiler_for_processors(dragged_in: dict[str, str]) -> None:
+    """numba and LLVM are loaded by modules of such loops alone, where a processor computes."""
+    assert not dragged_in["numba"]
+
+
+def test_no_plain_kernel_imports_triton(dragged_in: dict[str, str]) -> None:
+    """A machine without Triton serves all the same, on its CPU."""
+    assert not dragged_in["triton"]
