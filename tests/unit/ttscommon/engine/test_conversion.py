@@ -3,15 +3,27 @@
 import json
 import os
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from ttscommon.engine import conversion
 from ttscommon.engine.checkpoint import CheckpointError, tensor_files
 from ttscommon.engine.conversion import ConversionLimits, _pickles, convert
 from ttscommon.engine.conversion.child import trouble
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickles are opened by this process: to start another takes seconds, which two tests spend."""
+
+    def convert_all(files: Sequence[tuple[Path, Path]], *_: object) -> None:
+        assert [trouble([source], target) for source, target in files] == [{}] * len(files)
+
+    monkeypatch.setattr(conversion, "_convert_all", convert_all)
 
 
 def network(seed: int = 0) -> dict[str, torch.Tensor]:
@@ -42,6 +54,7 @@ def test_books_around_the_weights_are_left_out_and_shared_memory_is_parted(tmp_p
     assert same(target, weights)
 
 
+@pytest.mark.usefixtures("here")
 def test_a_codec_beside_its_talker_keeps_its_name(tmp_path: Path) -> None:
     save_file(network(1), tmp_path / "model.safetensors")
     torch.save({"state_dict": network()}, tmp_path / "audiovae.pth")
@@ -127,6 +140,7 @@ def test_of_several_pickles_one_is_chosen(tmp_path: Path) -> None:
     assert _pickles(tmp_path, "two.pth") == [(tmp_path / "two.pth", "model.safetensors")]
 
 
+@pytest.mark.usefixtures("here")
 def test_parts_of_one_model_are_converted_together_under_one_index(tmp_path: Path) -> None:
     for name in ("llm", "flow", "hift"):
         torch.save({f"{name}.weight": torch.ones(2)}, tmp_path / f"{name}.pt")
