@@ -4,6 +4,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
@@ -70,9 +71,12 @@ def third_party(package: str) -> Iterator[str]:
     return distributions(PACKAGES[package].rglob("*.py"), {package})
 
 
+_packages_distributions = cache(packages_distributions)
+
+
 def distributions(files: Iterable[Path], own: Container[str]) -> Iterator[str]:
     """Those of everything that files import, but for what is their own."""
-    known = packages_distributions()
+    known = _packages_distributions()
     for path in files:
         for _, name in imported(path):
             top = name.split(".")[0]

@@ -101,7 +101,7 @@ VERSIONS = pytest.mark.parametrize("version", ["torch", "triton"])
         (4, 4, 24, torch.float32),
         (16, 8, 128, torch.float16),
         (6, 1, 64, torch.float16),
-        (32, 8, 128, torch.float16),
+        pytest.param(32, 8, 128, torch.float16, marks=pytest.mark.slow),
     ],
 )
 def test_a_decode_step_sees_its_own_row_and_no_unused_position(
@@ -110,7 +110,7 @@ def test_a_decode_step_sees_its_own_row_and_no_unused_position(
     stepped(Paged([1, 16, 17, 131], kv_heads, dim, dtype, seed=heads), heads, version, most=140)
 
 
-@pytest.mark.parametrize("processors", [16, 40])
+@pytest.mark.parametrize("processors", [pytest.param(16, marks=pytest.mark.slow), 40])
 def test_a_long_past_is_cut_into_parts_and_combined(processors: int) -> None:
     """Into 4 parts and into 7."""
     cache = Paged([1, 64, 65, 800], 2, 32, torch.float32, seed=processors)
