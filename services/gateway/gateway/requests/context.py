@@ -13,7 +13,7 @@ from gateway.keys import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.kept import AdapterStore, LexiconStore, VoiceStore, unknown
+from gateway.requests.kept import AdapterStore, LexiconStore, VoiceStore
 from gateway.requests.options import DialogueTurns, RequestOptions, recording
 from gateway.requests.rows import Production
 from gateway.requests.services import Lookups, RequestServices
@@ -202,14 +202,14 @@ class GatewayContext:
             if one.name == name:
                 self.keys.permit_adapter(tenant, name)
                 return AdapterRef(one.name, one.digest)
-        raise unknown(name, ", ".join(one.name for one in model.adapters))
+        raise self.adapters.unknown(name, ", ".join(one.name for one in model.adapters))
 
     async def require_adapter(self, tenant: str, name: str) -> None:
         """A voice is to go by this adapter; raises UnknownAdapter where no model has it."""
         if await self.adapters.find(tenant, name) is None:
             models = self.catalogue.snapshot.models().values()
             if all(one.name != name for model in models for one in model.adapters):
-                raise unknown(name)
+                raise self.adapters.unknown(name)
             self.keys.permit_adapter(tenant, name)
 
     def names(

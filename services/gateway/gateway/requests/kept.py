@@ -71,18 +71,13 @@ class VoiceStore(TenantStore[StoredVoice]):
     quota: voices that a tenant may keep. passing: bytes of recordings that came with requests.
     """
 
-    bucket, noun, record = subjects.VOICES, ("a voice", "voices"), StoredVoice
+    bucket, record = subjects.VOICES, StoredVoice
+    noun, param, missing, exists = "voice", "voice", UnknownVoice, VoiceExists
 
     def __init__(self, bus: Bus, quota: int, passing: ByteQuota) -> None:
         super().__init__(bus)
         self._quota, self._passing = quota, passing
         self._references = References(bus)
-
-    def unknown(self, name: str) -> UnknownVoice:
-        return UnknownVoice(f"there is no voice '{name}'", param="voice")
-
-    def exists(self, name: str) -> VoiceExists:
-        return VoiceExists(f"there is a voice '{name}' already", param="name")
 
     async def add(self, tenant: str, new: NewVoice) -> StoredVoice:
         """Check and store; raises BadRequest, VoiceExists, QuotaExceeded, BusUnavailable."""
@@ -163,20 +158,13 @@ class StoredLexicon(TenantRecord, frozen=True):
 class LexiconStore(TenantStore[StoredLexicon]):
     """Lexicons. quota: how many a tenant may keep."""
 
-    bucket, noun, record = subjects.LEXICONS, ("a lexicon", "lexicons"), StoredLexicon
+    bucket, record = subjects.LEXICONS, StoredLexicon
+    noun, param, missing, exists = "lexicon", "lexicons", UnknownLexicon, LexiconExists
+    instead = ": send replace=true to put this in its place"
 
     def __init__(self, bus: Bus, quota: int) -> None:
         super().__init__(bus)
         self._quota = quota
-
-    def unknown(self, name: str) -> UnknownLexicon:
-        return UnknownLexicon(f"there is no lexicon '{name}'", param="lexicons")
-
-    def exists(self, name: str) -> LexiconExists:
-        return LexiconExists(
-            f"there is a lexicon '{name}' already: send replace=true to put this in its place",
-            param="name",
-        )
 
     async def add(self, tenant: str, name: str, parsed: Parsed, *, replace: bool) -> StoredLexicon:
         """Store it under a name; raises BadRequest, LexiconExists, QuotaExceeded.
@@ -233,13 +221,8 @@ class StoredAdapter(TenantRecord, frozen=True):
 class AdapterStore(TenantStore[StoredAdapter]):
     """Adapters. How many a tenant may keep depends on its key."""
 
-    bucket, noun, record = subjects.ADAPTERS, ("an adapter", "adapters"), StoredAdapter
-
-    def unknown(self, name: str) -> UnknownAdapter:
-        return unknown(name)
-
-    def exists(self, name: str) -> AdapterExists:
-        return AdapterExists(f"there is an adapter '{name}' already", param="name")
+    bucket, record, article = subjects.ADAPTERS, StoredAdapter, "an"
+    noun, param, missing, exists = "adapter", ADAPTER, UnknownAdapter, AdapterExists
 
     def full(self, quota: int) -> QuotaExceeded:
         if not quota:
@@ -271,12 +254,6 @@ class AdapterStore(TenantStore[StoredAdapter]):
         """Talkers that hold it go on with it; raises UnknownAdapter."""
         stored = (await self._remove(tenant, name)).stored
         await self._bus.objects.delete(subjects.RECORDINGS, stored)
-
-
-def unknown(name: str, known: str = "") -> UnknownAdapter:
-    """known: names that there are, if it is worth telling."""
-    hint = f"; try {known}" if known else ""
-    return UnknownAdapter(f"there is no adapter '{name[:64]}'{hint}", param=ADAPTER)
 
 
 def _checked(config: bytes, weights: bytes) -> tuple[Files, int]:

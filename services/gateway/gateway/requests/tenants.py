@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import re
 import time
-from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
@@ -106,30 +105,33 @@ class TenantRecord(msgspec.Struct, frozen=True):
 R = TypeVar("R", bound=TenantRecord)
 
 
-class TenantStore(ABC, Generic[R]):
+class TenantStore(Generic[R]):
     """The records of all tenants; every method acts for one of them, and raises BusUnavailable.
 
-    noun: what one is, for the texts of errors, and its plural.
+    article, noun: what one is, for the texts of errors. param: a request's field for it.
+    missing, exists: the tenant has none of a name, or has one already; instead: what to do then.
     """
 
     bucket: ClassVar[str]
-    noun: ClassVar[tuple[str, str]]
+    article: ClassVar[str] = "a"
+    noun: ClassVar[str]
+    param: ClassVar[str]
+    missing: ClassVar[type[AntiphonError]]
+    exists: ClassVar[type[AntiphonError]]
+    instead: ClassVar[str] = ""
     record: type[R]
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    @abstractmethod
-    def unknown(self, name: str) -> AntiphonError:
-        """The tenant has none of this name."""
-
-    @abstractmethod
-    def exists(self, name: str) -> AntiphonError:
-        """The tenant has one of this name."""
+    def unknown(self, name: str, known: str = "") -> AntiphonError:
+        """The tenant has none of this name. known: names that there are, if it is worth telling."""
+        hint = f"; try {known}" if known else ""
+        return self.missing(f"there is no {self.noun} '{name[:64]}'{hint}", param=self.param)
 
     def full(self, quota: int) -> QuotaExceeded:
         """The tenant has as many as it may keep."""
-        return QuotaExceeded(f"a key can keep {quota} {self.noun[1]}", param="name")
+        return QuotaExceeded(f"a key can keep {quota} {self.noun}s", param="name")
 
     async def of(self, tenant: str) -> list[R]:
         """A tenant's records, by name."""
@@ -148,7 +150,7 @@ class TenantStore(ABC, Generic[R]):
     async def get(self, tenant: str, name: str) -> R:
         """Raises `unknown`, also for a record of another tenant."""
         if (found := await self.find(tenant, name)) is None:
-            raise self.unknown(name[:64])
+            raise self.unknown(name)
         return found
 
     async def require_room(self, tenant: str, quota: int) -> None:
@@ -159,7 +161,7 @@ class TenantStore(ABC, Generic[R]):
     def require_name(self, name: str) -> None:
         """Raises BadRequest."""
         if not _NAME.fullmatch(name):
-            text = f"{self.noun[0]}'s name has 1 to 64 letters, digits, '-' and '_'"
+            text = f"{self.article} {self.noun}'s name has 1 to 64 letters, digits, '-' and '_'"
             raise BadRequest(text, param="name")
 
     async def _put(self, tenant: str, record: R, quota: int, *, replace: bool = False) -> None:
@@ -174,7 +176,8 @@ class TenantStore(ABC, Generic[R]):
             at = before.revision if before.value is not None else 0
         revision = await self._bus.kv.replace(self.bucket, key, data, at)
         if revision is None:
-            raise self.exists(record.name)
+            there = f"there is {self.article} {self.noun} '{record.name}' already"
+            raise self.exists(f"{there}{self.instead}", param="name")
         if at:
             return
         pattern = f"{owner_of(tenant)}.*"
@@ -194,7 +197,7 @@ class TenantStore(ABC, Generic[R]):
     def _key(self, tenant: str, name: str) -> str:
         """Raises `unknown` for what is no name."""
         if not _NAME.fullmatch(name):
-            raise self.unknown(name[:64])
+            raise self.unknown(name)
         return f"{owner_of(tenant)}.{name}"
 
     def _parsed(self, record: bytes) -> R:
