@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 import structlog
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -159,10 +159,14 @@ class KeyRing:
 
     def most_sockets(self, tenant: str, otherwise: int) -> int | None:
         """How many the tenant may hold open here; None: no limit, as where no keys are needed."""
-        if not self.required:
-            return None
-        known = self.tenants.get(tenant)
-        return otherwise if known is None or known.sockets is None else known.sockets
+        return self.limit("sockets", tenant, otherwise) if self.required else None
+
+    def limit(
+        self, name: Literal["sockets", "adapter_uploads", "jobs"], tenant: str, otherwise: int
+    ) -> int:
+        """That a tenant's key sets, or else the deployment's."""
+        given: int | None = getattr(self.tenants.get(tenant), name, None)
+        return otherwise if given is None else given
 
     def require(self, name: str, who: str) -> None:
         """There is a tenant of this name, as `who` says; raises KeysError."""
@@ -212,17 +216,6 @@ class KeyRing:
         tenant = self.tenants.get(name, Tenant())
         if tenant.adapters is not None and adapter not in tenant.adapters:
             raise UnknownAdapter(f"this API key may not use the adapter '{adapter}'", param=ADAPTER)
-
-    def adapter_uploads(self, name: str, otherwise: int) -> int:
-        """How many adapters the tenant may keep."""
-        known = self.tenants.get(name)
-        given = None if known is None else known.adapter_uploads
-        return otherwise if given is None else given
-
-    def jobs(self, name: str, otherwise: int) -> int:
-        """How many jobs the tenant may keep."""
-        known = self.tenants.get(name)
-        return otherwise if known is None or known.jobs is None else known.jobs
 
 
 def _incorrect() -> InvalidApiKey:

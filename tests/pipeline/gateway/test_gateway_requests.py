@@ -30,7 +30,7 @@ def context(stand: Any) -> GatewayContext:
 
 async def test_a_text_is_spoken_and_accounted(context: GatewayContext, talk: Any) -> None:
     spec = await context.spec(voice="slt", seed=3)
-    speech = context.speak(spec, TEXT)
+    speech = context.speak(spec, context.whole(TEXT))
     pcm = await heard(speech)
     assert np.array_equal(pcm, talk.sound(TEXT, 3))
     assert speech.outcome == "ok"
@@ -59,7 +59,7 @@ async def test_a_request_that_is_cancelled_ends_its_iteration_and_frees_the_stag
             await asyncio.sleep(0.01)
 
     stand.stage.script = endless
-    speech = context.speak(await context.spec(), TEXT)
+    speech = context.speak(await context.spec(), context.whole(TEXT))
     async with speech:
         async for _ in pieces(speech):
             speech.cancel()
@@ -75,7 +75,7 @@ async def test_a_request_that_waits_for_its_sound_can_be_cancelled(
         await asyncio.Event().wait()
 
     stand.stage.script = silent
-    speech = context.speak(await context.spec(), TEXT)
+    speech = context.speak(await context.spec(), context.whole(TEXT))
     async with asyncio.timeout(10), speech:
         waiting = asyncio.create_task(anext(aiter(speech)))
         await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_a_request_that_waits_for_its_sound_can_be_cancelled(
 
 async def test_the_rest_of_a_request_can_be_attached_to(context: GatewayContext, talk: Any) -> None:
     spec = await context.spec(seed=3, resumable=True)
-    first = context.speak(spec, TEXT)
+    first = context.speak(spec, context.whole(TEXT))
     whole = await heard(first)
     rest = context.attach(spec, first.request_id, 500, first.resume_token)
     assert np.array_equal(await heard(rest), whole[500:])

@@ -37,7 +37,7 @@ class GatewayContext:
     `spec` resolves what a client options, `speak` and `attach` give a Speech:
 
         spec = await context.spec(tenant, voice="vesper", sample_rate=24_000)
-        async with context.speak(spec, text) as speech:      # a string or an IncrementalText
+        async with context.speak(spec, context.whole(text)) as speech:
             async for piece in pieces(speech):               # gateway.audio.pipe
                 await send(piece.data)                       # and piece.words
                 await speech.handed(piece.samples)
@@ -243,13 +243,13 @@ class GatewayContext:
     def speak(
         self,
         spec: SpeechSpec,
-        text: str | IncrementalText,
+        text: IncrementalText,
         request_id: str | None = None,
         *,
         rows: bool = False,
     ) -> Speech:
-        """A new request. A string must be cleaned already; see gateway.requests.text. rows: its
-        text is rows, see `produce`; raises Unsupported for a model that takes none.
+        """A new request. rows: its text is rows, see `produce`; raises Unsupported for a model
+        that takes none.
         """
         if rows and not spec.model.row_width:
             raise Unsupported(f"'{spec.model.name}' takes no rows: send text", param="rows")

@@ -48,7 +48,6 @@ class IncrementalText:
         self._scripts: dict[str, None] = {}
         self._pieces: list[Piece] = []
         self._begun = False
-        self._head_taken = False
         self._changed = asyncio.Event()
 
     @classmethod
@@ -138,7 +137,6 @@ class IncrementalText:
             raise self.failure
         if self.complete and not (self.speakable or optional):
             raise NothingToSay("there is nothing to say in the text", param="text")
-        self._head_taken = True
         complete = self.complete
         head = marked(await self._certain(final=complete))
         return Head(head.text, complete, head.marks, head.spans)

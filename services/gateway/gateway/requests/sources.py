@@ -12,7 +12,7 @@ import structlog
 
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
-from gateway.requests.incremental import IncrementalText
+from gateway.requests.incremental import Head, IncrementalText
 from gateway.requests.lexicon import ClientLexicon, Lookup
 from gateway.requests.options import RequestOptions
 from ttscommon.bus import Bus
@@ -21,7 +21,6 @@ from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.parameters import AdapterRef
-from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.requests import OFFLINE
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
@@ -121,7 +120,7 @@ class Submit:
         self,
         bus: Bus,
         spec: SpeechSpec,
-        text: str | IncrementalText,
+        text: IncrementalText,
         request_id: str,
         listener_timeout_s: float = 0.0,
         *,
@@ -138,24 +137,16 @@ class Submit:
         self.text: IncrementalText | None = None
         self._bus = bus
         self._given = text
-        self._job_text = ""
-        self._job_marks: tuple[Mark, ...] = ()
-        self._job_spans: tuple[Span, ...] = ()
+        self._head = Head("", final=False)
         self._listener_timeout_s = 0.0 if spec.resumable else listener_timeout_s
-        if spec.lexicons and isinstance(text, IncrementalText):
+        if spec.lexicons:
             text.look_up(Lookup(spec.lexicons))
 
     async def prepare(self, coalesce_s: float) -> Applicant:
-        if self.rows:
-            pass  # nothing of it is in the job
-        elif isinstance(self._given, IncrementalText):
-            head = await self._given.head(coalesce_s, optional=self.spec.answers)
-            self._job_text, self._job_marks = head.text, head.marks
-            self._job_spans = head.spans
-            self.text = None if head.final else self._given
-        else:
-            self._job_text = self._given
-        spec, characters = self.spec, len(self._job_text)
+        if not self.rows:  # of which nothing is in the job
+            self._head = await self._given.head(coalesce_s, optional=self.spec.answers)
+            self.text = None if self._head.final else self._given
+        spec, characters = self.spec, len(self._head.text)
         if spec.offline:
             return Applicant(
                 spec.tenant, spec.model.name, characters, priority=OFFLINE, offline=True
@@ -180,10 +171,10 @@ class Submit:
             request_id=self.request_id,
             model=spec.model.name,
             voice=spec.voice.id,
-            text=self._job_text,
-            text_final=self.text is None and not self.rows,
-            marks=self._job_marks,
-            spans=self._job_spans,
+            text=self._head.text,
+            text_final=self._head.final,
+            marks=self._head.marks,
+            spans=self._head.spans,
             language=spec.language or spec.voice.language,
             sampling=spec.options.sampling,
             instructions=spec.options.instructions or "",
@@ -210,8 +201,7 @@ class Submit:
         happens to be there at once: timing must not change what a model is told.
         """
         asked = self.spec.options.non_streaming_mode
-        live = isinstance(self._given, IncrementalText) and self._given.live
-        return False if asked is None and live else asked
+        return False if asked is None and self._given.live else asked
 
     async def _write_text(self, text: IncrementalText, grant: Grant) -> None:
         tenant = self.spec.tenant

@@ -199,7 +199,7 @@ async def make(
     """Store a text that is to be spoken; see docs/protocol.md."""
     tenant = tenant_of(context, request)
     order, portions = await read_job(request, context, reader, tenant)
-    quota = context.keys.jobs(tenant, context.settings.max_jobs)
+    quota = context.keys.limit("jobs", tenant, context.settings.max_jobs)
     record = await job_store.add(tenant, order, portions, quota)
     context.services.usage.count(tenant, order.model, requests=1)
     job_runner.wake()

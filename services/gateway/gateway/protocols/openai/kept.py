@@ -159,7 +159,7 @@ _FRAME_BYTES: Final = 64 << 10
 async def upload_adapter(request: Request, context: Context) -> dict[str, Any]:
     """Store an adapter in PEFT's format; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    quota = context.keys.adapter_uploads(tenant, context.settings.max_adapters)
+    quota = context.keys.limit("adapter_uploads", tenant, context.settings.max_adapters)
     most = context.settings.max_adapter_bytes
     await context.adapters.require_room(tenant, quota)
     kind = request.headers.get("content-type", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from python_multipart.exceptions import FormParserError
@@ -14,32 +13,25 @@ from gateway.protocols.shared.bounded_json import LoopBudget, slices
 from ttscommon.wire.errors import BadRequest
 
 _MOST_PREAMBLE: Final = 1024
+_MOST_PARTS: Final = 16
+_MOST_HEADERS: Final = 8
+_HEADER_BYTES: Final = 4096
+# Of a field that is no file.
+_FIELD_BYTES: Final = 256 << 10
 _PLAIN: Final = frozenset({b"", b"7bit", b"8bit", b"binary"})
-
-
-@dataclass(frozen=True)
-class FormLimits:
-    """`field_bytes`: of one field, but for the files, by name."""
-
-    parts: int = 16
-    headers: int = 8
-    header_bytes: int = 4096
-    field_bytes: int = 256 << 10
 
 
 class FormReader:
     """`feed` it the body, then `finish`; raises BadRequest, MessageTooBig."""
 
-    def __init__(
-        self, content_type: str, files: Mapping[str, int], limits: FormLimits = FormLimits()
-    ) -> None:
+    def __init__(self, content_type: str, files: Mapping[str, int]) -> None:
         """files: the most bytes of those fields that may be large."""
         kind, options = parse_options_header(content_type)
         boundary = options.get(b"boundary")
         if kind != b"multipart/form-data" or not boundary:
             raise BadRequest("the body is no form: it names no boundary")
         self.values: dict[str, bytes] = {}
-        self._files, self._limits = files, limits
+        self._files = files
         self._parts = 0
         self._ended = False
         self._fed = 0
@@ -64,8 +56,8 @@ class FormReader:
                 "on_part_end": self._on_part,
                 "on_end": self._on_end,
             },
-            max_header_count=self._limits.headers,
-            max_header_size=self._limits.header_bytes,
+            max_header_count=_MOST_HEADERS,
+            max_header_size=_HEADER_BYTES,
         )
 
     def feed(self, data: bytes) -> None:
@@ -86,8 +78,8 @@ class FormReader:
 
     def _begin(self) -> None:
         self._parts += 1
-        if self._parts > self._limits.parts:
-            raise BadRequest(f"the form has more than {self._limits.parts} parts")
+        if self._parts > _MOST_PARTS:
+            raise BadRequest(f"the form has more than {_MOST_PARTS} parts")
         self._headers.clear()
         self._value = bytearray()
 
@@ -109,7 +101,7 @@ class FormReader:
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN:
             raise BadRequest("parts of a form must not be encoded (RFC 7578, 4.7)")
         self._name = options[b"name"].decode("utf-8", "replace")
-        self._most = self._files.get(self._name, self._limits.field_bytes)
+        self._most = self._files.get(self._name, _FIELD_BYTES)
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
