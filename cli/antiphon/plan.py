@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -12,8 +13,8 @@ from rich.table import Table
 from antiphon.printing import NEEDS_BENCH, fail
 
 if TYPE_CHECKING:
-    from antiphon_bench.plan.loads import Demand
-    from antiphon_bench.plan.search import Question
+    from antiphon_bench.plan.costs import Shape
+    from antiphon_bench.plan.search import Answer
 
 _EXIT_MISSED: Final = 1
 _EXIT_INPUT: Final = 2
@@ -97,49 +98,49 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """See _HELP."""
-    given = {name: value for name, value in locals().items()}  # noqa: C416 -- a copy of them
+    if bool(nodes) != bool(cores):
+        raise typer.BadParameter("--nodes and --cores belong together")
+    if brokers not in (1, 3):
+        raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
+    if [callers, rate, trace].count(None) != 2:
+        raise typer.BadParameter("say one of --callers, --rate and --trace")
+    counts = _counts(fleet) if fleet else {}
     try:
-        from antiphon_bench.plan import PlanError
+        from antiphon_bench.plan import PlanError, costs, loads, report, search
     except ImportError as error:
         fail("plan", error, NEEDS_BENCH)
+    talking = {"slots": slots, "batch_streams": batch, "kv_blocks": kv_blocks}
+    vocoding = {"slots": vocoder_slots}
     try:
-        met = _run(given)
+        setup = costs.Setup(
+            costs.read_curves(curves),
+            costs.Shape(brokers=brokers, nodes=nodes, cores=cores),
+            costs.GatewaySetup(ttfp_target_s=ttfp_p95, utilisation=utilisation),
+            costs.TALKER.model_copy(update={name: one for name, one in talking.items() if one}),
+            costs.VOCODER.model_copy(update={name: one for name, one in vocoding.items() if one}),
+            prompt,
+        )
+        if trace is not None:
+            demand = loads.Demand(trace, seconds, warmup_s=0.0)
+        else:
+            if rate is None:
+                lengths, speech = loads.lengths_of(texts), setup.curves.costs.speech
+                heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
+                rate = (callers or 0) / (heard_s + pause)
+            source = loads.Source(rate, texts, cv)
+            demand = loads.Demand(source, seconds, warmup_s=min(20.0, seconds / 6))
+        target = search.Target(ttfp_p95, viable, refused)
+        made = report.make(
+            search.Question(setup, demand, target, seed),
+            model=model,
+            given=replace(setup.shape, **counts) if counts else None,
+            once=once,
+            report=_tried,
+        )
     except PlanError as error:
         fail("plan", error, status=_EXIT_INPUT)
-    raise typer.Exit(0 if met else _EXIT_MISSED)
-
-
-plan.__doc__ = _HELP
-
-
-def _run(given: dict[str, Any]) -> bool:
-    """Make the plan, show it, and say whether the targets are met; raises PlanError."""
-    from antiphon_bench.plan import report
-    from antiphon_bench.plan.costs import Shape
-    from antiphon_bench.plan.search import Answer
-
-    question = _question(given)
-    console = Console(stderr=True)
-
-    def tried(shape: Shape, answer: Answer, met: bool) -> None:
-        p95 = "-" if answer.ttfp_p95_s is None else f"{1e3 * answer.ttfp_p95_s:.0f} ms"
-        console.print(
-            f"[dim]{shape.gateways} gateways, {shape.talkers} talkers, {shape.vocoders} vocoders:"
-            f" p95 {p95}, viable {answer.viable_share or 0.0:.2%}, refused"
-            f" {answer.refused_share:.2%}{'' if met else ': too few'}[/]",
-            highlight=False,
-        )
-
-    shape = _fleet(given["fleet"], question) if given["fleet"] else None
-    made = report.make(
-        question,
-        model=given["model"],
-        given=shape,
-        once=given["once"],
-        report=tried,
-    )
-    written = report.write(made, given["out"]) if given["out"] is not None else []
-    if given["json"]:
+    written = report.write(made, out) if out is not None else []
+    if json:
         typer.echo(report.as_json(made))
     else:
         table = Table(show_header=False, box=None, pad_edge=False)
@@ -147,63 +148,29 @@ def _run(given: dict[str, Any]) -> bool:
             table.add_row(f"[bold]{name}[/]", text)
         Console().print(table, highlight=False)
     for path in written:
-        console.print(f"[dim]{path}[/]", highlight=False)
-    return made.met
+        Console(stderr=True).print(f"[dim]{path}[/]", highlight=False)
+    raise typer.Exit(0 if made.met else _EXIT_MISSED)
 
 
-def _question(given: dict[str, Any]) -> Question:
-    from antiphon_bench.plan.costs import TALKER, VOCODER, GatewaySetup, Setup, Shape, read_curves
-    from antiphon_bench.plan.search import Question, Target
-
-    if bool(given["nodes"]) != bool(given["cores"]):
-        raise typer.BadParameter("--nodes and --cores belong together")
-    if given["brokers"] not in (1, 3):
-        raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
-    talking = {
-        "slots": given["slots"],
-        "batch_streams": given["batch"],
-        "kv_blocks": given["kv_blocks"],
-    }
-    vocoding = {"slots": given["vocoder_slots"]}
-    setup = Setup(
-        read_curves(given["curves"]),
-        Shape(brokers=given["brokers"], nodes=given["nodes"], cores=given["cores"]),
-        GatewaySetup(ttfp_target_s=given["ttfp_p95"], utilisation=given["utilisation"]),
-        TALKER.model_copy(update={name: one for name, one in talking.items() if one}),
-        VOCODER.model_copy(update={name: one for name, one in vocoding.items() if one}),
-        given["prompt"],
-    )
-    target = Target(given["ttfp_p95"], given["viable"], given["refused"])
-    return Question(setup, _demand(given, setup), target, given["seed"])
+plan.__doc__ = _HELP
 
 
-def _demand(given: dict[str, Any], setup: Any) -> Demand:
-    from antiphon_bench.plan.loads import Demand, Source, lengths_of
-
-    asked = [name for name in ("callers", "rate", "trace") if given[name] is not None]
-    if len(asked) != 1:
-        raise typer.BadParameter("say one of --callers, --rate and --trace")
-    length_s = given["seconds"]
-    warmup_s = min(20.0, length_s / 6)
-    if given["trace"] is not None:
-        return Demand(given["trace"], length_s=length_s, warmup_s=0.0)
-    rate = given["rate"]
-    if rate is None:
-        lengths = lengths_of(given["texts"])
-        speech = setup.curves.costs.speech
-        heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
-        rate = given["callers"] / (heard_s + given["pause"])
-    return Demand(Source(rate, given["texts"], given["cv"]), length_s, warmup_s)
-
-
-def _fleet(text: str, question: Question) -> Any:
-    from dataclasses import replace
-
+def _counts(fleet: str) -> dict[str, int]:
+    """Of each kind, as GATEWAYS,TALKERS,VOCODERS says."""
     try:
-        gateways, talkers, vocoders = (int(part) for part in text.split(","))
+        gateways, talkers, vocoders = (int(part) for part in fleet.split(","))
     except ValueError:
         raise typer.BadParameter("GATEWAYS,TALKERS,VOCODERS, as 2,4,3") from None
     if min(gateways, talkers, vocoders) < 1:
         raise typer.BadParameter("at least one of each")
-    shape = question.setup.shape
-    return replace(shape, gateways=gateways, talkers=talkers, vocoders=vocoders)
+    return {"gateways": gateways, "talkers": talkers, "vocoders": vocoders}
+
+
+def _tried(shape: Shape, answer: Answer, met: bool) -> None:
+    p95 = "-" if answer.ttfp_p95_s is None else f"{1e3 * answer.ttfp_p95_s:.0f} ms"
+    Console(stderr=True).print(
+        f"[dim]{shape.gateways} gateways, {shape.talkers} talkers, {shape.vocoders} vocoders:"
+        f" p95 {p95}, viable {answer.viable_share or 0.0:.2%}, refused"
+        f" {answer.refused_share:.2%}{'' if met else ': too few'}[/]",
+        highlight=False,
+    )
