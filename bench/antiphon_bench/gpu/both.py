@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from antiphon_bench.gpu.records import Point
-from talker.engine import stream as talking
-from talker.engine.engine import Engine
 from talker.engine.engine import Engine as Talker
 from talker.engine.scheduler import StepLimits, offline
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.stream import ChunkReady
+from talker.engine.stream import Event as TalkerEvent
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
@@ -27,8 +26,9 @@ from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.base.runners.device_runner import DeviceRunner, Ticket
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
-from vocoder.engine import stream as vocoding
 from vocoder.engine.engine import Engine as Vocoder
+from vocoder.engine.stream import DecodedAudio
+from vocoder.engine.stream import Event as VocoderEvent
 from vocoder.settings import VocoderSettings
 
 TEXT: Final = "The kettle has just boiled, so come in and sit down."
@@ -70,7 +70,7 @@ class Both:
         self.metrics = {"talker": Metrics(), "vocoder": Metrics()}
         self._family, self._streams = family, streams
         self._talker = Talker(
-            *(family,),
+            family,
             slots=streams,
             blocks=runner.blocks,
             depth=runner.depth,
@@ -125,9 +125,9 @@ class Both:
         self._vocoder.open(request)
         open_in(self._talker, self._family, request)
 
-    def _framed(self, events: Sequence[tuple[str, talking.Event]]) -> None:
+    def _framed(self, events: Sequence[tuple[str, TalkerEvent]]) -> None:
         for key, event in events:
-            if isinstance(event, talking.ChunkReady):
+            if isinstance(event, ChunkReady):
                 self._vocoder.feed(key, event.arrays)
                 self._talker.acknowledge(key)
             elif isinstance(event, Failed):
@@ -135,10 +135,10 @@ class Both:
             else:
                 self._vocoder.finish(key)
 
-    def _sounded(self, events: Sequence[tuple[str, vocoding.Event]]) -> None:
+    def _sounded(self, events: Sequence[tuple[str, VocoderEvent]]) -> None:
         now = time.perf_counter()
         for key, event in events:
-            if isinstance(event, vocoding.DecodedAudio):
+            if isinstance(event, DecodedAudio):
                 self._sounds.append((now, len(event.pcm)))
                 if (opened := self._opened_s.pop(key, None)) is not None:
                     self._firsts.append((opened, now - opened))
@@ -222,9 +222,9 @@ def measured(family: Qwen3Tts, runner: DeviceRunner, streams: int, turns: int) -
 
 def _opened(
     family: Qwen3Tts, runner: DeviceRunner, waited: Waited, streams: int, turns: int
-) -> Engine:
+) -> Talker:
     """An engine with `streams` streams, none of which ends in `turns` turns."""
-    engine = Engine(
+    engine = Talker(
         family,
         slots=streams,
         blocks=runner.blocks,
@@ -235,7 +235,7 @@ def _opened(
         metrics=Metrics(),
     )
 
-    def acknowledge(events: Sequence[tuple[str, Event]]) -> None:
+    def acknowledge(events: Sequence[tuple[str, TalkerEvent]]) -> None:
         for key, event in events:
             if isinstance(event, ChunkReady):
                 engine.acknowledge(key)

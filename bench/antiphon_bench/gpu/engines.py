@@ -52,22 +52,16 @@ class Engines:
     def __init__(self, subject: Subject, rows: int, runs: int = _RUNS) -> None:
         """rows: the largest batch."""
         self.subject, self.rows, self.runs = subject, rows, runs
-        self._family: Qwen3Tts | None = None
-        self._runner: DeviceRunner | None = None
         self.codecs = Codecs(subject, rows, runs)
         self.duration_s, self.lengths = _LOOP_S, _LENGTHS
 
-    @property
+    @cached_property
     def family(self) -> Qwen3Tts:
-        if self._family is None:
-            self._family = self.subject.talker()
-        return self._family
+        return self.subject.talker()
 
-    @property
+    @cached_property
     def runner(self) -> DeviceRunner:
-        if self._runner is None:
-            self._runner = self.subject.runner(self.family, self.rows)
-        return self._runner
+        return self.subject.runner(self.family, self.rows)
 
     # what there is to measure
 
