@@ -104,7 +104,7 @@ def plan(
         raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
     if [callers, rate, trace].count(None) != 2:
         raise typer.BadParameter("say one of --callers, --rate and --trace")
-    counts = _counts(fleet) if fleet else {}
+    counts = _counts(fleet) if fleet else None
     try:
         from antiphon_bench.plan import PlanError, costs, loads, report, search
     except ImportError as error:
@@ -129,11 +129,15 @@ def plan(
                 rate = (callers or 0) / (heard_s + pause)
             source = loads.Source(rate, texts, cv)
             demand = loads.Demand(source, seconds, warmup_s=min(20.0, seconds / 6))
+        given = None
+        if counts is not None:
+            gateways, talkers, vocoders = counts
+            given = replace(setup.shape, gateways=gateways, talkers=talkers, vocoders=vocoders)
         target = search.Target(ttfp_p95, viable, refused)
         made = report.make(
             search.Question(setup, demand, target, seed),
             model=model,
-            given=replace(setup.shape, **counts) if counts else None,
+            given=given,
             once=once,
             report=_tried,
         )
@@ -155,15 +159,15 @@ def plan(
 plan.__doc__ = _HELP
 
 
-def _counts(fleet: str) -> dict[str, int]:
-    """Of each kind, as GATEWAYS,TALKERS,VOCODERS says."""
+def _counts(fleet: str) -> tuple[int, int, int]:
+    """Gateways, talkers and vocoders."""
     try:
         gateways, talkers, vocoders = (int(part) for part in fleet.split(","))
     except ValueError:
         raise typer.BadParameter("GATEWAYS,TALKERS,VOCODERS, as 2,4,3") from None
     if min(gateways, talkers, vocoders) < 1:
         raise typer.BadParameter("at least one of each")
-    return {"gateways": gateways, "talkers": talkers, "vocoders": vocoders}
+    return gateways, talkers, vocoders
 
 
 def _tried(shape: Shape, answer: Answer, met: bool) -> None:
