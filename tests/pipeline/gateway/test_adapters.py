@@ -119,9 +119,10 @@ async def test_a_key_keeps_only_so_many_and_each_name_once(stand: Any) -> None:
 @pytest.mark.parametrize(
     "settings", [{"max_adapters": 9, "max_adapter_bytes": 4096}], indirect=True
 )
-@pytest.mark.parametrize(
-    ("options", "status", "code"),
-    [
+async def test_what_is_no_adapter_is_refused_and_leaves_nothing(
+    stand: Any, subtests: pytest.Subtests
+) -> None:
+    for options, status, code in (
         (form(MINE, adapter_model=b"\x80\x04pickle"), 400, "invalid_adapter"),
         (form(MINE, adapter_model=MINE.weights[:-1]), 400, "invalid_adapter"),
         (form(MINE, adapter_config=b"{"), 400, "invalid_adapter"),
@@ -133,14 +134,11 @@ async def test_a_key_keeps_only_so_many_and_each_name_once(stand: Any) -> None:
         (form(MINE, ""), 400, "bad_request"),
         (form(MINE, adapter_model=None), 400, "bad_request"),
         ({"json": config()}, 415, "unsupported_media_type"),
-    ],
-)
-async def test_what_is_no_adapter_is_refused_and_leaves_nothing(
-    stand: Any, options: dict[str, Any], status: int, code: str
-) -> None:
-    refused = await stand.http.post(PATH, **options)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (status, code)
-    assert (await stand.http.get(PATH)).json() == {"adapters": []}
+    ):
+        with subtests.test(code):
+            refused = await stand.http.post(PATH, **options)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (status, code)
+            assert (await stand.http.get(PATH)).json() == {"adapters": []}
 
 
 @uploads

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import wave
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import numpy as np
@@ -54,31 +54,31 @@ async def test_pcm_comes_as_it_is_made(stand: Any, talk: Any) -> None:
     assert stand.stage.performances[0].playback[0] == pytest.approx(0.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "code", "param"),
-    [
-        ({"input": ""}, 400, "nothing_to_say", "input"),
-        ({"input": "\x00\x07 \n"}, 400, "nothing_to_say", "input"),
-        ({"input": "a" * 100_000}, 400, "text_too_long", "input"),
-        ({"input": None}, 400, "bad_request", "input"),
-        ({"voice": "hal"}, 400, "unknown_voice", "voice"),
-        ({"model": "nobody"}, 404, "unknown_model", "model"),
-        ({"response_format": "midi"}, 400, "unsupported", "response_format"),
-        ({"speed": 5}, 400, "bad_request", "speed"),
-        ({"stream_format": "rss"}, 400, "bad_request", "stream_format"),
-        ({"sample_rate": 1}, 400, "bad_request", "sample_rate"),
-    ],
+BAD_INPUT: Final[tuple[tuple[str, Any, int, str], ...]] = (
+    ("input", "", 400, "nothing_to_say"),
+    ("input", "\x00\x07 \n", 400, "nothing_to_say"),
+    ("input", "a" * 100_000, 400, "text_too_long"),
+    ("input", None, 400, "bad_request"),
+    ("voice", "hal", 400, "unknown_voice"),
+    ("model", "nobody", 404, "unknown_model"),
+    ("response_format", "midi", 400, "unsupported"),
+    ("speed", 5, 400, "bad_request"),
+    ("stream_format", "rss", 400, "bad_request"),
+    ("sample_rate", 1, 400, "bad_request"),
 )
-async def test_bad_input_gets_a_typed_error(
-    stand: Any, change: dict[str, Any], status: int, code: str, param: str
-) -> None:
-    body = {"input": TEXT, "voice": "slt", **change}
-    response = await stand.http.post("/v1/audio/speech", json=body)
-    error = response.json()["error"]
-    assert (response.status_code, error["code"], error["param"]) == (status, code, param)
-    assert error["message"]
-    assert response.headers["x-request-id"]
-    assert (await stand.http.post("/v1/audio/speech", json={"input": TEXT})).status_code == 200
+
+
+async def test_bad_input_gets_a_typed_error(stand: Any, subtests: pytest.Subtests) -> None:
+    for param, value, status, code in BAD_INPUT:
+        with subtests.test(f"{param}: {code}"):
+            body = {"input": TEXT, "voice": "slt", param: value}
+            response = await stand.http.post("/v1/audio/speech", json=body)
+            error = response.json()["error"]
+            assert (response.status_code, error["code"], error["param"]) == (status, code, param)
+            assert error["message"]
+            assert response.headers["x-request-id"]
+            spoken = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
+            assert spoken.status_code == 200
 
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff\xfe", b'"text"', b""])

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import weakref
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -84,62 +84,68 @@ async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
     await stand.stage.freed(request_id)
 
 
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ('{"type": "input.text", "text": "early"}', "wrong_order"),
-        ('{"type": "input.done"}', "wrong_order"),
-        ('{"type": "session.config", "voice": "hal"}', "unknown_voice"),
-        ('{"type": "session.config", "model": "nobody"}', "unknown_model"),
-        ('{"type": "session.config", "response_format": "mp3"}', "unsupported"),
-        ('{"type": "session.config", "flavour": "mint"}', "bad_request"),
-        ('{"type": "session.config", "seed": "x"}', "bad_request"),
-        ('{"type": "sing"}', "bad_request"),
-        ('{"text": "no type"}', "bad_request"),
-        ('{"type": "input.text"}', "bad_request"),
-    ],
-)
+MISTAKES: Final = {
+    '{"type": "input.text", "text": "early"}': "wrong_order",
+    '{"type": "input.done"}': "wrong_order",
+    '{"type": "session.config", "voice": "hal"}': "unknown_voice",
+    '{"type": "session.config", "model": "nobody"}': "unknown_model",
+    '{"type": "session.config", "response_format": "mp3"}': "unsupported",
+    '{"type": "session.config", "flavour": "mint"}': "bad_request",
+    '{"type": "session.config", "seed": "x"}': "bad_request",
+    '{"type": "sing"}': "bad_request",
+    '{"text": "no type"}': "bad_request",
+    '{"type": "input.text"}': "bad_request",
+}
+
+
 async def test_a_mistake_is_named_and_survived(
-    stand: Any, talk: Any, message: str, code: str
+    stand: Any, talk: Any, subtests: pytest.Subtests
 ) -> None:
-    async with stand.socket() as socket:
-        await socket.send(message)
-        error = await talk.receive(socket)
-        assert (error["type"], error["error"]["code"]) == ("error", code)
-        await talk.send(socket, "session.config")
-        assert (await talk.receive(socket))["type"] == "session.created"
+    for message, code in MISTAKES.items():
+        with subtests.test(message):
+            async with stand.socket() as socket:
+                await socket.send(message)
+                error = await talk.receive(socket)
+                assert (error["type"], error["error"]["code"]) == ("error", code)
+                await talk.send(socket, "session.config")
+                assert (await talk.receive(socket))["type"] == "session.created"
 
 
-@pytest.mark.parametrize(
-    ("message", "code", "close"),
-    [
-        ("{", "invalid_json", 1008),
-        ("[1, 2]", "invalid_json", 1008),
-        (b"\x00\x01", "binary_message", 1008),
-        (json.dumps({"type": "input.text", "extra": ["a" * 9_000] * 60}), "message_too_big", 1009),
-    ],
-)
+LARGE: Final = json.dumps({"type": "input.text", "extra": ["a" * 9_000] * 60})
+BROKEN: Final[dict[str | bytes, tuple[str, int]]] = {
+    "{": ("invalid_json", 1008),
+    "[1, 2]": ("invalid_json", 1008),
+    b"\x00\x01": ("binary_message", 1008),
+    LARGE: ("message_too_big", 1009),
+}
+
+
 async def test_a_broken_client_is_told_and_let_go(
-    stand: Any, talk: Any, message: str | bytes, code: str, close: int
+    stand: Any, talk: Any, subtests: pytest.Subtests
 ) -> None:
-    async with stand.session() as socket:
-        await socket.send(message)
-        error = await talk.receive(socket)
-        assert error["error"]["code"] == code
-        with pytest.raises(ConnectionClosed):
-            await socket.recv()
-        assert socket.close_code == close
+    for message, (code, close) in BROKEN.items():
+        with subtests.test(code):
+            async with stand.session() as socket:
+                await socket.send(message)
+                error = await talk.receive(socket)
+                assert error["error"]["code"] == code
+                with pytest.raises(ConnectionClosed):
+                    await socket.recv()
+                assert socket.close_code == close
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\x00\x07", "😀🎉", "..."])
-async def test_nothing_to_say_ends_only_that_request(stand: Any, talk: Any, text: str) -> None:
-    async with stand.session() as socket:
-        await talk.say(socket, text)
-        error = await talk.receive(socket)
-        assert error["error"]["code"] == "nothing_to_say"
-        assert error["request_id"]
-        await talk.say(socket, TEXT)
-        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
+async def test_nothing_to_say_ends_only_that_request(
+    stand: Any, talk: Any, subtests: pytest.Subtests
+) -> None:
+    for text in ("", " \n\t", "\x00\x07", "😀🎉", "..."):
+        with subtests.test(repr(text)):
+            async with stand.session() as socket:
+                await talk.say(socket, text)
+                error = await talk.receive(socket)
+                assert error["error"]["code"] == "nothing_to_say"
+                assert error["request_id"]
+                await talk.say(socket, TEXT)
+                assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
 
 
 @pytest.mark.parametrize("settings", [{"max_text_chars": 100}], indirect=True)

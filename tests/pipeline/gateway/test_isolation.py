@@ -54,19 +54,22 @@ def settings(tmp_path: Path) -> GatewaySettings:
     return GatewaySettings(port=0, keys_file=keys_file(tmp_path), max_adapters=2)
 
 
-@pytest.mark.parametrize("kind", MAKE)
-async def test_another_key_lists_reads_and_deletes_nothing(stand: Any, kind: str) -> None:
-    body, field = MAKE[kind]
-    made = await stand.http.post(f"{AUDIO}/{kind}", headers=A, **body)
-    assert made.is_success, made.text
-    own = made.json().get("id", "mine")
-    for name in (own, *(each for each in NAMES if each != own)):
-        for method in ("GET", "DELETE"):
-            gone = await stand.http.request(method, f"{AUDIO}/{kind}/{name}", headers=B)
-            assert gone.status_code in (400, 404, 405), (method, name, gone.text)
-    assert "mine" not in str((await stand.http.get(f"{AUDIO}/{kind}", headers=B)).json()[field])
-    assert own not in (await stand.http.get(f"{AUDIO}/{kind}", headers=B)).text
-    assert own in (await stand.http.get(f"{AUDIO}/{kind}", headers=A)).text
+async def test_another_key_lists_reads_and_deletes_nothing(
+    stand: Any, subtests: pytest.Subtests
+) -> None:
+    for kind, (body, field) in MAKE.items():
+        with subtests.test(kind):
+            path = f"{AUDIO}/{kind}"
+            made = await stand.http.post(path, headers=A, **body)
+            assert made.is_success, made.text
+            own = made.json().get("id", "mine")
+            for name in (own, *(each for each in NAMES if each != own)):
+                for method in ("GET", "DELETE"):
+                    gone = await stand.http.request(method, f"{path}/{name}", headers=B)
+                    assert gone.status_code in (400, 404, 405), (method, name, gone.text)
+            assert "mine" not in str((await stand.http.get(path, headers=B)).json()[field])
+            assert own not in (await stand.http.get(path, headers=B)).text
+            assert own in (await stand.http.get(path, headers=A)).text
 
 
 async def test_another_key_speaks_with_nothing_of_it(stand: Any) -> None:
