@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from antiphon.stack import LocalStack
+from tests.in_process import services
+from tests.in_process import url as address
 from ttscommon.bus import Bus
 from ttscommon.wire.messages import End
 from ttscommon.wire.subjects import TALKER, VOCODER, Stage
@@ -16,12 +18,11 @@ CONCURRENT = 2500
 # Nothing but the queues limits: two slots, and two jobs that wait.
 UNLIMITED = {"ANTIPHON_ADMISSION": "off", "ANTIPHON_MAX_STREAMS": str(CONCURRENT)}
 ENGINE = {"ANTIPHON_SLOTS": "2"}
-HASTY = {**UNLIMITED, "ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "0.5"}
-
-
-def queued(gateway: dict[str, str]) -> dict[str, object]:
-    environ = {"talker": ENGINE, "vocoder": ENGINE, "gateway": gateway}
-    return {"engine": "fake", "slots": 2, "environ": environ}
+QUEUED = {
+    "engine": "fake",
+    "slots": 2,
+    "environ": {"talker": ENGINE, "vocoder": ENGINE, "gateway": UNLIMITED},
+}
 
 
 async def post(url: httpx.URL, text: str) -> tuple[int, dict[str, str]]:
@@ -44,7 +45,7 @@ async def post(url: httpx.URL, text: str) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", [queued(UNLIMITED)], indirect=True)
+@pytest.mark.parametrize("stack", [QUEUED], indirect=True)
 async def test_what_the_queue_does_not_hold_is_refused_with_a_hint_and_nothing_times_out(
     stack: LocalStack,
 ) -> None:
@@ -56,27 +57,29 @@ async def test_what_the_queue_does_not_hold_is_refused_with_a_hint_and_nothing_t
     assert all(int(headers["retry-after"]) >= 1 for status, headers in answers if status == 429)
 
 
-@pytest.mark.parametrize("stack", [queued(HASTY)], indirect=True)
 async def test_a_request_that_waits_for_a_slot_in_vain_is_refused_and_leaves_the_queue(
-    stack: LocalStack,
+    broker: LocalStack,
 ) -> None:
-    url = httpx.URL(stack.url)
-    long = "This takes much longer than half a second. " * 20
-    speaking = [asyncio.create_task(post(url, long)) for _ in range(2)]
-    bus = await Bus.connect(stack.bus, "test")
-    try:
-        async with asyncio.timeout(10):
-            while len(await bus.queue.jobs()) < 4:  # both have both of their jobs
-                await asyncio.sleep(0.01)
-        status, headers = await post(url, "One two.")
-        assert (status, "retry-after" in headers) == (429, True)
-        assert len(await bus.queue.jobs()) <= 4
-        assert not any(task.done() for task in speaking)
-    finally:
-        for task in speaking:
-            task.cancel()
-        await asyncio.gather(*speaking, return_exceptions=True)
-        await bus.close()
+    settings = broker.bus.model_copy(update={"slots": 2})
+    hasty = {"admission": "off", "first_audio_timeout_s": 0.5}
+    async with services(settings, {"slots": 2}, hasty) as running:
+        url = httpx.URL(address(running))
+        long = "This takes much longer than half a second. " * 20
+        speaking = [asyncio.create_task(post(url, long)) for _ in range(2)]
+        bus = await Bus.connect(settings, "test")
+        try:
+            async with asyncio.timeout(10):
+                while len(await bus.queue.jobs()) < 4:  # both have both of their jobs
+                    await asyncio.sleep(0.01)
+            status, headers = await post(url, "One two.")
+            assert (status, "retry-after" in headers) == (429, True)
+            assert len(await bus.queue.jobs()) <= 4
+            assert not any(task.done() for task in speaking)
+        finally:
+            for task in speaking:
+                task.cancel()
+            await asyncio.gather(*speaking, return_exceptions=True)
+            await bus.close()
 
 
 @pytest.mark.slow

@@ -17,16 +17,13 @@ import vocoder.service
 from antiphon.client import Audio, Finished, SpeechOptions, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack
-from gateway.service import serve as serve_gateway
-from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
+from tests.in_process import services, url
 from tests.waits import TIMEOUT_S
-from ttscommon.bus.setup import prepare
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttsfamilies.piper.synthetic import write_family
-from vocoder.settings import VocoderSettings
 
 TEXT = "Twenty characters..." * 4
 NAMES = ("amy", "bob")
@@ -100,33 +97,12 @@ async def standing(
     broker: LocalStack, engines: Engines, **settings: Any
 ) -> AsyncIterator[Standing]:
     """A gateway, and one process of each stage for all models."""
-    await prepare(broker.bus, "migrate")
-    common = {"engine": "fake", "models": MODELS, "bus": broker.bus, "drain_s": 1, **settings}
-    talking, vocoding = TalkerSettings(**common), VocoderSettings(**common)
-    at = GatewaySettings(port=0, bus=broker.bus, drain_s=1, admission="off")
-    services = {
-        "talker": Service("talker", talking),
-        "vocoder": Service("vocoder", vocoding),
-        "gateway": Service("gateway", at),
-    }
-    mains = {
-        "talker": lambda one: talker.service.serve(one, talking),
-        "vocoder": lambda one: vocoder.service.serve(one, vocoding),
-        "gateway": lambda one: serve_gateway(one, at),
-    }
-    running = [asyncio.create_task(services[name].run(main)) for name, main in mains.items()]
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            while any("admin" not in one.ports or not one.ready().ok for one in services.values()):
-                await asyncio.sleep(0.02)
-        stand = Standing(f"http://127.0.0.1:{services['gateway'].ports['http']}", engines, services)
+    told = {"models": MODELS, **settings}
+    async with services(broker.bus, told, {"admission": "off"}) as found:
+        stand = Standing(url(found), engines, found)
         expected = set(NAMES) - engines.broken
         await stand.until(lambda found: found.keys() >= expected)
         yield stand
-    finally:
-        for service in services.values():
-            service.stop()
-        await asyncio.gather(*running)
 
 
 async def said(stand: Standing, model: str, on_audio: Callable[[], object] = lambda: None) -> bytes:

@@ -101,14 +101,16 @@ async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_ma
         await bus.close()
 
 
-async def test_consumers_that_were_lost_are_made_again_by_the_workers(stack: LocalStack) -> None:
-    bus = await Bus.connect(stack.bus, "test")
+async def test_consumers_that_were_lost_are_made_again_by_the_workers(
+    fake_stack: LocalStack,
+) -> None:
+    bus = await Bus.connect(fake_stack.bus, "test")
     try:
         for stage in STAGES.values():
             jobs, durable = bus.link.name(stage.stream), bus.link.name(stage.durable("vesper"))
             await bus.link.jetstream.delete_consumer(jobs, durable)
         began_s = time.monotonic()
-        assert (await speak(stack)).status_code == 200
+        assert (await speak(fake_stack)).status_code == 200
         assert time.monotonic() - began_s < 10
     finally:
         await bus.close()
