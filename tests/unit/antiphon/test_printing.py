@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,14 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", command
 
 
+@cache
+def known() -> dict[str, Any]:
+    """Every command."""
+    return dict(commands(typer.main.get_command(app)))
+
+
 def test_every_command_has_examples_in_its_help() -> None:
-    found = {name for name, _ in commands(typer.main.get_command(app))} - {
-        "bench"
-    }  # a program of another package
+    found = known().keys() - {"bench"}  # a program of another package
     assert found == set(EXAMPLES)
     for name in found:
         assert EXAMPLES[name][0][:60] in run(*name.split(), "--help")
@@ -108,10 +113,9 @@ def test_every_command_has_examples_in_its_help() -> None:
 def test_an_example_is_one_that_the_command_takes(line: str) -> None:
     assert len(line) <= 78  # help indents it
     words = next(part for part in _pipeline(line) if "antiphon" in part)
-    known = dict(commands(typer.main.get_command(app)))
     given = words[words.index("antiphon") + 1 :]
     name = given.pop(0)
-    command = known.get(name) or known[f"{name} {given.pop(0)}"]
+    command = known().get(name) or known()[f"{name} {given.pop(0)}"]
     command.make_parser(command.context_class(command)).parse_args(given)
 
 

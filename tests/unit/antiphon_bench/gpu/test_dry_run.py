@@ -19,7 +19,7 @@ from vocoder.settings import VocoderSettings
 
 TINY = ("--device", "cpu", "--size", "tiny", "--rows", "1", "--runs", "1")
 ENGINES = ("bandwidth", "check", "step", "host", "prefill", "predictor", "codec", "engine")
-LOOP = ("--loop", "1")
+LOOP = ("--loop", "2")
 STACK = ("--duration", "1.5", "--warmup", "0")
 
 
