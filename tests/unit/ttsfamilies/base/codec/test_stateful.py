@@ -47,6 +47,14 @@ ON_A_DEVICE: dict[str, Callable[[Device], StatefulCodec]] = {
     "qwen3 in windows": lambda device: tiny_qwen3.tiny_on(device, ROOM, 10, 4),
 }
 every_family = pytest.mark.parametrize("family", CPU)
+# What the others do is in these: windows are of the same steps, and longer hops of the same net.
+both_kinds = pytest.mark.parametrize(
+    "family",
+    [
+        *("vesper", "qwen3 in windows"),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("vesper in longer hops", "qwen3")),
+    ],
+)
 
 
 def request(key: str, voice: str = "slt") -> SpeechRequest:
@@ -160,7 +168,7 @@ def test_a_device_sounds_as_the_cpu_does(family: str, device: type[Device]) -> N
     near(spoken(family, codec)[1], family)
 
 
-@every_family
+@both_kinds
 def test_recorded_steps_give_the_samples_of_steps_that_run_at_once(family: str) -> None:
     eager, heard_at_once = spoken(family, ON_A_DEVICE[family](Late()))
     codec = ON_A_DEVICE[family](Late())
@@ -174,7 +182,7 @@ def test_recorded_steps_give_the_samples_of_steps_that_run_at_once(family: str) 
     assert eager.launches("graph") == 0
 
 
-@every_family
+@both_kinds
 def test_too_many_streams_take_two_launches_and_too_many_frames_run_at_once(family: str) -> None:
     codec = ON_A_DEVICE[family](Late())
     codec.warm_up([(1, 1)])
@@ -198,7 +206,7 @@ def test_works_without_a_frame_have_no_sound() -> None:
     assert [len(samples) for samples in codec.decode([none])] == [0]
 
 
-@every_family
+@both_kinds
 def test_a_row_that_is_not_finite_leaves_nothing_to_the_next_stream(family: str) -> None:
     codec = ON_A_DEVICE[family](Late())
     codec.warm_up([(1, 1)])

@@ -25,7 +25,14 @@ CPU = torch.device("cpu")
 ALL = (*BLOCKS, *OF_TALKERS, *OF_CODECS, CONVOLUTION)
 
 
-@pytest.mark.parametrize("trial", ALL, ids=lambda trial: trial.name)
+# tests/unit/ttscommon/engine/kernels/test_few_rows.py holds this one against its twin as well.
+LONG = {"products of few rows"}
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [pytest.param(one, id=one.name, marks=[pytest.mark.slow] * (one.name in LONG)) for one in ALL],
+)
 def test_a_kernel_that_agrees_has_no_problem(trial: Trial) -> None:
     assert problems_of([trial], CPU) == []
 

@@ -121,7 +121,7 @@ class Serving:
         assert self.engine.idle
 
 
-@pytest.mark.parametrize("turns", [200, pytest.param(5_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [100, pytest.param(5_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("blocks", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_turns_record_nothing_and_say_what_the_cpu_says(blocks: int, turns: int) -> None:
     """Half of them with a cache that does not hold all streams."""
