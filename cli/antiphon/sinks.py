@@ -14,11 +14,10 @@ from typing import BinaryIO, Final, Protocol
 import numpy as np
 import soundfile
 
-from gateway.audio import Provenance, formats
-from gateway.audio.encoders import AudioEncoder, encoder_for, ready
+from gateway.audio import Provenance, files, formats
+from gateway.audio.encoders import encoder_for, ready
 from gateway.audio.formats import AudioFormat, Codec
 from gateway.audio.provenance import riff_info
-from gateway.audio.resample import StreamResampler, resampler
 from gateway.errors import Unsupported
 
 # Each reads mono s16le from its standard input; the first that is installed plays.
@@ -130,30 +129,20 @@ class EncodedFile:
 
     def __init__(self, path: Path, wanted: AudioFormat) -> None:
         self._path, self._format = path, wanted
-        self._file: BinaryIO | None = None
-        self._encoder: AudioEncoder
-        self._resampler: StreamResampler
+        self._file: files.SoundFile | None = None
 
     def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
         rate = self._format.rate_for(sample_rate)
-        self._resampler = resampler(sample_rate, rate)
-        self._encoder = encoder_for(self._format, rate, provenance)
-        self._file = self._path.open("wb")
+        encoded = files.EncodedFile(self._path, encoder_for(self._format, rate, provenance))
+        self._file = files.Resampled(encoded, sample_rate, rate)
 
     def write(self, pcm: bytes) -> None:
         assert self._file is not None
-        samples = self._resampler.feed(np.frombuffer(pcm, "<i2"))
-        if len(samples):
-            self._file.write(self._encoder.feed(samples))
+        self._file.write(np.frombuffer(pcm, "<i2"))
 
     def close(self) -> None:
-        if self._file is None:
-            return
-        with self._file:
-            rest = self._resampler.flush()
-            if len(rest):
-                self._file.write(self._encoder.feed(rest))
-            self._file.write(self._encoder.finish())
+        if self._file is not None:
+            self._file.close()
 
 
 class RawOutput:

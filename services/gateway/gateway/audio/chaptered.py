@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gateway.audio.encoders.aac import require_av
 from gateway.audio.encoders.chosen import AudioEncoder, Headed, ready
 from gateway.audio.encoders.compressed import Mp3
 from gateway.audio.encoders.opus import OggOpus
+from gateway.audio.files import EncodedFile, Resampled, SoundFile
 from gateway.audio.formats import AudioFormat, Codec
 from gateway.audio.provenance import (
     Provenance,
@@ -28,7 +29,7 @@ from gateway.audio.provenance import (
     id3_text,
     vorbis_comments,
 )
-from gateway.audio.resample import Pcm, resampler
+from gateway.audio.resample import Pcm
 from ttscommon.books.book import Cover
 
 _BIT_RATE: Final = 64_000
@@ -49,13 +50,6 @@ BOOK_FORMATS: Final[tuple[BookFormat, ...]] = get_args(BookFormat)
 _CODECS: Final[dict[BookFormat, Codec]] = {"opus": "opus", "mp3": "mp3", "m4b": "aac"}
 
 
-class BookFile(Protocol):
-    """Takes [samples] int16; whole once it is closed."""
-
-    def write(self, pcm: Pcm) -> None: ...
-    def close(self) -> None: ...
-
-
 def require(wanted: BookFormat) -> None:
     """Raises Unsupported for a format that is not installed here."""
     ready(AudioFormat(_CODECS[wanted]))
@@ -70,43 +64,12 @@ def book_encoder(
     return Headed(book_tag(book), Mp3(sample_rate, None))
 
 
-def book_file(path: Path, wanted: BookFormat, sample_rate: int, book: BookMetadata) -> BookFile:
+def book_file(path: Path, wanted: BookFormat, sample_rate: int, book: BookMetadata) -> SoundFile:
     """Of samples at `sample_rate` Hz; raises Unsupported, OSError."""
     rate = AudioFormat(_CODECS[wanted]).rate_for(sample_rate)
     if wanted == "m4b":
-        return _Resampled(M4bFile(path, rate, book), sample_rate, rate)
-    return _Resampled(_EncodedFile(path, book_encoder(wanted, rate, book)), sample_rate, rate)
-
-
-class _Resampled:
-    """Another rate in front of a file."""
-
-    def __init__(self, file: BookFile, source_hz: int, target_hz: int) -> None:
-        self._file = file
-        self._resampler = resampler(source_hz, target_hz)
-
-    def write(self, pcm: Pcm) -> None:
-        self._file.write(self._resampler.feed(pcm))
-
-    def close(self) -> None:
-        self._file.write(self._resampler.flush())
-        self._file.close()
-
-
-class _EncodedFile:
-    """What an encoder makes, written as it comes."""
-
-    def __init__(self, path: Path, encoder: AudioEncoder) -> None:
-        self._file = path.open("wb")
-        self._encoder = encoder
-
-    def write(self, pcm: Pcm) -> None:
-        if len(pcm):
-            self._file.write(self._encoder.feed(pcm))
-
-    def close(self) -> None:
-        with self._file:
-            self._file.write(self._encoder.finish())
+        return Resampled(M4bFile(path, rate, book), sample_rate, rate)
+    return Resampled(EncodedFile(path, book_encoder(wanted, rate, book)), sample_rate, rate)
 
 
 @dataclass(frozen=True)

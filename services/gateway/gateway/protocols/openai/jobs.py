@@ -148,11 +148,9 @@ async def _read(request: Request, context: GatewayContext) -> tuple[JobBody, byt
     kind = request.headers.get("content-type", "")
     most = context.settings.max_job_bytes
     if kind.lower().startswith("multipart/"):
-        values = await read_form(kind, chunks(request, most + _FRAME_BYTES), {_FILE: most})
-        data = values.pop(_FILE, None)
-        texts = {name: value.decode("utf-8", "replace") for name, value in values.items()}
+        texts, files = await read_form(kind, chunks(request, most + _FRAME_BYTES), {_FILE: most})
         body = JobBody.parsed(texts)
-        return body, body.input.encode() if data is None else data
+        return body, files.get(_FILE, body.input.encode())
     given = await read_json(request, context.settings, most, Gathering(BOOK))
     body = JobBody.parsed(given)
     text = await asyncio.to_thread(given.spelt, body.input)

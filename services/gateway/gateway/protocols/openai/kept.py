@@ -26,6 +26,7 @@ from ttscommon.wire.messages import MAX_TEXT_CHARS
 
 router = APIRouter()
 
+_SAMPLE: Final = "audio_sample"
 # A recording in base64, and what stands beside it.
 _MOST_BODY: Final = MOST_BYTES * 4 // 3 + (64 << 10)
 
@@ -47,7 +48,7 @@ async def upload_voice(request: Request, context: Context) -> dict[str, Any]:
     kind = request.headers.get("content-type", "")
     if kind.lower().startswith("multipart/"):
         body = chunks(request, _MOST_BODY)
-        new = _from_form(await read_form(kind, body, {"audio_sample": MOST_BYTES}))
+        new = _from_form(*await read_form(kind, body, {_SAMPLE: MOST_BYTES}))
     else:
         new = await _from_json(await read_json(request, context.settings, _MOST_BODY))
     if new.adapter:
@@ -69,15 +70,10 @@ async def _from_json(given: Json) -> NewVoice:
     return NewVoice(body.name, data, body.consent, body.ref_text, body.adapter)
 
 
-def _from_form(values: dict[str, bytes]) -> NewVoice:
-    audio = values.pop("audio_sample", None)
-    texts: dict[str, Any] = {
-        name: value.decode("utf-8", "replace") for name, value in values.items()
-    }
-    if audio is not None:
-        texts["audio_sample"] = ""
-    body = VoiceBody.parsed(texts)
-    return NewVoice(body.name, audio or b"", body.consent, body.ref_text, body.adapter)
+def _from_form(texts: dict[str, str], files: dict[str, bytes]) -> NewVoice:
+    body = VoiceBody.parsed(texts | dict.fromkeys(files, ""))
+    audio = files.get(_SAMPLE, b"")
+    return NewVoice(body.name, audio, body.consent, body.ref_text, body.adapter)
 
 
 _XML: Final = ("application/pls+xml", "application/xml", "text/xml")
@@ -166,12 +162,11 @@ async def upload_adapter(request: Request, context: Context) -> dict[str, Any]:
     if not kind.lower().startswith("multipart/"):
         raise WrongContentType("the body must be multipart/form-data")
     body = chunks(request, most + config.MOST_BYTES + _FRAME_BYTES)
-    values = await read_form(kind, body, {_MODEL: most, _CONFIG: config.MOST_BYTES})
+    texts, files = await read_form(kind, body, {_MODEL: most, _CONFIG: config.MOST_BYTES})
     for name in ("name", _CONFIG, _MODEL):
-        if name not in values:
+        if name not in texts and name not in files:
             raise BadRequest(f"the form lacks {name}", param=name)
-    name = values["name"].decode("utf-8", "replace")
-    stored = await context.adapters.add(tenant, name, values[_CONFIG], values[_MODEL], quota)
+    stored = await context.adapters.add(tenant, texts["name"], files[_CONFIG], files[_MODEL], quota)
     return {"success": True, "adapter": adapter_card(stored)}
 
 

@@ -117,11 +117,13 @@ class FormReader:
 
 async def read_form(
     content_type: str, body: AsyncIterator[bytes], files: Mapping[str, int]
-) -> dict[str, bytes]:
-    """The fields of a form; the loop goes round between slices. Raises as FormReader."""
+) -> tuple[dict[str, str], dict[str, bytes]]:
+    """A form's texts, and its files; the loop goes round between slices. Raises as FormReader."""
     reader, pace = FormReader(content_type, files), LoopBudget()
     async for chunk in body:
         for part in slices(chunk):
             reader.feed(part)
             await pace.breathe()
-    return reader.finish()
+    values = reader.finish()
+    texts = {n: value.decode("utf-8", "replace") for n, value in values.items() if n not in files}
+    return texts, {name: value for name, value in values.items() if name in files}

@@ -134,8 +134,8 @@ async def make(context: GatewayContext, request: Request, file: str) -> StoredVo
     if not any("ref_audio" in model.accepts for model in models):
         raise Unsupported("no model here speaks with voices made of recordings", param=file)
     kind = request.headers.get("content-type", "")
-    form = await read_form(kind, chunks(request, _MOST_FORM), {file: MOST_BYTES})
-    new = _new(form, file, request.headers.get(CONSENT, ""))
+    texts, files = await read_form(kind, chunks(request, _MOST_FORM), {file: MOST_BYTES})
+    new = _new(texts, files.get(file), file, request.headers.get(CONSENT, ""))
     try:
         return await context.voices.add(tenant, new)
     except VoiceExists:
@@ -143,12 +143,11 @@ async def make(context: GatewayContext, request: Request, file: str) -> StoredVo
         return await context.voices.add(tenant, NewVoice(again, new.data, new.consent, new.text))
 
 
-def _new(form: Mapping[str, bytes], file: str, consent: str) -> NewVoice:
-    texts = {name: value.decode("utf-8", "replace") for name, value in form.items() if name != file}
+def _new(texts: Mapping[str, str], data: bytes | None, file: str, consent: str) -> NewVoice:
     name = _OTHERS.sub("-", texts.get("name", "")).strip("-")[:64]
     if not name:
         raise BadRequest("'name': a name with letters or digits is needed", param="name")
-    if file not in form:
+    if data is None:
         raise BadRequest(f"'{file}': a recording is needed", param=file)
     stated = texts.get("consent", consent)
     if not stated.strip():
@@ -157,7 +156,7 @@ def _new(form: Mapping[str, bytes], file: str, consent: str) -> NewVoice:
             f" 'consent' or the header {CONSENT}",
             param="consent",
         )
-    return NewVoice(name, form[file], stated, texts.get("ref_text", ""))
+    return NewVoice(name, data, stated, texts.get("ref_text", ""))
 
 
 def _made(voice: StoredVoice) -> Listed:
