@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from typer.main import get_command
 
 from antiphon.app import app as command_line
-from gateway.description import asyncapi, openapi
+from gateway.description import openapi
 from gateway.protocols import cartesia, deepgram, elevenlabs, openai, realtime
+from tools.site.asyncapi import asyncapi
 from ttscommon.process.metrics import GatewayMetrics, Metrics
 
 _PROTOCOLS: Final = (openai, realtime, elevenlabs, cartesia, deepgram)

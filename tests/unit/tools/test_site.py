@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.description.sockets import CHANNELS
 from tools.packages import ROOT
 from tools.site import reference, sources
+from tools.site.sockets import CHANNELS
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 
 from gateway.app import KINDS
-from gateway.description import asyncapi
-from gateway.description.sockets import CHANNELS
+from tools.site.asyncapi import asyncapi
+from tools.site.sockets import CHANNELS
 
-RECORDED = Path(__file__).resolve().parents[3] / "pipeline/gateway/recorded"
+RECORDED = Path(__file__).resolve().parents[2] / "pipeline/gateway/recorded"
 # Written where a number or an id differs from run to run.
 _NUMBER = re.compile(r"(?<=:)<[a-z]+>")
 _ID = re.compile(r"<id (\d+)>")
