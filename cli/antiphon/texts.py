@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -117,7 +118,7 @@ def vtt_blocks(shown: Iterable[Sequence[Word]]) -> Iterator[str]:
     yield "WEBVTT\n"
     for cue in shown:
         times = f"{_time(cue[0].start_s, '.')} --> {_time(cue[-1].end_s, '.')}"
-        yield f"{times}\n{_escaped(_text(cue))}\n"
+        yield f"{times}\n{escape(_text(cue), quote=False)}\n"
 
 
 def write(
@@ -138,10 +139,6 @@ def write(
 
 def _text(cue: Sequence[Word]) -> str:
     return " ".join(word.text for word in cue)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _time(seconds: float, point: str) -> str:

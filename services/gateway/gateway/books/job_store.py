@@ -20,7 +20,7 @@ from gateway.books.records import BookOrder, BookRecord, JobResult, PortionText,
 from gateway.errors import NotFound, QuotaExceeded
 from gateway.requests.tenants import owner_of
 from ttscommon.bus import BucketEntry, Bus
-from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage
 from ttscommon.wire.subjects import BOOK_PARTS, BOOKS
 
 T = TypeVar("T")
@@ -228,6 +228,6 @@ def _parsed(entry: BucketEntry) -> FoundBook | None:
         return None
     try:
         return FoundBook(BookRecord.decode(entry.value), entry.revision)
-    except msgspec.MsgspecError as error:  # of a later release, perhaps
+    except MalformedMessage as error:  # of a later release, perhaps
         log_.warning("book.malformed", key=entry.key, error=str(error))
         return None

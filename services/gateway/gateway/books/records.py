@@ -12,6 +12,7 @@ from gateway.audio import AudioFormat, Provenance
 from gateway.requests import RequestOptions
 from ttscommon.books import InvalidBook, ReadBook, ReadOrder, read_apart
 from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.structs import AsMessagePack
 from ttscommon.wire.subjects import token
 
 BookState: TypeAlias = Literal["queued", "running", "done", "failed", "removing"]
@@ -78,7 +79,7 @@ class JobResult(msgspec.Struct, frozen=True):
         return len(self.head) + sum(part.size for part in self.parts)
 
 
-class BookRecord(msgspec.Struct, frozen=True):
+class BookRecord(msgspec.Struct, AsMessagePack, frozen=True):
     """The state of one book. The revision of the record fences: a gateway that wrote it with an
     older one has lost the book.
 
@@ -109,14 +110,6 @@ class BookRecord(msgspec.Struct, frozen=True):
     expires_unix_s: float = 0.0
     code: str = ""
     message: str = ""
-
-    def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> BookRecord:
-        """Raises msgspec.MsgspecError."""
-        return msgspec.msgpack.decode(data, type=cls)
 
     @property
     def over(self) -> bool:
