@@ -16,6 +16,7 @@ from torch import Tensor
 from tests.parity.cases import Case
 from tests.parity.material import CODEBOOKS, frames, gumbel
 from ttscommon.engine.nn import dense_attention
+from ttscommon.wire.fields import Arrays, rows
 from ttsfamilies.base.lm.codes import CodeDraw
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.base.sampling.rules import keep_mass, keep_top
@@ -23,7 +24,6 @@ from ttsfamilies.qwen3_tts.config import GenerationConfig, load_generation_confi
 from ttsfamilies.qwen3_tts.net import TalkerNet, choose_codes, embed_positions, load_talker
 from ttsfamilies.qwen3_tts.prompt import (
     InContext,
-    Positions,
     PromptLayout,
     PromptRequest,
     TurnTokenizer,
@@ -95,20 +95,20 @@ class Stream:
         assert parts is not None
         self.parts: PromptLayout = parts
         where = prompt(net.config, self.request, parts)
-        self.position = len(where)
+        self.position = rows(where)
         self._make(self._states(where, 0))
 
-    def _states(self, where: Positions, start: int) -> Tensor:
+    def _states(self, where: Arrays, start: int) -> Tensor:
         net = self.model.net
         speaker = torch.zeros(net.codec.embedding_dim) if self.speaker is None else self.speaker
         x = embed_positions(
             net,
-            torch.from_numpy(where.text).long(),
-            torch.from_numpy(where.heard).long(),
-            torch.from_numpy(where.codes).long(),
-            speaker.expand(len(where), -1),
+            torch.from_numpy(where["text"]).long(),
+            torch.from_numpy(where["heard"]).long(),
+            torch.from_numpy(where["codes"]).long(),
+            speaker.expand(rows(where), -1),
         )
-        positions = start + torch.arange(len(where))
+        positions = start + torch.arange(rows(where))
         return net.hidden(x, positions, self.cache.attend)[-1:]
 
     def step(self) -> None:

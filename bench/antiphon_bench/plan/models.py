@@ -212,6 +212,8 @@ def chance(gained: float, width: int) -> float:
 class PlannedModel(Family):
     """A talker's model that takes the time of a curve."""
 
+    examples = ("Nothing is warmed up.",)
+
     def __init__(self, curves: Curves, prompt: int, sleep: Sleep, think: Sleep) -> None:
         """`prompt`: positions of one in its KV cache; 0 without a cache."""
         curve, speech = curves.talker, curves.costs.speech
@@ -244,9 +246,6 @@ class PlannedModel(Family):
     def runner(self, rows: int, blocks: int, depth: int) -> PlannedRunner:
         del rows, blocks, depth
         return PlannedRunner(self._curve, self._sleep, self._think)
-
-    def examples(self) -> Sequence[str]:
-        return ("Nothing is warmed up.",)
 
 
 class PlannedCodec(Codec):

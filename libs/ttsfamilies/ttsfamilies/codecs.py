@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
 
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.known import FAMILIES
-
-
-class _Load(Protocol):
-    def __call__(self, name: str, folder: Path, how: CodecOptions) -> Codec: ...
 
 
 def load(
@@ -38,8 +33,4 @@ def load(
     where = device_of(device, trials=(*TRIALS, CONVOLUTION) if tensor_cores else TRIALS)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
     options = CodecOptions(windows, where, limits, memory_bytes, tensor_cores)
-    return _loader(codec.home)(name, folder, options)
-
-
-def _loader(home: str) -> _Load:
-    return cast(_Load, import_module(f"{home}.codec").load)
+    return import_module(f"{codec.home}.codec").load(name, folder, options)

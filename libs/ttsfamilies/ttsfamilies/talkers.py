@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final
 
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttsfamilies.base.talker.options import LEXICON, MOST_RANK, ModelOptions
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 # Before a vocoder on the same GPU: steps are short, and every stream waits for them.
 _PRIORITY: Final = -1
-
-
-class _Load(Protocol):
-    def __call__(self, name: str, folder: Path, how: ModelOptions) -> TalkerModel: ...
 
 
 def load(
@@ -50,14 +46,11 @@ def load(
     folder = find_checkpoint(str(path))
     options = ModelOptions(pads, where, lexicon, codec)
     with packing(packed_on(options.where, weights)) as packed:
-        model = _loader(FAMILIES.of(folder).home)(name, folder, options)
+        family = import_module(f"{FAMILIES.of(folder).home}.family")
+        model: TalkerModel = family.load(name, folder, options)
     if packed is not None:
         packed.tell(name)
     model.compute_on(where)
     if adapters:
         model.adapt(adapters, adapter_rank)
     return model
-
-
-def _loader(home: str) -> _Load:
-    return cast(_Load, import_module(f"{home}.family").load)

@@ -198,7 +198,7 @@ class TimedFamily(Family):
     """A model whose runner is timed."""
 
     def __init__(self, family: Family, clock: Callable[[], float]) -> None:
-        self.spec = family.spec
+        self.spec, self.examples = family.spec, family.examples
         self.books = Timings(clock)
         self._family = family
         self._clock = clock
@@ -208,9 +208,6 @@ class TimedFamily(Family):
 
     def open(self, prepared: Prepared) -> TalkerStream:
         return self._family.open(prepared)
-
-    def examples(self) -> Sequence[str]:
-        return self._family.examples()
 
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
         return TimedRunner(self._family.runner(rows, blocks, depth), self._clock, self.books)

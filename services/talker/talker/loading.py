@@ -155,7 +155,7 @@ def _warm_up(family: Family, runner: Runner, blocks: int) -> None:
 
     What a round takes is then known, alone and in a batch, before the first request is admitted.
     """
-    first, *others = family.examples()
+    first, *others = family.examples
     _round_s(family, runner, blocks, [first], streams=1)
     measured = {
         streams: _round_s(family, runner, blocks, others or [first], streams)

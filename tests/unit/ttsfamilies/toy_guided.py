@@ -98,6 +98,7 @@ class GuidedStream(LmStream):
 class Guided(TalkerModel):
     """Ends with its id 0, or at its most frames."""
 
+    examples = ("A longer one.", "So.")
     fixed_prompts = True
 
     def __init__(self) -> None:
@@ -122,9 +123,6 @@ class Guided(TalkerModel):
 
     def open(self, prepared: Prepared) -> GuidedStream:
         return GuidedStream(prepared.request)
-
-    def examples(self) -> Sequence[str]:
-        return ("A longer one.", "So.")
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         assert rows.branches is not None

@@ -84,6 +84,8 @@ class ToyStream(SegmentStream):
 class Toy(SegmentComputation, TalkerModel):
     """grid: WHOLE gives all frames with the prompt. work: what a frame counts for."""
 
+    examples = ("Something long.", "So.")
+
     def __init__(self, grid: Grid = WINDOWS, work: int = 1) -> None:
         torch.set_num_threads(1)
         self._grid, self._work = grid, work
@@ -119,9 +121,6 @@ class Toy(SegmentComputation, TalkerModel):
         assert isinstance(prepared, ToyPrepared)
         fixed = Grid(self._grid.frames[-1:]) if self.device is not None else self._grid
         return ToyStream(prepared, fixed, self._work)
-
-    def examples(self) -> Sequence[str]:
-        return ("Something long.", "So.")
 
     def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         """Letters attend to all others, behind them as well as before them."""

@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
+from ttsfamilies.chatterbox.facts import FolderSettings
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.flow import load_networks, shards_of
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, MEL_FRAMES
 
-_CONFIG: Final = "config.json"
 # Of the built-in voice; conditions' names, see docs/decisions/streaming-flow.md.
 _VOICE: Final = {
     "token": "gen.prompt_token",
@@ -31,11 +31,10 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> S3Flow:
 
 def _chunk(folder: Path) -> int:
     """What config.json asks for: 0, sentences at once, or the grid."""
-    path = folder / _CONFIG
-    asked = read_json(path, dict[str, object]).get("chunk_tokens", 0) if path.exists() else 0
+    asked = FolderSettings.of(folder).chunk_tokens
     if asked not in (0, CHUNK):
-        raise CheckpointError(f"{path}: chunk_tokens is {asked!r}, not 0 or {CHUNK}")
-    return CHUNK if asked else 0
+        raise CheckpointError(f"{folder}: chunk_tokens is {asked}, not 0 or {CHUNK}")
+    return asked
 
 
 def _voice(folder: Path) -> dict[str, Array] | None:

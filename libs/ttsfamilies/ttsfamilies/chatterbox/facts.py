@@ -41,9 +41,6 @@ FAMILY = FamilyFacts(
 )
 
 
-# Sizes of a T3, which its tensors' shapes tell, and the ids that all variants share. No torch.
-
-
 CODES: Final = 6561
 BEGIN: Final = 6561
 END: Final = 6562

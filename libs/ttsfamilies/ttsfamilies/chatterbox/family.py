@@ -6,25 +6,24 @@ the model was trained to draw nothing else.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
+from ttsfamilies.base.lm.request import fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, stated
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.chatterbox.facts import (
     BEGIN,
@@ -52,12 +51,9 @@ from ttsfamilies.chatterbox.request import (
 from ttsfamilies.chatterbox.tokenizer import LANGUAGES, Graphemes, evened, in_letters
 from ttsfamilies.chatterbox.voices import Hearing, built_in, silent_reference
 
+# Voices whose prompts' beginnings are remembered.
 _VOICES: Final = 64
-_COUNTS: Final = dict.fromkeys(("said", "frame", "least", "drawn", "over", "seed"), NUMBER)
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p", "weight"), REAL),
-    "top_k": NUMBER,
-}
+_COUNTS: Final = dict.fromkeys(("said", "frame", "least", "drawn"), NUMBER)
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Chatterbox:
@@ -93,8 +89,7 @@ class Chatterbox(SteppedModel):
         self._net, self._tokenizer, self.recordings = net, tokenizer, hearing
         self._most = most_tokens
         self._known, self._whole, self._positions = voices, whole, 2 * MOST_POSITIONS
-        self._begun: OrderedDict[bytes, Array] = OrderedDict()
-        self._lock = Lock()
+        self._begun = lru_cache(_VOICES)(self._rows)
         never = torch.zeros(IDS, dtype=torch.bool, device=net.head.weight.device)
         never[BEGIN] = True
         self._never = never
@@ -125,17 +120,14 @@ class Chatterbox(SteppedModel):
     def _voice(self, request: SpeechRequest, reference: Arrays | None) -> Arrays:
         if reference is not None:
             return reference
-        if request.voice in self._known:
-            return self._known[request.voice]
-        made = "" if self.recordings is None else ", others are made of a recording"
-        known = ", ".join(self._known) or "none"
-        raise UnknownVoice(f"no voice {request.voice!r}: {known} is known{made}", param="voice")
+        known_voice(request.voice, self._known, clones=self.recordings is not None)
+        return self._known[request.voice]
 
     def _conditions(self, voice: Arrays, drawing: ChatterboxDrawing) -> VoicePositions:
         """What a prompt with this voice begins with."""
         c = self._net.config
         speaker, heard = heard_of(voice, c)
-        rows = self._rows(speaker, heard)
+        rows = self._begun(tuple(speaker.tolist()), tuple(heard.tolist()))
         if not c.gpt:
             emotion = self._net.emotion.weight.T.float().cpu().numpy()
             rows = np.concatenate([rows, emotion * np.float32(drawing.emotion)])
@@ -147,21 +139,11 @@ class Chatterbox(SteppedModel):
         return VoicePositions(kind, np.concatenate([zeros[: len(rows)], heard]), zeros, row)
 
     @torch.inference_mode()
-    def _rows(self, speaker: Array, heard: Array) -> Array:
-        """See T3Net.conditions; of the voices used last, remembered."""
-        key = speaker.tobytes() + heard.tobytes()
-        with self._lock:
-            if key in self._begun:
-                self._begun.move_to_end(key)
-                return self._begun[key]
+    def _rows(self, speaker: tuple[float, ...], heard: tuple[int, ...]) -> Array:
+        """See T3Net.conditions."""
         weight = self._net.head.weight
-        told = torch.from_numpy(speaker).to(weight), torch.from_numpy(heard).to(weight.device)
-        found: Array = self._net.conditions(*told).float().cpu().numpy()
-        with self._lock:
-            self._begun[key] = found
-            if len(self._begun) > _VOICES:
-                self._begun.popitem(last=False)
-        return found
+        told = torch.tensor(speaker).to(weight), torch.tensor(heard, device=weight.device)
+        return self._net.conditions(*told).float().cpu().numpy()
 
     def fit(self, positions: int) -> None:
         self._positions = positions
@@ -231,7 +213,7 @@ def spec_of(
         **stated(FAMILY, name, without=without),
         voices=tuple(Voice(id, id.title(), "en") for id in voices),
         frame={**ChatterboxStream.frame, **REPLAY},
-        state={"seen": Field((IDS,), "u1"), **_COUNTS, **_SETTINGS},
+        state={"seen": Field((IDS,), "u1"), **_COUNTS, **fields_of(ChatterboxDrawing)},
         inputs={**dict.fromkeys(("kind", "id", "at"), NUMBER), "row": Field((c.dim,), "f4")},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, HEAD_DIM)},
         max_positions=MOST_POSITIONS,

@@ -59,8 +59,7 @@ class GeluRise(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., dim]."""
-        down: Tensor = self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
-        return down
+        return self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
 
 
 class Resampler(nn.Module):
@@ -85,8 +84,7 @@ class Resampler(nn.Module):
             layer(x).unflatten(-1, (_RESAMPLING_HEADS, -1))
             for layer, x in ((self.q, asked), (self.k, seen), (self.v, seen))
         )
-        found: Tensor = rows + self.out(dense_attention(q, k, v, None).flatten(-2))
-        return found
+        return rows + self.out(dense_attention(q, k, v, None).flatten(-2))
 
 
 class T3Net(nn.Module):
@@ -134,8 +132,7 @@ class T3Net(nn.Module):
         if self.config.gpt:
             # A GPT-2 rotates nothing, which is what position 0 does.
             x, positions = x + self.places(positions), torch.zeros_like(positions)
-        found: Tensor = self.backbone(x, positions, attend)
-        return found
+        return self.backbone(x, positions, attend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, IDS]."""

@@ -17,7 +17,7 @@ from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.request import PassagesText, PenalisedDrawing, limited
+from ttsfamilies.base.lm.request import PassagesText, PenalisedDrawing, limited, tell
 from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
@@ -282,9 +282,5 @@ class ChatterboxStream(LmStream):
         write("said", said)
         write("frame", self._frames)
         write("least", self._promised or self._prepared.sizes.gpt)
-        for name in ("drawn", "over"):
-            write(name, 0)
-        write("seed", self._prepared.request.seed)
-        drawing = self._prepared.drawing
-        for name in ("temperature", "top_k", "top_p", "penalty", "min_p", "weight"):
-            write(name, getattr(drawing, name))
+        write("drawn", 0)
+        tell(write, self._prepared.request.seed, self._prepared.drawing)

@@ -97,8 +97,7 @@ class Graphemes:
         return [*found, *self._plain(text[at:])]
 
     def _plain(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids if text else []
-        return ids
+        return self._tokenizer.encode(text, add_special_tokens=False).ids if text else []
 
     def knows(self, language: str) -> bool:
         """Whether a text may be of a language."""

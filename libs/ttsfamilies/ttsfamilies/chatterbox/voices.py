@@ -76,7 +76,6 @@ def _shelf(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
 
 
 def _high_pass(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
-    del gain
     cosine, alpha = _angle(quality, hz, rate)
     b = [(1 + cosine) / 2, -(1 + cosine), (1 + cosine) / 2]
     return b, [1 + alpha, -2 * cosine, 1 - alpha]

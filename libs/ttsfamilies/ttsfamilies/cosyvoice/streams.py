@@ -68,7 +68,6 @@ class PassagesStream(LmStream):
         return prompt.keys()
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         said = self.spoken["token"].astype(np.int64) + self._speech
         return {"id": np.concatenate([self.passage.array, said])}
 
@@ -123,7 +122,6 @@ class InterleavedStream(SequenceStream):
         return keys((first,), min(len(first), common(self._prepared.opening)))
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         ids: list[Array] = []
         for block, tokens in self.laid_out("token"):
             ids += [np.array(block.ids, np.int64), tokens.astype(np.int64) + self._speech]

@@ -30,7 +30,7 @@ from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
 from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
-from ttsfamilies.base.talker.base import NUMBER, ModelSpec
+from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.csm.facts import FAMILY
 from ttsfamilies.csm.request import (
@@ -187,15 +187,11 @@ def spec_of(name: str, c: CsmConfig) -> ModelSpec:
     """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
     codes, codec = Field((c.num_codebooks,), "i8"), c.codec_config
     return ModelSpec(
-        name=name,
-        family="csm",
-        sample_rate=codec.sampling_rate,
-        frame_rate_hz=codec.sampling_rate / codec.frame_samples,
+        **stated(FAMILY, name, codec.sampling_rate, codec.sampling_rate / codec.frame_samples),
         voices=(),
         frame={"codes": Field((c.num_codebooks,), "i2", c.vocab_size)},
         state={"codes": codes, "frame": NUMBER, **fields_of(LayeredDrawing)},
         inputs={"text": NUMBER, "codes": codes},
         caches={"backbone": c.cache},
-        accepts=frozenset(FAMILY.accepts),
         max_positions=c.max_position_embeddings,
     )

@@ -11,10 +11,16 @@ import numpy as np
 
 from ttscommon.engine.checkpoint import checked_config, read_json
 from ttscommon.engine.codec_sizes import MimiSizes
-from ttscommon.wire.fields import Array, Field
+from ttscommon.wire.fields import Field
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.request import LayeredDrawing, tell
-from ttsfamilies.base.lm.turns import EncodedTurn, TurnsPrepared, TurnsStream
+from ttsfamilies.base.lm.turns import (
+    DialoguePrepared,
+    EncodedTurn,
+    Laid,
+    TurnsStream,
+    joined,
+)
 from ttsfamilies.base.talker.streams import SlotWriter
 
 BEGIN_TEXT: Final = 128_000
@@ -102,16 +108,16 @@ def usual_drawing(d: CsmGeneration) -> LayeredDrawing:
     )
 
 
-class CsmPrepared(TurnsPrepared):
-    """See TurnsPrepared. The model often goes on in silence instead of ending."""
+class CsmPrepared(DialoguePrepared):
+    """See DialoguePrepared. The model often goes on in silence instead of ending."""
 
     usual = (10, 25)
 
-    def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def laid_out(self, text: str) -> tuple[Laid, Laid]:
         own = EncodedTurn(self.request.speaker, text, None)
         return self._positions_of(self._turns), self._positions_of([own])
 
-    def _positions_of(self, turns: Iterable[EncodedTurn]) -> tuple[Array, Array]:
+    def _positions_of(self, turns: Iterable[EncodedTurn]) -> Laid:
         """Each turn's text and then, if it sounded, its frames and the end of them."""
         end = np.full((1, self._codebooks), END_CODE, np.int64)
         parts = [self.said(())]
@@ -120,8 +126,7 @@ class CsmPrepared(TurnsPrepared):
             parts.append(self.said((BEGIN_TEXT, *words, END_TEXT)))
             if turn.codes is not None:
                 parts.append(self.sounded(np.concatenate([turn.codes, end])))
-        ids, codes = zip(*parts, strict=True)
-        return np.concatenate(ids), np.concatenate(codes)
+        return joined(parts)
 
 
 class CsmStream(TurnsStream):

@@ -153,7 +153,6 @@ class FakeCodec(Codec):
         state.hertz += float(conditions["speaker"][0].sum())
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
-        del reference
         if not self._manner.reference_frames:
             return None
         shape = (self._manner.reference_frames, _CODEBOOKS)

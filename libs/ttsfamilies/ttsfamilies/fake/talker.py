@@ -229,7 +229,6 @@ class FakeStream(TalkerStream):
         return Plan(0, end)
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
-        del plan, branch
         return {}
 
     def stage(self, write: SlotWriter) -> None:
@@ -308,7 +307,6 @@ class FakeRunner:
         return results
 
     def paths(self, ticket: tuple[float, Results]) -> Sequence[LaunchPath]:
-        del ticket
         return ("eager",)
 
     def render(self, raw: Arrays) -> Arrays:
@@ -390,12 +388,13 @@ class _Writer:
         self._state, self._slot = state, slot
 
     def __call__(self, name: str, value: Any, at: int = 0) -> None:
-        del at
         self._state[name][self._slot] = value
 
 
 class FakeModel(Family):
     """Sleeps as long as a real engine would compute."""
+
+    examples = ("A fake is always warm.",)
 
     def __init__(
         self,
@@ -463,9 +462,6 @@ class FakeModel(Family):
 
     def runner(self, rows: int, blocks: int, depth: int) -> FakeRunner:
         return FakeRunner(self, rows, blocks, depth)
-
-    def examples(self) -> Sequence[str]:
-        return ("A fake is always warm.",)
 
 
 def fake_frames(seeds: Array, frames: Array) -> np.ndarray[Any, np.dtype[np.int16]]:

@@ -50,8 +50,7 @@ class FishDecoder(CausalWave):
         not counts as its last.
         """
         columns = torch.minimum(codes.clamp(min=0), self.last).unbind(-1)
-        found: Tensor = sum(level(one) for level, one in zip(self.levels, columns, strict=True))
-        return found
+        return sum(level(one) for level, one in zip(self.levels, columns, strict=True))
 
     def step(
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None

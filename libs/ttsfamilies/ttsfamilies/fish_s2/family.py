@@ -29,7 +29,7 @@ from ttsfamilies.base.lm.stepped import CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import FRAME, EncodedTurn
 from ttsfamilies.base.sampling import Noise, Settings, draw_unscaled
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.fish_s2.config import (
@@ -110,11 +110,9 @@ class FastTransformer(DepthTransformer):
         self.out = nn.Linear(c.fast.dim, c.codes, bias=False)
 
     def table(self, codebook: int) -> Tensor:
-        del codebook
         return self.codes.weight
 
     def head(self, codebook: int) -> Tensor:
-        del codebook
         return self.out.weight
 
 
@@ -143,8 +141,7 @@ class FishNet(nn.Module):
         c = self.config
         tables = torch.arange(c.codebooks, device=codes.device) * c.codes
         sums = nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
-        found: Tensor = (self.text(codes[..., 0] + c.first) + sums) / (1 + c.codebooks) ** 0.5
-        return found
+        return (self.text(codes[..., 0] + c.first) + sums) / (1 + c.codebooks) ** 0.5
 
     def embed(self, text: Tensor, codes: Tensor) -> Tensor:
         """Text ids [tokens], FRAME where frames [tokens, codebooks] stand -> [tokens, dim]."""
@@ -153,8 +150,7 @@ class FishNet(nn.Module):
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """States [tokens, dim] of inputs [tokens, dim] at positions [tokens], normed."""
-        states: Tensor = self.slow(x, positions, attend)
-        return states
+        return self.slow(x, positions, attend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, 1 + codes] float32: of the semantic codes, and of the end."""
@@ -175,9 +171,8 @@ def sources(net: FishNet) -> dict[str, Source]:
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> FishNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    shards = Shards.of(checkpoint)
     net = unfilled(FishNet, load_config(checkpoint)).to(getattr(torch, dtype))
-    filled(net, sources(net), shards, device=device)
+    filled(net, sources(net), Shards.of(checkpoint), device=device)
     net.freeze()
     return net
 
@@ -250,7 +245,6 @@ class FishS2(CodesModel):
         fast, last = self._net.fast, self._net.config.codes - 1
 
         def pick(logits: Tensor, codebook: int, rules: object = None) -> Tensor:
-            del rules
             return draw_unscaled(logits, noise, codebook, settings)
 
         residuals = fast(hidden, fast.embed(first.clamp(max=last), 0), pick)
@@ -285,10 +279,7 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     codes, slow = Field((c.codebooks,), "i8"), c.slow
     return ModelSpec(
-        name=name,
-        family="fish_s2",
-        sample_rate=c.codec.sample_rate,
-        frame_rate_hz=c.codec.sample_rate / c.codec.frame_samples,
+        **stated(FAMILY, name, c.codec.sample_rate, c.codec.sample_rate / c.codec.frame_samples),
         voices=tuple(Voice(each, each, MANY) for each in (_NONE, *voices)),
         frame={"codes": Field((c.codebooks,), "i2", c.codes)},
         replay=REPLAY,
@@ -300,7 +291,6 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         },
         inputs={"text": NUMBER, "codes": codes},
         caches={"slow": CacheSpec(slow.n_layer, slow.n_head, slow.n_local_heads, slow.head_dim)},
-        accepts=frozenset(FAMILY.accepts),
         parameters=PARAMETERS,
         max_positions=slow.max_seq_len,
     )

@@ -18,9 +18,9 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttsfamilies.base.lm.request import Drawing, WholeText, nothing_to_say, speakable, tell
+from ttsfamilies.base.lm.request import Drawing, nothing_to_say, speakable, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrompt
+from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, Laid, TurnsPrepared, TurnsPrompt, joined
 from ttsfamilies.base.talker.lmstream import SequenceStream
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.fish_s2.config import WINDOW, FishConfig
@@ -43,8 +43,6 @@ PARAMETERS: Final = (
         1000,
     ),
 )
-# Slow speech takes half of these.
-_FRAMES_A_TOKEN, _FRAMES_BEYOND = 12, 43
 # Of a batch, whatever its text, unless a request names a number.
 MOST_FRAMES: Final = 2048
 # A text may take one of so many positions: the others are its speech, at an ordinary pace.
@@ -72,8 +70,10 @@ class FishDrawing(Drawing):
         return cls(0.8, 30, 0.8, int(told["ras_win_len"])).with_asked(request.sampling)
 
 
-class FishPrepared(WholeText):
-    """See WholeText. A prompt is a batch; `turns` of it is the voice."""
+class FishPrepared(TurnsPrepared):
+    """See TurnsPrepared. A prompt is a batch; `turns` of it is the voice."""
+
+    usual = (12, 43)
 
     def __init__(
         self,
@@ -85,10 +85,9 @@ class FishPrepared(WholeText):
         most: int | None = None,
     ) -> None:
         """positions: of the whole conversation. most: frames of a batch that names no number."""
-        self.request, self.config = request, config
-        self.drawing = FishDrawing.of(request)
-        self._voice, self._tokenizer = voice, tokenizer
-        self.positions, self._most = positions, most or MOST_FRAMES
+        told = voice, tokenizer, config.codebooks, positions, most or MOST_FRAMES
+        super().__init__(request, FishDrawing.of(request), *told)
+        self.config, self.positions = config, positions
         self._bytes = int(completed(PARAMETERS, request.extra_params)["chunk_length"])
 
     def prompts(self, text: str) -> list[TurnsPrompt]:
@@ -98,7 +97,7 @@ class FishPrepared(WholeText):
         texts = [self._spoken(part) for part in batches(text, self._bytes)]
         self._check(len(system[0]), sum(map(len, texts)))
         found = [self._batch(system, texts[0], begins=True)]
-        return found + [self._batch(self._said(()), each, begins=False) for each in texts[1:]]
+        return found + [self._batch(self.said(()), each, begins=False) for each in texts[1:]]
 
     def _check(self, voice: int, tokens: int) -> None:
         """Raises TextTooLong for what would not fit with its speech."""
@@ -116,10 +115,8 @@ class FishPrepared(WholeText):
                 param="input",
             )
 
-    def _batch(
-        self, before: tuple[Array, Array], text: Sequence[int], *, begins: bool
-    ) -> TurnsPrompt:
-        own = self._said(
+    def _batch(self, before: Laid, text: Sequence[int], *, begins: bool) -> TurnsPrompt:
+        own = self.said(
             (
                 *([] if begins else [self._control(_END), *self._ids("\n")]),
                 *self._role("user"),
@@ -130,23 +127,18 @@ class FishPrepared(WholeText):
                 self._control(_VOICE),
             )
         )
-        ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
-        usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * len(text))
-        most = self.request.sampling.max_new_tokens or usual
-        return TurnsPrompt(ids, codes, min(most, self.positions - len(ids)), len(before[0]))
+        return self.prompt(before, own, len(text))
 
-    def _system(self) -> tuple[Array, Array]:
+    def _system(self) -> Laid:
         """Each part of it is split into tokens by itself."""
         end = (self._control(_END), *self._ids("\n"))
         role = self._role("system")
-        if not self._voice:
-            return self._said((*role, *self._ids(_PLAIN), *end))
-        words = "\n".join(tagged(turn.speaker, turn.text) for turn in self._voice)
+        if not self._turns:
+            return self.said((*role, *self._ids(_PLAIN), *end))
+        words = "\n".join(tagged(turn.speaker, turn.text) for turn in self._turns)
         told = (*role, *self._ids(_LIKE), *self._spoken(words), *self._ids(_SOUNDS))
-        sound = np.concatenate([turn.codes for turn in self._voice if turn.codes is not None])
-        parts = (self._said(told), (np.full(len(sound), FRAME), sound), self._said(end))
-        ids, codes = zip(*parts, strict=True)
-        return np.concatenate(ids), np.concatenate(codes)
+        sound = np.concatenate([turn.codes for turn in self._turns if turn.codes is not None])
+        return joined((self.said(told), self.sounded(sound), self.said(end)))
 
     def _role(self, name: str) -> tuple[int, ...]:
         return (self._control(_BEGIN), *self._ids(f"{name}\n"))
@@ -166,10 +158,6 @@ class FishPrepared(WholeText):
                 found += [*self._ids(text[begin : tag.start()]), self._control(tag[0])]
                 begin = tag.end()
         return found + self._ids(text[begin:])
-
-    def _said(self, ids: Sequence[int]) -> tuple[Array, Array]:
-        """Positions of text alone."""
-        return np.array(ids, np.int64), np.zeros((len(ids), self.config.codebooks), np.int64)
 
 
 def tagged(speaker: int, text: str) -> str:
@@ -208,16 +196,13 @@ class FishStream(SequenceStream):
     @property
     def extent(self) -> int:
         """Of the whole conversation. Most speech takes half of the frames that it may come to."""
-        found: int = sum(batch.length + batch.frames // 2 for batch in self._passages)
-        return found
+        return sum(batch.length + batch.frames // 2 for batch in self._passages)
 
     def prefix(self) -> Sequence[bytes]:
-        first: TurnsPrompt = self._passages[0]
-        return first.keys()
+        return self._passages[0].keys()
 
     def positions(self, branch: int) -> Arrays:
         """Of each batch so far, its own and its frames'."""
-        del branch
         text, codes = [], []
         for batch, frames in self.laid_out("codes"):
             text += [batch.text, np.full(len(frames), FRAME)]

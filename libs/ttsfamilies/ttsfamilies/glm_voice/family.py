@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -77,8 +76,7 @@ class CausalBlock(nn.Module):
             for name in ("q_proj", "k_proj", "v_proj")
         )
         x = x + attn["out_proj"](dense_attention(q, k, v, visible).flatten(-2))
-        found: Tensor = x + self.fc2(nn.functional.gelu(self.fc1(self.final_layer_norm(x))))
-        return found
+        return x + self.fc2(nn.functional.gelu(self.fc1(self.final_layer_norm(x))))
 
 
 class WhisperVQ(nn.Module):
@@ -102,8 +100,7 @@ class WhisperVQ(nn.Module):
         x = self._states(nn.functional.pad(wav, (0, count * token - samples)), samples)
         pooled = x.view(count, pool, -1).mean(1)
         known = self.codebook.weight
-        found: Tensor = (known.square().sum(1) - 2 * pooled @ known.T).argmin(1)
-        return found
+        return (known.square().sum(1) - 2 * pooled @ known.T).argmin(1)
 
     def _states(self, wav: Tensor, samples: int) -> Tensor:
         """Of a recording that was padded, of which so many samples were said."""
@@ -123,9 +120,8 @@ def load_hearing(checkpoint: Path, device: str) -> WhisperVQ:
     """What hears a user, of the folder within a checkpoint; raises CheckpointError."""
     config, shards = load_hearing_config(checkpoint), Shards.of(checkpoint / TOKENIZER)
     prefix = "" if "conv1.weight" in shards.shapes else "model.encoder."
-    net = unfilled(WhisperVQ, config)
-    stated, others = hearing_sources(net, prefix), _others(config, prefix)
-    filled(net, stated, shards, others=others, device=device)
+    net, others = unfilled(WhisperVQ, config), _others(config, prefix)
+    filled(net, hearing_sources(net, prefix), shards, others=others, device=device)
     net.mel = WhisperMel().to(device)  # made of numbers, not of weights
     return net
 
@@ -185,12 +181,10 @@ def sources(net: GlmNet) -> dict[str, Source]:
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> GlmNet:
     """The network of a checkpoint folder; raises CheckpointError."""
-    config = load_config(checkpoint)
-    net = unfilled(GlmNet, config).to(getattr(torch, dtype))
+    net = unfilled(GlmNet, load_config(checkpoint)).to(getattr(torch, dtype))
     return filled(net, sources(net), Shards.of(checkpoint), others=_BUFFERS, device=device)
 
 
-_EXAMPLES: Final = ("What does the sea sound like on a quiet morning in autumn?", "Hello.")
 _LANGUAGES: Final = ("zh", "en")
 
 
@@ -202,7 +196,6 @@ class GlmStream(AnswerStream):
         self._prepared = prepared
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         return {"id": np.concatenate([self.passage.array, self.answered])}
 
     def drawn(self) -> Arrays:
@@ -225,10 +218,9 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> GlmVoice:
 
 
 class GlmVoice(AnsweringModel):
-    """A loaded checkpoint. Its answers are bounded by their ids, and repeat themselves rightly."""
+    """A loaded checkpoint."""
 
-    pauses = True  # of a text that is no speech there are none to make
-    signs = None
+    examples = ("What does the sea sound like on a quiet morning in autumn?", "Hello.")
 
     def __init__(
         self, name: str, net: GlmNet, ids: DialogueIds, hearing: WhisperVQ, voice: str = VOICE
@@ -252,9 +244,6 @@ class GlmVoice(AnsweringModel):
         heard = torch.from_numpy(windowed_sinc(samples, rate, HEARD_HZ))
         ids = self._hearing(heard.to(self._hearing.codebook.weight.device))
         return {"codes": ids[:, None].cpu().numpy().astype(np.int32)}
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
 
 def spec_of(name: str, c: GlmConfig, ids: AnswerIds, voice: str) -> ModelSpec:

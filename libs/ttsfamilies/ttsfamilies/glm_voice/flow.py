@@ -59,8 +59,7 @@ class TimedUnits(nn.Module):
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         """[rows, inputs, steps] and [rows, time] -> [rows, outputs, steps]."""
         y = self.block1(x) + self.mlp["1"](nn.functional.mish(time))[..., None]
-        found: Tensor = self.block2(y) + self.res_conv(x)
-        return found
+        return self.block2(y) + self.res_conv(x)
 
 
 class ScaledLevel(nn.ModuleList):
@@ -79,8 +78,7 @@ class ScaledLevel(nn.ModuleList):
 
     def close(self, x: Tensor) -> Tensor:
         last = cast("nn.ModuleDict | nn.Conv1d", self[2])
-        found: Tensor = last["conv"](x) if isinstance(last, nn.ModuleDict) else last(x)
-        return found
+        return last["conv"](x) if isinstance(last, nn.ModuleDict) else last(x)
 
 
 class HalvingUNet(nn.Module):
@@ -119,8 +117,7 @@ class HalvingUNet(nn.Module):
         for level in cast("list[ScaledLevel]", self.up_blocks):
             skip = skips.pop()
             x = level.close(level.body(torch.cat((x[..., : skip.shape[2]], skip), 1), told))
-        found: Tensor = self.final_proj(self.final_block(x))
-        return found
+        return self.final_proj(self.final_block(x))
 
 
 class BlockEncoder(nn.Module):
@@ -139,8 +136,7 @@ class BlockEncoder(nn.Module):
         x = self.embed(x)
         for layer in self.encoders:
             x = layer(x, WholePass(_BLOCK))
-        found: Tensor = self.after_norm(x)
-        return found
+        return self.after_norm(x)
 
 
 class LengthRegulator(nn.Module):
@@ -181,8 +177,7 @@ class GlmFlow(nn.Module):
     def conditioning(self, ids: Tensor) -> Tensor:
         """Ids [n] int64 -> what the flow is told of each frame, [mels, frames]."""
         states = self.encoder_proj(self.encoder(self.input_embedding(ids)[None]))
-        found: Tensor = self.length_regulator(states.mT, frames_of(len(ids)))[0]
-        return found
+        return self.length_regulator(states.mT, frames_of(len(ids)))[0]
 
     def step(self, x: Tensor, mu: Tensor, cond: Tensor, done: int) -> Tensor:
         """Where x is a step later: [mels, frames] each. The speaker is no one, as published."""
@@ -192,5 +187,4 @@ class GlmFlow(nn.Module):
         begin, end = (1 - math.cos(math.pi / 2 * at / STEPS) for at in (done, done + 1))
         rows = torch.cat((x.expand(2, -1, -1), both), 1)
         way = self.decoder["estimator"](rows, x.new_full((2,), begin))
-        found: Tensor = x + (end - begin) * ((1 + _GUIDANCE) * way[0] - _GUIDANCE * way[1])
-        return found
+        return x + (end - begin) * ((1 + _GUIDANCE) * way[0] - _GUIDANCE * way[1])

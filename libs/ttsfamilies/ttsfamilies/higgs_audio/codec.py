@@ -32,8 +32,7 @@ class HiggsLevel(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """[frames] int64 -> [frames, latent]."""
-        found: Tensor = self.out(self.codebook(codes))
-        return found
+        return self.out(self.codebook(codes))
 
 
 class HiggsDecoder(nn.Module):
@@ -55,8 +54,7 @@ class HiggsDecoder(nn.Module):
         """Codes [frames, codebooks] int64 -> [frames * frame_samples]; silence surrounds them."""
         columns = zip(self.levels, codes.T, strict=True)
         latent = torch.stack([level(column) for level, column in columns]).sum(0)
-        samples: Tensor = self.decoder(self.narrow(latent).T[None])
-        return samples
+        return self.decoder(self.narrow(latent).T[None])
 
 
 def sources(net: HiggsDecoder, theirs: str = "") -> dict[str, Source]:
@@ -75,10 +73,8 @@ _NAMES: Final = {
 def load_decoder(folder: Path, device: str = "cpu") -> HiggsDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
     sizes, theirs = load_sizes(folder)
-    net = unfilled(HiggsDecoder, sizes)
-    stated, shards = sources(net, theirs), tensors_of(folder)
-    others = parts(theirs)
-    return filled(net, stated, shards, others=others, device=device)
+    net, shards = unfilled(HiggsDecoder, sizes), tensors_of(folder)
+    return filled(net, sources(net, theirs), shards, others=parts(theirs), device=device)
 
 
 # A codebook that has not begun, and one that is over.

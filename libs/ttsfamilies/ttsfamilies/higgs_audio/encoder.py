@@ -60,8 +60,7 @@ class HubertLayer(nn.Module):
         """[frames, dim] -> the same."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(1)
         x = self.attention_norm(x + self.out(dense_attention(q, k, v, None).flatten(-2)))
-        found: Tensor = self.norm(x + self.down(gelu(self.up(x))))
-        return found
+        return self.norm(x + self.down(gelu(self.up(x))))
 
 
 class Hubert(nn.Module):
@@ -220,6 +219,5 @@ def encoder_sources(net: HiggsEncoder, theirs: str = "") -> dict[str, Source]:
 def load_encoder(folder: Path, device: str = "cpu") -> HiggsEncoder:
     """The encoder in a codec's folder; raises CheckpointError."""
     sizes, theirs = load_sizes(folder)
-    net = unfilled(HiggsEncoder, sizes)
-    stated, shards = encoder_sources(net, theirs), tensors_of(folder)
-    return filled(net, stated, shards, others=parts(theirs), device=device)
+    net, shards = unfilled(HiggsEncoder, sizes), tensors_of(folder)
+    return filled(net, encoder_sources(net, theirs), shards, others=parts(theirs), device=device)

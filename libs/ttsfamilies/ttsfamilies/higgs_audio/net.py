@@ -22,9 +22,6 @@ from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.higgs_audio.sizes import tensors_of
 
-# A Higgs Audio checkpoint's config.json and generation_config.json. No torch.
-
-
 V2: Final = "higgs_audio_v2"
 # By the authors' own names.
 AUTHORS: Final = "higgs_audio"
@@ -202,8 +199,7 @@ class TwoExperts(nn.Module):
             x = x + text.attention.finish(attended)
             heard, read = (block.mlp(block.mlp_norm(x)) for block in (sound, text))
             x = x + torch.where(of_sound, heard, read)
-        found: Tensor = self.text.norm(x)
-        return found
+        return self.text.norm(x)
 
 
 class HiggsNet(nn.Module):
@@ -232,15 +228,13 @@ class HiggsNet(nn.Module):
         sounds = text == FRAME
         x = torch.where(sounds[:, None], self.embed_rows(codes), self.text(text.clamp(min=0)))
         told = (x, positions, attend)
-        states: Tensor = self.backbone(*told) if self.config.third else self.backbone(*told, sounds)
-        return states
+        return self.backbone(*told) if self.config.third else self.backbone(*told, sounds)
 
     def step(self, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Rows [rows, codebooks] int64 -> [rows, dim]."""
         both = self.backbone
         of_sound = both.sound if isinstance(both, TwoExperts) else both
-        states: Tensor = of_sound(self.embed_rows(codes), positions, attend)
-        return states
+        return of_sound(self.embed_rows(codes), positions, attend)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, codebooks, ids] float32."""
@@ -282,5 +276,5 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> HiggsNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     config, shards = load_config(checkpoint), tensors_of(checkpoint)
     net = unfilled(HiggsNet, config).to(getattr(torch, dtype))
-    stated, others = sources(net), _THIRD_OTHERS if config.third else _TEXT_ALONE
-    return filled(net, stated, shards, others=others, device=device)
+    others = _THIRD_OTHERS if config.third else _TEXT_ALONE
+    return filled(net, sources(net), shards, others=others, device=device)

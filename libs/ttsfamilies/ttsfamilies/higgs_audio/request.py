@@ -15,7 +15,14 @@ from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.codes import counts, is_over
 from ttsfamilies.base.lm.request import Drawing, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
-from ttsfamilies.base.lm.turns import FRAME, EncodedTurn, TurnsPrepared, TurnsStream
+from ttsfamilies.base.lm.turns import (
+    FRAME,
+    DialoguePrepared,
+    EncodedTurn,
+    Laid,
+    TurnsStream,
+    joined,
+)
 from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.higgs_audio.net import HiggsConfig, HiggsDefaults
 
@@ -65,8 +72,8 @@ Part = str | Control | Array
 """Text, a control token, or rows of codes."""
 
 
-class HiggsPrepared(TurnsPrepared):
-    """See TurnsPrepared."""
+class HiggsPrepared(DialoguePrepared):
+    """See DialoguePrepared."""
 
     usual = (20, 50)
 
@@ -91,7 +98,7 @@ class HiggsPrepared(TurnsPrepared):
         """Rows."""
         return super().most_frames(tokens) + self.config.delay_pattern.most
 
-    def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def laid_out(self, text: str) -> tuple[Laid, Laid]:
         layout = _third if self.config.third else _second
         before, own = layout(self, text)
         return self._positions_of(before), self._positions_of(own)
@@ -114,7 +121,7 @@ class HiggsPrepared(TurnsPrepared):
         """[1, codebooks]."""
         return np.full((1, self.config.codebooks), id, np.int64)
 
-    def _positions_of(self, parts: Sequence[Part]) -> tuple[Array, Array]:
+    def _positions_of(self, parts: Sequence[Part]) -> Laid:
         found = [self.said(())]
         for part in self._joined(parts):
             if isinstance(part, str):
@@ -123,8 +130,7 @@ class HiggsPrepared(TurnsPrepared):
                 found.append(self.said((self._tokenizer.added[part.name],)))
             else:
                 found.append(self.sounded(part))
-        ids, codes = zip(*found, strict=True)
-        return np.concatenate(ids), np.concatenate(codes)
+        return joined(found)
 
     def _joined(self, parts: Sequence[Part]) -> Iterator[Part]:
         """Text that stands together is split into tokens together, with the names of control
@@ -202,8 +208,7 @@ class HiggsStream(TurnsStream):
     @property
     def _ends(self) -> Array:
         """[rows, codebooks] bool: where a codebook is over."""
-        ends: Array = self.codes == self._config.end
-        return ends
+        return self.codes == self._config.end
 
     def _resume(self) -> None:
         super()._resume()

@@ -242,10 +242,7 @@ class Renamed:
         if not _folded(parts):
             return found[0] if len(found) == 1 else torch.cat(found)
         length, direction = found
-        folded: Tensor = (
-            length * direction / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
-        )
-        return folded
+        return length * direction / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
 
     def where(self, name: str) -> Path:
         return self._published.where(self._parts.get(name, [""])[0])

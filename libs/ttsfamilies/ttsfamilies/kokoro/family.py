@@ -20,12 +20,13 @@ from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.talker.base import ModelSpec, not_cloning
+from ttsfamilies.base.talker.base import ModelSpec, not_cloning, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.reader import utterances_of
+from ttsfamilies.kokoro.facts import FAMILY
 from ttsfamilies.kokoro.net import KokoroProsody, load_net
 from ttsfamilies.kokoro.request import (
     SPEEDS,
@@ -137,10 +138,7 @@ def spec_of(
     most = c.plbert.max_position_embeddings
     listed = tuple(voice for voice in voices.listed if voice.language in ways)
     return ModelSpec(
-        name=name,
-        family="kokoro",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=SAMPLE_RATE / c.frame_samples,
+        **stated(FAMILY, name, SAMPLE_RATE, SAMPLE_RATE / c.frame_samples),
         voices=listed,
         frame=frame_of(c),
         replay=REPLAY,
@@ -154,7 +152,6 @@ def spec_of(
         },
         max_positions=most * passes,
         chunks=_CHUNKS,
-        accepts=frozenset(("speed",)),
         speeds=SPEEDS,
         blends=True,
     )

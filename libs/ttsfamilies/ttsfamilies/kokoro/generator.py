@@ -21,6 +21,7 @@ from ttscommon.engine.nn.adain import (
     NormedConvTranspose1d,
     published,
 )
+from ttscommon.engine.nn.norm import ChannelNorm
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 from ttsfamilies.kokoro.source import HARMONICS, Spectrum, Voicing
@@ -39,20 +40,6 @@ _SLOPE: Final = 0.1
 # Of the last activation, torch's own.
 _LAST_SLOPE: Final = 0.01
 _TALKERS: Final = ("bert.", "bert_encoder.", "predictor.")
-
-
-class ChannelNorm(nn.Module):
-    """LayerNorm over channels."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.gamma = nn.Parameter(torch.ones(channels))
-        self.beta = nn.Parameter(torch.zeros(channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, steps] -> the same."""
-        shape = self.gamma.shape
-        return nn.functional.layer_norm(x.mT, shape, self.gamma, self.beta).mT
 
 
 class TextEncoder(nn.Module):
@@ -77,8 +64,7 @@ class TextEncoder(nn.Module):
         x = self.embedding(ids)[None].mT
         for layer in self.cnn:
             x = layer(x)
-        found: Tensor = self.lstm(x.mT)[0].mT
-        return found
+        return self.lstm(x.mT)[0].mT
 
 
 class StyledResidual(nn.Module):
@@ -222,8 +208,7 @@ class KokoroDecoder(nn.Module):
         for block in self.decode:
             x = block(torch.cat((x, told), 1), style)
             yield _work(block, x)
-        found: Tensor = yield from self.generator.pieces(x, style, source)
-        return found
+        return (yield from self.generator.pieces(x, style, source))
 
 
 class KokoroSound(nn.Module):
@@ -252,8 +237,7 @@ class KokoroSound(nn.Module):
         source = generator.m_source(curves[0], torch.stack(drawn))
         yield len(source) * _SAMPLE
         source = generator.spectrum(source)
-        found: Tensor = yield from self.decoder.pieces(asr, curves, style, source)
-        return found
+        return (yield from self.decoder.pieces(asr, curves, style, source))
 
 
 def finished(pieces: Pieces) -> Tensor:
@@ -262,8 +246,7 @@ def finished(pieces: Pieces) -> Tensor:
         try:
             next(pieces)
         except StopIteration as done:
-            found: Tensor = done.value
-            return found
+            return done.value
 
 
 def sources(net: KokoroSound, inner: str = "module.") -> dict[str, Source]:

@@ -40,8 +40,7 @@ class Albert(nn.Module):
     def begin(self, ids: Tensor) -> Tensor:
         """[symbols] int64 -> [symbols, hidden], what the first layer is shown."""
         x = self.symbols(ids) + self.kinds.weight[0] + self.places.weight[: len(ids)]
-        found: Tensor = self.widen(self.norm(x))
-        return found
+        return self.widen(self.norm(x))
 
     def layers(self, x: Tensor, first: int, end: int) -> Tensor:
         """Layers first .. end, as far as there are any: [symbols, hidden] -> the same."""
@@ -74,8 +73,7 @@ class AlbertLayer(nn.Module):
         weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
         x = self.attention_norm(x + self.out((weights @ v).transpose(0, 1).flatten(1)))
         risen = nn.functional.gelu(self.rise(x), approximate="tanh")
-        found: Tensor = self.norm(x + self.fall(risen))
-        return found
+        return self.norm(x + self.fall(risen))
 
 
 _ALBERT: Final = {
@@ -108,8 +106,7 @@ class StyledNorm(nn.Module):
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
         """[symbols, channels] and [style_dim] -> the first's shape."""
         gamma, beta = self.fc(style).chunk(2)
-        found: Tensor = (1 + gamma) * nn.functional.layer_norm(x, x.shape[1:]) + beta
-        return found
+        return (1 + gamma) * nn.functional.layer_norm(x, x.shape[1:]) + beta
 
 
 class DurationEncoder(nn.Module):

@@ -170,8 +170,7 @@ class Voices:
         Raises UnknownVoice, also for voices that are not `known`.
         """
         blend = parameters.parse(voice, self._packs if known is None else known)
-        total: Array = np.sum([np.float32(s) * self._packs[name] for name, s in blend], 0)
-        return total
+        return np.sum([np.float32(s) * self._packs[name] for name, s in blend], 0)
 
 
 def _checked(path: Path, name: str, pack: Array, c: KokoroConfig) -> Array:

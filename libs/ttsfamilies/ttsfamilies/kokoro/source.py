@@ -73,5 +73,4 @@ class Spectrum(nn.Module):
         magnitude, phase = x.chunk(2)
         found = torch.polar(magnitude.exp(), phase.sin())
         window = self._window(x)
-        sound: Tensor = torch.istft(found, self._size, self._hop, window=window)
-        return sound
+        return torch.istft(found, self._size, self._hop, window=window)

@@ -45,8 +45,7 @@ class StepConditions(nn.Module):
     def _value(self, name: str, index: int) -> Tensor:
         table = self.tables[name]
         assert isinstance(table, nn.Embedding)
-        found: Tensor = self.widen[name](table.weight[index])
-        return found
+        return self.widen[name](table.weight[index])
 
     @torch.no_grad()
     def voice(self, values: Tensor) -> Tensor:

@@ -196,8 +196,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
             state["pieces"][slots, index.clamp(max=MOST_PIECES - 1)].long()
             for index in (move.main, move.second)
         )
-        found: Tensor = text_id(move, main, second, self._net.config.text_card + 1)
-        return found
+        return text_id(move, main, second, self._net.config.text_card + 1)
 
     def _noise(self, old: Mapping[str, Tensor]) -> Noise:
         return self.noise(old["seed"], old["step"])
@@ -209,8 +208,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         if self.device is None and not sounding.any():
             return old["recent"][:, 0]
         settings = Settings(old["subtalker_temperature"], old["subtalker_top_k"])
-        drawn: Tensor = self._net.depth(hidden, text, Picks(settings, settings, self._noise(old)))
-        return drawn
+        return self._net.depth(hidden, text, Picks(settings, settings, self._noise(old)))
 
     def _frame(self, recent: Tensor) -> Tensor:
         """The frame that the last row completes: of each codebook the row that it stands in."""

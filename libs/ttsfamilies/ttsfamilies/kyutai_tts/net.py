@@ -85,8 +85,7 @@ class HearingBlock(DecoderBlock):
         asked = nn.functional.linear(self.voice_norm(x), self.voice_qkv.weight[: self.dim])
         heard = hear(layer, asked.view(q.shape))
         x = x + self.voice_out(heard.flatten(-2))
-        found: Tensor = x + self.mlp(self.mlp_norm(x))
-        return found
+        return x + self.mlp(self.mlp_norm(x))
 
     def heard(self, voice: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values [positions, heads, head_dim] of a voice [positions, dim]."""
@@ -109,8 +108,7 @@ class DemuxedEmbedding(nn.Module):
         first = self.first(self.table(numbers % self.table.num_embeddings))
         behind = numbers // self.table.num_embeddings - 1
         second = self.second(self.table(behind.clamp(min=0)))
-        found: Tensor = first + second.masked_fill((behind < 0)[:, None], 0.0)
-        return found
+        return first + second.masked_fill((behind < 0)[:, None], 0.0)
 
 
 class DepthBlock(nn.Module):
@@ -130,8 +128,7 @@ class DepthBlock(nn.Module):
         q, k, v = qkv.view(-1, *self.shape).unbind(2)
         attended = scratch(layer, q, k, v).flatten(1)
         x = x + nn.functional.linear(attended, self.out.chunk(self.sets)[which])
-        found: Tensor = x + self.mlps[which](self.mlp_norm(x))
-        return found
+        return x + self.mlps[which](self.mlp_norm(x))
 
 
 class Depth(nn.Module):
@@ -209,8 +206,7 @@ class KyutaiNet(nn.Module):
         angles = self.rope.angles(positions)
         for layer, block in enumerate(self.hearing_blocks()):
             x = block.hearing(x, angles, attend, hear, layer)
-        found: Tensor = self.norm(x)
-        return found
+        return self.norm(x)
 
 
 def sources(net: KyutaiNet) -> dict[str, Source]:
@@ -260,10 +256,8 @@ _UNUSED: Final = ("depformer_text_emb.low_rank.weight",)
 
 def load_net(checkpoint: Path, device: str, dtype: str) -> KyutaiNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    shards = Shards.of(checkpoint)
     net = unfilled(KyutaiNet, load_config(checkpoint)).to(getattr(torch, dtype))
     net.conditions.float()
-    stated = sources(net)
-    filled(net, stated, shards, others=_UNUSED, device=device)
+    filled(net, sources(net), Shards.of(checkpoint), others=_UNUSED, device=device)
     net.conditions.settle()
     return net

@@ -33,8 +33,7 @@ class WordTokenizer:
 
     def ids(self, word: str) -> list[int]:
         """Pieces of a word that stands by itself."""
-        found: list[int] = self._processor.encode(word)
-        return found
+        return self._processor.encode(word)
 
 
 # A text has at most 20,000 characters; a word has most often several of them, and so has a piece.

@@ -153,7 +153,6 @@ class KyutaiStream(TalkerStream):
         return Plan(step, 1, decode=True) if self._cached or ahead else Plan(0, step + 1)
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
-        del branch
         c, (_, texts, made) = self._config, self._replayed()
         positions = np.arange(plan.start, plan.end)
         codes = np.concatenate([np.full((1, c.n_q), c.card), made])[positions]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import Shards
 from ttsfamilies.base.kernels.attention import attend
 from ttsfamilies.base.runners.kv import LEAST_ROWS, first, summed
 from ttsfamilies.base.runners.state import padded
@@ -36,10 +36,6 @@ class HeardVoices:
     keys: Tensor
     values: Tensor
     positions: int
-
-    @property
-    def bytes_a_voice(self) -> int:
-        return 2 * self.keys.nbytes // len(self.names)
 
     def hear(self, voices: Tensor) -> Hear:
         """Of tokens that hear `voices` [tokens] int64, in fixed shapes, for a device."""
@@ -116,15 +112,8 @@ def _computed(names: tuple[str, ...], voices: Sequence[Tensor], net: KyutaiNet) 
 
 def _read(path: Path, c: KyutaiConfig) -> Tensor:
     """[positions, values] float32."""
-    try:
-        with safe_open(path, "pt") as file:
-            found: Tensor = file.get_tensor(SPEAKER).float()
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"{path} is truncated or damaged ({error}): download it again"
-        ) from error
-    if found.ndim != 3 or found.shape[:2] != (1, c.voice_values) or not found.numel():
-        raise CheckpointError(f"{path} is a voice of another model: {list(found.shape)}")
-    if not found.isfinite().all():
-        raise CheckpointError(f"{path} holds values that are no finite numbers: it is damaged")
-    return found[0].T.contiguous()
+    shards = Shards((path,))
+    shape = shards.shapes.get(SPEAKER, ())
+    if len(shape) != 3 or shape[:2] != (1, c.voice_values) or not shape[2]:
+        raise CheckpointError(f"{path} is a voice of another model: {list(shape)}")
+    return shards.read(SPEAKER)[0].float().T.contiguous()

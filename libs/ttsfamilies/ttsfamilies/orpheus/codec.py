@@ -180,8 +180,7 @@ class Snac(WindowedCodec):
 
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
         device = next(self._net.parameters()).device
-        samples: Tensor = self._net(codes.to(device), self.noise(stream.seed), first)
-        return samples
+        return self._net(codes.to(device), self.noise(stream.seed), first)
 
     def noise(self, seed: int) -> Noise:
         """Of a stream."""

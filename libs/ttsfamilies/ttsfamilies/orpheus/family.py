@@ -153,7 +153,6 @@ class OrpheusStream(LmStream):
         self._prepared = prepared
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         return {"id": np.concatenate([self.passage.array, audio_ids(self.spoken["codes"])])}
 
     def drawn(self) -> Arrays:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad, softplus
 
+from ttscommon.engine.nn.norm import ChannelNorm
+
 # Rational-quadratic splines (Durkan et al., 2019), inverse, the identity outside -5 .. 5.
 
 
@@ -62,19 +64,6 @@ _SPLINES: Final = (7, 5, 3)
 _COUPLINGS: Final = (6, 4, 2, 0)
 
 
-class Norm(nn.Module):
-    """Layer norm over channels."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.gamma = nn.Parameter(torch.ones(channels))
-        self.beta = nn.Parameter(torch.zeros(channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        normed = nn.functional.layer_norm(x.mT, (len(self.gamma),), self.gamma, self.beta, 1e-5)
-        return normed.mT
-
-
 class RelativeAttention(nn.Module):
     """Of all ids to all ids, with learnt keys and values for short distances (Shaw et al.)."""
 
@@ -101,8 +90,7 @@ class RelativeAttention(nn.Module):
         around = ids[:, None] + torch.arange(2 * REACH + 1, device=x.device)
         close = pad(weights, (REACH, REACH)).gather(-1, around.expand(*q.shape[:2], -1, -1))
         mixed = weights @ v + close @ self.emb_rel_v[0]
-        out: Tensor = self.conv_o(mixed.mT.flatten(1, 2))
-        return out
+        return self.conv_o(mixed.mT.flatten(1, 2))
 
 
 class FeedForward(nn.Module):
@@ -112,8 +100,7 @@ class FeedForward(nn.Module):
         self.conv_2 = nn.Conv1d(filters, channels, kernel, padding="same")
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        out: Tensor = self.conv_2(torch.relu(self.conv_1(x * mask)) * mask) * mask
-        return out
+        return self.conv_2(torch.relu(self.conv_1(x * mask)) * mask) * mask
 
 
 class Encoder(nn.Module):
@@ -122,11 +109,11 @@ class Encoder(nn.Module):
     def __init__(self, layers: int, channels: int, filters: int, heads: int, kernel: int) -> None:
         super().__init__()
         self.attn_layers = nn.ModuleList(RelativeAttention(channels, heads) for _ in range(layers))
-        self.norm_layers_1 = nn.ModuleList(Norm(channels) for _ in range(layers))
+        self.norm_layers_1 = nn.ModuleList(ChannelNorm(channels) for _ in range(layers))
         self.ffn_layers = nn.ModuleList(
             FeedForward(channels, filters, kernel) for _ in range(layers)
         )
-        self.norm_layers_2 = nn.ModuleList(Norm(channels) for _ in range(layers))
+        self.norm_layers_2 = nn.ModuleList(ChannelNorm(channels) for _ in range(layers))
 
     def layer(self, index: int, x: Tensor, mask: Tensor) -> Tensor:
         x = self.norm_layers_1[index](x + self.attn_layers[index](x, mask))
@@ -161,8 +148,8 @@ class Separable(nn.Module):
             for i in range(layers)
         )
         self.convs_1x1 = nn.ModuleList(nn.Conv1d(channels, channels, 1) for _ in range(layers))
-        self.norms_1 = nn.ModuleList(Norm(channels) for _ in range(layers))
-        self.norms_2 = nn.ModuleList(Norm(channels) for _ in range(layers))
+        self.norms_1 = nn.ModuleList(ChannelNorm(channels) for _ in range(layers))
+        self.norms_2 = nn.ModuleList(ChannelNorm(channels) for _ in range(layers))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         for apart, mixed, one, two in zip(
@@ -320,5 +307,4 @@ class Vits(nn.Module):
         """[rows] to [rows, channels, 1]."""
         if self.emb_g is None:
             return None
-        found: Tensor = self.emb_g(numbers)[..., None]
-        return found
+        return self.emb_g(numbers)[..., None]

@@ -39,8 +39,7 @@ class LatentDecoder(VectorDecoder):
         self.mean = nn.Parameter(torch.empty(self.values))
 
     def vectors(self, frames: Tensor) -> Tensor:
-        found: Tensor = self.project((frames * self.std + self.mean).transpose(1, 2))
-        return found
+        return self.project((frames * self.std + self.mean).transpose(1, 2))
 
 
 def sources(net: LatentDecoder) -> dict[str, Source]:
@@ -57,10 +56,8 @@ def sources(net: LatentDecoder) -> dict[str, Source]:
 def load_decoder(folder: Path, device: str = "cpu") -> LatentDecoder:
     """The decoder in a folder, in float32; raises CheckpointError."""
     net = unfilled(LatentDecoder, load_config(folder).mimi)
-    stated, shards = sources(net), Shards.of(folder)
-    unused = tuple(f"{MIMI}{part}" for part in ("encoder", "downsample."))
-    others = (FLOW_LM, *unused)
-    return filled(net, stated, shards, others=others, device=device)
+    others = (FLOW_LM, f"{MIMI}encoder", f"{MIMI}downsample.")
+    return filled(net, sources(net), Shards.of(folder), others=others, device=device)
 
 
 _FADES_A_SECOND: Final = 200

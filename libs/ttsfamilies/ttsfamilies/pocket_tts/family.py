@@ -20,16 +20,16 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
 from ttscommon.sound.recordings import Floats, read_recording
-from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.recordings import NetworkRecordings
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
+from ttsfamilies.pocket_tts.facts import FAMILY
 from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.request import (
     KEPT,
@@ -235,16 +235,8 @@ class PocketTts(SteppedModel):
         if reference is not None:
             return recorded(reference["latents"], begins=self._net.begin is not None)
         spans = self._kept.spans if self._kept else {}
-        if request.voice in spans:
-            return published(spans[request.voice], self._net.config.mimi.heard)
-        if self.recordings is None:
-            known = f"there are {', '.join(spans)}"
-            raise UnknownVoice(f"no voice {request.voice!r}; {known}", param="voice")
-        raise UnknownVoice(
-            f"no voice {request.voice!r}: {', '.join(spans) or 'none'} is known, others are made"
-            " of a recording",
-            param="voice",
-        )
+        known_voice(request.voice, spans, clones=self.recordings is not None)
+        return published(spans[request.voice], self._net.config.mimi.heard)
 
     def open(self, prepared: PocketPrepared) -> PocketStream:
         return PocketStream(prepared, self._first)
@@ -297,10 +289,10 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
     latent = Field((values,), "f4")
     wide = Field((max(values, c.mimi.heard),), "f4")
     return ModelSpec(
-        name=name,
-        family="pocket_tts",
-        sample_rate=c.mimi.sample_rate,
-        frame_rate_hz=c.mimi.frame_rate,
+        **stated(
+            *(FAMILY, name, c.mimi.sample_rate, c.mimi.frame_rate),
+            without=() if clones else ("ref_audio",),
+        ),
         voices=tuple(Voice(id, id.replace("_", " ").title(), c.language) for id in voices),
         frame={"latent": latent, **REPLAY},
         replay=LEFT,
@@ -312,6 +304,5 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
         inputs={"kind": NUMBER, "id": NUMBER, "row": wide},
         caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
         max_positions=_POSITIONS,
-        accepts=frozenset(("temperature", "max_new_tokens", *(("ref_audio",) if clones else ()))),
         parameters=parameters(c),
     )

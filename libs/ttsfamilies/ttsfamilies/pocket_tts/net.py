@@ -117,8 +117,7 @@ class TimeEmbedding(nn.Module):
         angles = time * self.frequencies
         waves = torch.cat((angles.cos(), angles.sin()), -1)
         x = self.out(nn.functional.silu(self.rise(waves)))
-        found: Tensor = x * self.alpha * torch.rsqrt(1e-5 + x.var(-1, keepdim=True))
-        return found
+        return x * self.alpha * torch.rsqrt(1e-5 + x.var(-1, keepdim=True))
 
 
 class Modulated(nn.Module):
@@ -133,8 +132,7 @@ class Modulated(nn.Module):
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         shift, scale, gate = self.modulation(condition).chunk(3, -1)
         inner = self.norm(x) * (1 + scale) + shift
-        found: Tensor = x + gate * self.out(nn.functional.silu(self.rise(inner)))
-        return found
+        return x + gate * self.out(nn.functional.silu(self.rise(inner)))
 
 
 class FlowHead(nn.Module):
@@ -175,8 +173,7 @@ class FlowHead(nn.Module):
         for block in self.blocks:
             x = block(x, condition)
         shift, scale = self.modulation(condition).chunk(2, -1)
-        found: Tensor = self.out(self.norm(x) * (1 + scale) + shift)
-        return found
+        return self.out(self.norm(x) * (1 + scale) + shift)
 
 
 _NAMES: Final = {
@@ -236,8 +233,7 @@ class PocketNet(nn.Module):
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Of inputs [tokens, dim] at positions [tokens]: [tokens, hidden]."""
-        found: Tensor = self.narrow(self.backbone(x, positions, attend))
-        return found
+        return self.narrow(self.backbone(x, positions, attend))
 
 
 def sources(net: PocketNet) -> dict[str, Source]:
@@ -253,9 +249,8 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
     stay in two.
     """
     net = unfilled(PocketNet, load_config(checkpoint))
-    stated, shards = sources(net), Shards.of(checkpoint)
     others = (MIMI, f"{FLOW_LM}emb_std", f"{FLOW_LM}emb_mean")
-    filled(net, stated, shards, others=others, device=device)
+    filled(net, sources(net), Shards.of(checkpoint), others=others, device=device)
     net.head.freeze()
     if device == "cpu":
         halve(net, lossless=True)
@@ -265,6 +260,5 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
 def load_encoder(checkpoint: Path, device: str) -> PocketEncoder:
     """What turns recordings into latents; raises CheckpointError."""
     net = unfilled(PocketEncoder, load_config(checkpoint).mimi)
-    unused = (f"{MIMI}{part}" for part in ("decoder", "upsample.", "quantizer."))
-    others, shards = (FLOW_LM, *unused), Shards.of(checkpoint)
-    return filled(net, encoder_sources(net), shards, others=others, device=device)
+    others = (FLOW_LM, f"{MIMI}decoder", f"{MIMI}upsample.", f"{MIMI}quantizer.")
+    return filled(net, encoder_sources(net), Shards.of(checkpoint), others=others, device=device)

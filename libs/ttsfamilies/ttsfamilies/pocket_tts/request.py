@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
@@ -146,12 +146,8 @@ class PocketStream(LmStream):
         """first: [values] float32, the latent before a passage's first."""
         super().__init__(prepared.most_frames)
         self._prepared, self._first = prepared, first
-        self._latent = {"latent": Field(first.shape, "f4")}
+        self.frame = {"latent": Field(first.shape, "f4"), **LEFT}
         self._keys = keys(prepared.voice, len(prepared.voice.kind))
-
-    @property
-    def frame(self) -> Mapping[str, Field]:  # type: ignore[override]
-        return {**self._latent, **LEFT}
 
     def prefix(self) -> Sequence[bytes]:
         return self._keys
@@ -162,7 +158,6 @@ class PocketStream(LmStream):
             self._next()
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         voice, tokens = self._prepared.voice, np.array(self.passage.tokens, np.int64)
         spoken = np.concatenate([self._first[None], self.spoken["latent"]])
         width = max(spoken.shape[1], voice.row.shape[1])

@@ -285,10 +285,9 @@ def _published_of(folder: Path) -> PocketConfig:
 
 @cache
 def _known() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
+    return json.loads(
         files("ttsfamilies.pocket_tts").joinpath("pocket_tts.json").read_text("utf-8")
     )
-    return found
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

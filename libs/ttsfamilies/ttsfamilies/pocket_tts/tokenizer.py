@@ -58,8 +58,7 @@ class JsonTokenizer:
 
     def text(self, ids: list[int]) -> str:
         read = [token for token in ids if token not in self._unread]
-        found: str = self._tokenizer.decode(read)
-        return found
+        return self._tokenizer.decode(read)
 
 
 class SentencePiece:
@@ -75,8 +74,7 @@ class SentencePiece:
         return PlacedTokens(found["ids"], [begin for begin, _ in found["offsets"]])
 
     def text(self, ids: list[int]) -> str:
-        found: str = self._processor.decode(ids)
-        return found
+        return self._processor.decode(ids)
 
 
 def load_tokenizer(folder: Path, table: Table) -> Tokenizer:

@@ -92,7 +92,6 @@ class LaggingDecoder(CausalWave):
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
     ) -> tuple[Tensor, CausalState]:
         """See CausalNet; the first `lag_samples` of a blank stream's samples are none."""
-        del begin
         tails = Tails(state.tails, lengths)
         tables = torch.arange(frames.shape[2], device=frames.device) * self.config.codebook_size
         x = self.codes(frames + tables).mean(-2)
@@ -113,7 +112,7 @@ class LaggingDecoder(CausalWave):
             there = torch.arange(x.shape[2], device=x.device) >= missing * fresh[:, None]
             x = torch.where(there[:, None], x, 0)
             for unit in block.units:
-                x = torch.where(there[:, None], unit(x, tails), 0)
+                x = torch.where(there[:, None], unit(x, tails.through), 0)
         return x
 
 

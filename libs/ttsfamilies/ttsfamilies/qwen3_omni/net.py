@@ -156,7 +156,7 @@ def load_talker(
     table = ThinkerTable(shards, config.talker_config.thinker_hidden_size)
     net = unfilled(OmniNet, config).to(_DTYPES[dtype])
     net.keep_float32()
-    stated = sources(net, config)
-    filled(net, stated, parted(shards), others=OTHERS, device=check_device(device))
+    where = check_device(device)
+    filled(net, sources(net, config), parted(shards), others=OTHERS, device=where)
     net.pad.copy_(torch.from_numpy(table.rows(config.specials)[PAD]))
     return config, net, table

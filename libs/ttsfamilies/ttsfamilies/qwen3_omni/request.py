@@ -173,7 +173,6 @@ class OmniStream(Qwen3Stream):
 
     def _keys(self, positions: int) -> tuple[bytes, ...]:
         """None: what a request begins with is its own caller's."""
-        del positions
         return ()
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:

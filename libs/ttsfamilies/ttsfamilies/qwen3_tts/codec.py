@@ -22,18 +22,13 @@ from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
 from ttsfamilies.qwen3_tts.codec_net import CodecDecoder, FusedDecoder, load_config
 
-# Names of the decoder's parameters in speech_tokenizer/model.safetensors.
-
-
 UNUSED = ("encoder.", "decoder.quantizer.rvq_first.input_proj", "decoder.quantizer.rvq_rest.input")
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> CodecDecoder:
     """The decoder in a codec's own folder, in float32; raises CheckpointError."""
-    config = load_config(folder)
-    net = unfilled(CodecDecoder, config.decoder_config)
-    stated, shards = sources(net), Shards.of(folder)
-    filled(net, stated, shards, others=UNUSED, device=device)
+    net = unfilled(CodecDecoder, load_config(folder).decoder_config)
+    filled(net, sources(net), Shards.of(folder), others=UNUSED, device=device)
     net.quantizer.freeze()
     return net
 
@@ -163,7 +158,6 @@ class Qwen3Codec(CausalCodec):
         super().__init__(net, spec, how, extra=windows.context if windows else 0)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> WindowedStream:
-        del request
         return WindowedStream(self.executor.take(), frame, self.spec.none()["codes"])
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:

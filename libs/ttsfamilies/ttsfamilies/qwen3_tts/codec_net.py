@@ -27,8 +27,6 @@ from ttsfamilies.base.codec.windowed import causal_frames
 from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.llama import StackSizes
 
-# The decoder in the codec's config.json. No torch.
-
 
 @dataclass(frozen=True, kw_only=True)
 class WaveSizes(StackSizes):
@@ -148,7 +146,6 @@ class CodecDecoder(CausalWave):
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
     ) -> tuple[Tensor, CausalState]:
         """See CausalNet; only distances matter."""
-        del begin
         tails = Tails(state.tails, lengths)
         x = tails.through(self.before, self.quantizer(frames)).transpose(1, 2)
         x, keys, values = attended(self.transformer, self.project_in(x), lengths, state)

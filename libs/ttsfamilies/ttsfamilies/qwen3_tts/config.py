@@ -211,9 +211,6 @@ def _speaker(c: SpeakerConfig, dim: int) -> Iterator[str]:
         yield f"{part}: enc_channels are no multiples of enc_res2net_scale {c.enc_res2net_scale}"
 
 
-# Reads and checks a Qwen3-TTS checkpoint's config.json and generation_config.json. No torch.
-
-
 NAMES: Final[Mapping[str, str]] = {
     "zh": "chinese",
     "en": "english",

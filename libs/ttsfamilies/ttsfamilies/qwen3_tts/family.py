@@ -81,7 +81,6 @@ class FramedTalker(TalkerModel, TwoPartComputation):
 
     def rows(self, ids: Callable[[], Tensor]) -> AbstractContextManager[None]:
         """See AdaptingModel, for those that are."""
-        del ids
         return nullcontext()
 
     def make_frames(

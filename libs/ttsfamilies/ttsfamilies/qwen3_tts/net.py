@@ -41,8 +41,6 @@ from ttsfamilies.qwen3_tts.config import BackboneConfig, TalkerConfig, load_conf
 from ttsfamilies.qwen3_tts.prompt import NO_TEXT, Heard
 from ttsfamilies.qwen3_tts.stream import Prohibitions
 
-# The code predictor: codebooks 1 .. 15 of a frame, one after the other.
-
 
 class CodePredictor(DepthTransformer):
     """Decoder, one embedding table and one head for each residual codebook.
@@ -208,9 +206,6 @@ def choose_codes(
     return logits, torch.cat((code0[:, None], net.residuals(hidden, code0, pick)), 1)
 
 
-# Names of the talker's and the encoders' parameters in a checkpoint, and loading them.
-
-
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."
 
@@ -299,20 +294,16 @@ def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEnco
 
 def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> SpeakerEncoder:
     """The speaker encoder; raises CheckpointError."""
-    sizes = config.speaker_encoder_config
-    net = unfilled(SpeakerEncoder, sizes)
-    shards = Shards.of(checkpoint)
+    net, shards = unfilled(SpeakerEncoder, config.speaker_encoder_config), Shards.of(checkpoint)
     where = check_device(device)
     filled(net, speaker_sources(net), shards, others=("talker.",), device=where)
-    net.mels = log_mel(sizes).to(device)
+    net.mels = log_mel(config.speaker_encoder_config).to(where)
     return net
 
 
 def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
     """The codec's encoder; raises CheckpointError."""
-    config = load_encoder_config(checkpoint)
-    net = unfilled(CodecEncoder, config)
-    shards = Shards.of(checkpoint / FOLDER)
-    others = unused_by_encoder(config)
-    where = check_device(device)
-    return filled(net, encoder_sources(net, "encoder."), shards, others=others, device=where)
+    config, shards = load_encoder_config(checkpoint), Shards.of(checkpoint / FOLDER)
+    net, others = unfilled(CodecEncoder, config), unused_by_encoder(config)
+    stated, where = encoder_sources(net, "encoder."), check_device(device)
+    return filled(net, stated, shards, others=others, device=where)

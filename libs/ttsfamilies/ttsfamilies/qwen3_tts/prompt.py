@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.lm.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 
@@ -35,23 +36,13 @@ class Heard(IntEnum):
     SPEAKER = 3  # an embedding that travels beside the ids
 
 
-@dataclass(frozen=True, eq=False)
-class Positions:
+def positions(text: Sequence[int], heard: Array, codes: Array) -> Arrays:
     """Inputs of consecutive positions.
 
     text: [positions] int32, NO_TEXT for none; heard: [positions] uint8, see Heard;
     codes: [positions, codebooks] int16, zeros where there is no frame.
     """
-
-    text: npt.NDArray[np.int32]
-    heard: npt.NDArray[np.uint8]
-    codes: npt.NDArray[np.int16]
-
-    def __len__(self) -> int:
-        return len(self.text)
-
-    def __getitem__(self, part: slice) -> Positions:
-        return Positions(self.text[part], self.heard[part], self.codes[part])
+    return {"text": np.array(text, np.int32), "heard": heard.astype(np.uint8), "codes": codes}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +104,7 @@ def layout(config: TalkerConfig, r: PromptRequest) -> PromptLayout | None:
     return PromptLayout(spoken, r.complete, wanted)
 
 
-def prompt(config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> Positions:
+def prompt(config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> Arrays:
     """All positions before the first frame."""
     rows = _Rows(config.talker_config.codebooks)
     for token in (*r.instruction, *r.role):
@@ -126,12 +117,12 @@ def prompt(config: TalkerConfig, r: PromptRequest, parts: PromptLayout) -> Posit
     return rows.done()
 
 
-def common_positions(r: PromptRequest, parts: PromptLayout, positions: int) -> int:
-    """How many of a prompt's `positions` come before the first that tells of the text to speak."""
+def common_positions(r: PromptRequest, parts: PromptLayout, count: int) -> int:
+    """How many of a prompt's positions come before the first that tells of the text to speak."""
     transcript = len(r.reference.text) if r.reference else 0
     if r.streaming:
-        return positions - _codec(r) + min(transcript, _codec(r))
-    return positions - len(parts.spoken) - _codec(r) + transcript
+        return count - _codec(r) + min(transcript, _codec(r))
+    return count - len(parts.spoken) - _codec(r) + transcript
 
 
 def prompt_positions(r: PromptRequest, text: int) -> int:
@@ -150,21 +141,11 @@ def language_id(config: TalkerConfig, language: str, speaker: str | None) -> int
     return None if language.lower() == "auto" else c.codec_language_id[language.lower()]
 
 
-def spoken_frames(codes: npt.NDArray[np.int16], text: Sequence[int]) -> Positions:
+def spoken_frames(codes: npt.NDArray[np.int16], text: Sequence[int]) -> Arrays:
     """Positions of frames already made, [frames, codebooks], each with its step's text token."""
     if len(codes) != len(text):
         raise ValueError("every frame has one text token")
-    heard = np.full(len(codes), Heard.FRAME, np.uint8)
-    return Positions(np.array(text, np.int32), heard, codes)
-
-
-def join(parts: Sequence[Positions]) -> Positions:
-    """One after the other."""
-    return Positions(
-        np.concatenate([part.text for part in parts]),
-        np.concatenate([part.heard for part in parts]),
-        np.concatenate([part.codes for part in parts]),
-    )
+    return positions(text, np.full(len(codes), Heard.FRAME), codes)
 
 
 class _Rows:
@@ -175,15 +156,15 @@ class _Rows:
     def add(self, text: int, heard: Heard = Heard.NOTHING, codes: Any = 0) -> None:
         self._rows.append((text, heard, codes))
 
-    def done(self) -> Positions:
+    def done(self) -> Arrays:
         codes = np.zeros((len(self._rows), self._codebooks), np.int16)
-        for row, (_, heard, value) in zip(codes, self._rows, strict=True):
-            if heard is Heard.FRAME:
+        for row, (_, what, value) in zip(codes, self._rows, strict=True):
+            if what is Heard.FRAME:
                 row[:] = value
             else:
                 row[0] = value
-        text = np.array([row[0] for row in self._rows], np.int32)
-        return Positions(text, np.array([row[1] for row in self._rows], np.uint8), codes)
+        text, heard, _ = zip(*self._rows, strict=True)
+        return positions(text, np.array(heard), codes)
 
 
 def _add_header(rows: _Rows, config: TalkerConfig, r: PromptRequest) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import ADAPTER
 from ttsfamilies.base.kernels.slots import FED, NO_STEP, PADDED
@@ -26,10 +26,8 @@ from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, T
 from ttsfamilies.qwen3_tts.config import CONTROL_IDS, MIN_NEW_TOKENS, BackboneConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import Heard as Kind
 from ttsfamilies.qwen3_tts.prompt import (
-    Positions,
     PromptRequest,
     common_positions,
-    join,
     layout,
     prompt,
     spoken_frames,
@@ -66,7 +64,7 @@ class Qwen3Stream(TalkerStream):
         self._role: tuple[int, ...] = ()
         self._text: list[int] = []
         self._complete = False
-        self._prompt: Positions | None = None
+        self._prompt: Arrays | None = None
         self._prefix: tuple[bytes, ...] = ()
         self._steps: tuple[int, ...] = ()  # text tokens that are told one a step
         self._codes: list[Array] = []
@@ -102,7 +100,7 @@ class Qwen3Stream(TalkerStream):
             return
         if self._prompt is None:
             self._prompt = prompt(self._config, asked, parts)
-            self._prefix = self._keys(common_positions(asked, parts, len(self._prompt)))
+            self._prefix = self._keys(common_positions(asked, parts, rows(self._prompt)))
         self._steps = parts.spoken[parts.in_prompt :]
 
     def _asked(self) -> PromptRequest:
@@ -116,7 +114,7 @@ class Qwen3Stream(TalkerStream):
         whole = b"" if speaker is None else speaker.astype(np.float32).tobytes()
         if (adapter := self._prepared.request.adapter) is not None:
             whole += bytes.fromhex(adapter.digest)
-        return keys((told.text, told.heard, told.codes), positions, whole)
+        return keys(tuple(told.values()), positions, whole)
 
     def prefix(self) -> Sequence[bytes]:
         return self._prefix
@@ -135,7 +133,7 @@ class Qwen3Stream(TalkerStream):
         pads = self._pads and dry
         if coming and not (told < len(self._steps) or self._complete or pads):
             return None
-        end = len(self._prompt) + coming
+        end = rows(self._prompt) + coming
         if self._cached or ahead:
             return Plan(end - 1, 1, decode=True)
         return Plan(0, end)
@@ -147,26 +145,21 @@ class Qwen3Stream(TalkerStream):
         return min(len(self._steps), steps - sum(self._padded[1:]))
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
-        del branch
         assert self._prompt is not None
-        before = len(self._prompt)
+        before = rows(self._prompt)
         first = max(0, plan.start - before)
         frames, uses = self._spoken(first, max(first, plan.end - before))
-        rows = join([self._prompt[plan.start : plan.end], frames])
-        told = {
-            "text": rows.text.astype(np.int64),
-            "heard": rows.heard.astype(np.int64),
-            "codes": rows.codes.astype(np.int64),
-            "use": np.concatenate([np.zeros(plan.count - len(frames), np.int64), uses]),
-        }
+        whole = concatenate([cut(self._prompt, plan.start, plan.end), frames])
+        told: dict[str, Array] = {name: array.astype(np.int64) for name, array in whole.items()}
+        told["use"] = np.concatenate([np.zeros(plan.count - len(uses), np.int64), uses])
         if self._prepared.adapter is not None:
             told[ADAPTER] = np.full(plan.count, self._prepared.adapter, np.int64)
         if self._prepared.speaker is not None:
             told["speaker"] = np.zeros((plan.count, len(self._prepared.speaker)), np.float32)
-            told["speaker"][rows.heard == Kind.SPEAKER] = self._prepared.speaker
+            told["speaker"][whole["heard"] == Kind.SPEAKER] = self._prepared.speaker
         return told
 
-    def _spoken(self, first: int, last: int) -> tuple[Positions, Array]:
+    def _spoken(self, first: int, last: int) -> tuple[Arrays, Array]:
         """Positions of frames first .. last as inputs, and what each does with the text."""
         codebooks = self._config.talker_config.codebooks
         texts, uses = [], []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,13 @@ from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel, DrawnStep
 from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
-from ttsfamilies.base.s3.references import RATE_HZ, FlowReferences, WhisperMel, silence
+from ttsfamilies.base.s3.references import (
+    RATE_HZ,
+    FlowReferences,
+    WhisperBlock,
+    WhisperMel,
+    silence,
+)
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.talker.base import ModelSpec, recorded, stated
@@ -73,23 +79,7 @@ class WhisperAttention(nn.Module):
         q, k, v = (
             to(x).unflatten(-1, (self._heads, -1)) for to in (self.query, self.key, self.value)
         )
-        found: Tensor = self.out(dense_attention(q, k, v, shown).flatten(-2))
-        return found
-
-
-class WhisperBlock(nn.Module):
-    """Pre-norm attention and a plain feed-forward network."""
-
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.attn, self.attn_ln = WhisperAttention(dim, heads), nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
-        self.mlp_ln = nn.LayerNorm(dim)
-
-    def forward(self, x: Tensor, shown: Tensor) -> Tensor:
-        x = x + self.attn(self.attn_ln(x), shown)
-        found: Tensor = x + self.mlp(self.mlp_ln(x))
-        return found
+        return self.out(dense_attention(q, k, v, shown).flatten(-2))
 
 
 class PooledWhisper(nn.Module):
@@ -102,7 +92,8 @@ class PooledWhisper(nn.Module):
         self.conv2 = nn.Conv1d(dim, dim, 3, stride=2, padding=1)
         self.positional_embedding = nn.Embedding(c.n_audio_ctx, dim)
         self.blocks = nn.ModuleList(
-            WhisperBlock(dim, c.n_audio_head) for _ in range(c.n_audio_layer)
+            WhisperBlock(WhisperAttention(dim, c.n_audio_head), dim, 4 * dim)
+            for _ in range(c.n_audio_layer)
         )
         self.after_norm = nn.LayerNorm(dim)
 
@@ -114,8 +105,7 @@ class PooledWhisper(nn.Module):
         shown = torch.arange(len(x), device=x.device) < _counted(mel.shape[1])
         for block in self.blocks:
             x = block(x, shown[None])
-        found: Tensor = self.after_norm(nn.functional.avg_pool1d(x.T, 2).T)
-        return found
+        return self.after_norm(nn.functional.avg_pool1d(x.T, 2).T)
 
 
 class Adaptor(nn.Module):
@@ -130,8 +120,7 @@ class Adaptor(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[states, dim] -> [rows, llm_dim]."""
         x = nn.functional.gelu(self.conv(x.T[None]))[0].T
-        found: Tensor = self.linear2(nn.functional.relu(self.linear1(x)))
-        return found
+        return self.linear2(nn.functional.relu(self.linear1(x)))
 
 
 class StepHearing(nn.Module):
@@ -189,15 +178,13 @@ def sources(net: StepNet) -> dict[str, Source]:
 
 def load_net(folder: Path, device: str, dtype: str) -> StepNet:
     """The networks of a folder; raises CheckpointError."""
-    config, shards = load_config(folder), Shards.of(folder)
-    net = unfilled(StepNet, config).to(getattr(torch, dtype))
-    filled(net, sources(net), shards, device=device)
+    net = unfilled(StepNet, load_config(folder)).to(getattr(torch, dtype))
+    filled(net, sources(net), Shards.of(folder), device=device)
     net.hearing.mel = type(net.hearing.mel)().to(device)  # made of numbers, not of weights
     return net
 
 
 _HIGHEST_HZ: Final = 8_000.0
-_EXAMPLES: Final = ("What would you say to warm a voice up?", "Say so.")
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> StepAudio2:
@@ -213,11 +200,10 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> StepAudio2:
 
 
 class StepAudio2(AnsweringModel):
-    """A loaded checkpoint. Its answers are bounded by their ids, and repeat themselves rightly."""
+    """A loaded checkpoint."""
 
     _net: StepNet
-    pauses = True  # of a text that is no speech there are none to make
-    signs = None
+    examples = ("What would you say to warm a voice up?", "Say so.")
     hears = True
     apart = ("seen",)  # as large as the vocabulary, and written an id at a time
 
@@ -242,9 +228,6 @@ class StepAudio2(AnsweringModel):
 
     def open(self, prepared: StepPrepared) -> StepStream:
         return StepStream(prepared, self.ids, self._tokenizer, len(self._never))
-
-    def examples(self) -> Sequence[str]:
-        return _EXAMPLES
 
     @property
     def revision(self) -> str:

@@ -278,7 +278,6 @@ class StepStream(AnswerStream):
         self._prepared, self._vocabulary = prepared, vocabulary
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         prompt: StepPrompt = self.passage
         width, told = prompt.rows.shape[1], prompt.ids
         ids = np.concatenate([told, self.answered])

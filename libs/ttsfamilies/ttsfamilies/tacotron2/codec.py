@@ -73,8 +73,7 @@ class MelVocoder(nn.Module):
 
     def forward(self, mel: Tensor, context: StreamContext) -> Tensor:
         """[1, mels, frames] -> [samples] that are final by then."""
-        found: Tensor = self.generator(self.restored(mel, context), None, context)
-        return found
+        return self.generator(self.restored(mel, context), None, context)
 
     def restored(self, mel: Tensor, context: StreamContext) -> Tensor:
         """What the generator is shown: [1, mels, frames], as many as are final by then."""

@@ -21,14 +21,14 @@ from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.kv import LEAST_ROWS
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.guard import RunawaySigns, Stall
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.piper.phones import Sentences
-from ttsfamilies.tacotron2.facts import HifiganConfig
+from ttsfamilies.tacotron2.facts import FAMILY, HifiganConfig
 from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
 from ttsfamilies.tacotron2.request import (
     BEGINS,
@@ -89,7 +89,6 @@ class Tacotron2(TalkerModel):
 
         Reads back how far each row is, which on a device waits for the launch before.
         """
-        del attend
         ends = [last + 1 for last in rows.last[: rows.real].tolist()]
         begins = [0, *ends[:-1]]
         counts = [end - begin for begin, end in zip(begins, ends, strict=True)]
@@ -104,7 +103,6 @@ class Tacotron2(TalkerModel):
         return self._frames(rows, rows.positions[rows.last], rows.samples, state)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        del attend
         mel = state["mel"].index_select(0, rows.slots)
         self._step(rows.slots, rows.real, mel, rows.positions, state)
         return self._frames(rows, rows.positions, torch.ones_like(rows.slots).bool(), state)
@@ -166,10 +164,7 @@ def spec_of(name: str, net: TacotronNet, config: HifiganConfig) -> ModelSpec:
     carried = {part: Field(shape, "f4") for part, shape in net.blank(MOST_IDS).items()}
     mel, rate_hz = Field((c.mels,), "f4"), config.frame_rate_hz
     return ModelSpec(
-        name=name,
-        family="tacotron2",
-        sample_rate=config.sampling_rate,
-        frame_rate_hz=rate_hz,
+        **stated(FAMILY, name, config.sampling_rate, rate_hz),
         voices=(Voice(config.voice, config.voice.title(), "en-US"),),
         frame=frame_of(c.mels),
         replay=REPLAY,
@@ -186,6 +181,5 @@ def spec_of(name: str, net: TacotronNet, config: HifiganConfig) -> ModelSpec:
         max_positions=MOST_FRAMES + 1,
         lag_frames=_LAG_FRAMES,
         chunks=ChunkSeconds(initial_s=_FIRST_FRAMES / rate_hz),
-        accepts=frozenset(("max_new_tokens",)),
         parameters=PARAMETERS,
     )

@@ -115,8 +115,7 @@ class SymbolEncoder(nn.Module):
         for conv in self.convolutions:
             x = relu(conv(x)) * real[:, None]
         packed = pack_padded_sequence(x.mT, counts, batch_first=True, enforce_sorted=False)
-        found: Tensor = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
-        return found
+        return pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
 
 
 class RecurrentCell(nn.Module):
@@ -156,8 +155,7 @@ class LocationAttention(nn.Module):
         energies = self.energy(torch.tanh(self.query(hidden)[:, None] + places + text.keys))
         # A row that is padding has no text; one id keeps its numbers finite.
         real = torch.arange(count, device=hidden.device) < text.lengths.clamp(min=1)[:, None]
-        found: Tensor = energies[..., 0].masked_fill(~real, -torch.inf).softmax(-1)
-        return found
+        return energies[..., 0].masked_fill(~real, -torch.inf).softmax(-1)
 
 
 class TacotronNet(nn.Module):

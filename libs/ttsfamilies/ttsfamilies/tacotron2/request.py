@@ -184,7 +184,6 @@ class TacotronStream(TimedStream):
 
     def positions(self, branch: int) -> Arrays:
         """Of each step the frame before it."""
-        del branch
         spoken = self.spoken["mel"]
         return {"mel": np.concatenate([np.zeros((1, spoken.shape[1]), np.float32), spoken])}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from torch import Tensor, nn
 
@@ -12,33 +11,11 @@ from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d
 from ttscommon.engine.nn.snake import DILATIONS, KERNEL, Snake
 from ttscommon.engine.nn.weights import PAIRS, Shards, Source, filled, folded, named, unfilled
+from ttsfamilies.base.codec.dac import causal_units
 from ttsfamilies.voxcpm2.facts import VaeSizes
 
 HEARS, SOUNDS = "encoder.", "decoder."
 _MEAN_TAPS: Final = 3
-
-Through: TypeAlias = Callable[[CausalConv1d | CausalUpsample1d, Tensor], Tensor]
-
-
-class CausalUnit(nn.Module):
-    """A dilated convolution within channels and one across them, around a residual."""
-
-    def __init__(self, channels: int, dilation: int) -> None:
-        super().__init__()
-        self.before, self.between = Snake(channels), Snake(channels)
-        self.wide = CausalConv1d(channels, channels, KERNEL, dilation=dilation, groups=channels)
-        self.point = nn.Conv1d(channels, channels, 1)
-
-    def forward(self, x: Tensor, through: Through) -> Tensor:
-        """[batch, channels, steps] -> the same. through: the way through a convolution."""
-        inner = through(self.wide, self.before(x))
-        found: Tensor = x + self.point(self.between(inner))
-        return found
-
-
-def causal_units(channels: int) -> nn.ModuleList:
-    """One for each dilation."""
-    return nn.ModuleList(CausalUnit(channels, dilation) for dilation in DILATIONS)
 
 
 class Narrowing(nn.Module):
@@ -46,7 +23,7 @@ class Narrowing(nn.Module):
 
     def __init__(self, channels: int, rate: int) -> None:
         super().__init__()
-        self.units, self.rate = causal_units(channels), rate
+        self.units, self.rate = causal_units(channels, Snake, depthwise=True), rate
         self.before = Snake(channels)
         self.down = nn.Conv1d(channels, 2 * channels, 2 * rate, rate)
 
@@ -54,14 +31,12 @@ class Narrowing(nn.Module):
         """[batch, channels, steps] -> [batch, 2 * channels, steps / rate]."""
         for unit in self.units:
             x = unit(x, _whole)
-        found: Tensor = self.down(nn.functional.pad(self.before(x), (self.rate, 0)))
-        return found
+        return self.down(nn.functional.pad(self.before(x), (self.rate, 0)))
 
 
 def _whole(conv: CausalConv1d | CausalUpsample1d, x: Tensor) -> Tensor:
     """All of a sound at once."""
-    found: Tensor = conv(x)
-    return found
+    return conv(x)
 
 
 class VaeEncoder(nn.Module):
@@ -82,12 +57,11 @@ class VaeEncoder(nn.Module):
         x = self.first(samples[None, None])
         for block in self.blocks:
             x = block(x)
-        found: Tensor = self.mean(x)[0].T
-        return found
+        return self.mean(x)[0].T
 
 
 # Of a residual unit, by its names here.
-UNIT: Final = {"before": "block.0", "wide": "block.1", "between": "block.2", "point": "block.3"}
+UNIT: Final = {"snake1": "block.0", "wide": "block.1", "snake2": "block.2", "point": "block.3"}
 _NAMES: Final = {
     "first": "block.0",
     "blocks.*.before": f"block.*+1.block.{len(DILATIONS)}",
@@ -113,7 +87,5 @@ def vae_shards(folder: Path) -> Shards:
 
 def load_encoder(folder: Path, sizes: VaeSizes, device: str) -> VaeEncoder:
     """The half that hears, of a checkpoint's folder; raises CheckpointError."""
-    net = unfilled(VaeEncoder, sizes)
-    stated, shards = encoder_sources(net), vae_shards(folder)
-    others = (SOUNDS, f"{HEARS}fc_logvar")
-    return filled(net, stated, shards, others=others, device=device)
+    net, others = unfilled(VaeEncoder, sizes), (SOUNDS, f"{HEARS}fc_logvar")
+    return filled(net, encoder_sources(net), vae_shards(folder), others=others, device=device)

@@ -15,40 +15,28 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
 from ttsfamilies.base.codec.causal import CausalState, Tails, convolved_state
+from ttsfamilies.base.codec.dac import UpsampleBlock
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
 from ttsfamilies.base.codec.stateful import TOLERANCE, CausalCodec
-from ttsfamilies.voxcpm2.blocks import (
-    HEARS,
-    SOUNDS,
-    UNIT,
-    CausalUnit,
-    causal_units,
-    vae_shards,
-)
+from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, UNIT, vae_shards
 from ttsfamilies.voxcpm2.facts import VoxcpmConfig, load_config
 
 # Of the boundaries between output rates: an integer tensor, which config.json says as well.
 _BOUNDARIES: Final = f"{SOUNDS}sr_bin_boundaries"
 
 
-class Widening(nn.Module):
-    """A scale and a bias for the output's rate, a transposed convolution, residual units."""
+class Widening(UpsampleBlock):
+    """A scale and a bias for the output's rate in front of the block."""
 
     def __init__(self, channels: int, rate: int, rates: int) -> None:
         """rates: that the model tells apart, of which the last is the highest."""
-        super().__init__()
+        super().__init__(channels, channels // 2, rate, Snake, depthwise=True)
         self.scale, self.bias = nn.Embedding(rates, channels), nn.Embedding(rates, channels)
-        self.before = Snake(channels)
-        self.up = CausalUpsample1d(channels, channels // 2, 2 * rate, rate)
-        self.units = causal_units(channels // 2)
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, channels, steps] -> [batch, channels / 2, steps * rate]."""
         x = x * self.scale.weight[-1][:, None] + self.bias.weight[-1][:, None]
-        x = tails.through(self.up, self.before(x))
-        for unit in self.units:
-            x = unit(x, tails.through)
-        return x
+        return super().forward(x, tails)
 
 
 class VaeDecoder(nn.Module):
@@ -71,8 +59,7 @@ class VaeDecoder(nn.Module):
         yield self.first
         for block in self.blocks:
             assert isinstance(block, Widening)
-            yield block.up
-            yield from (unit.wide for unit in block.units if isinstance(unit, CausalUnit))
+            yield from block.convolutions()
         yield self.last
 
     def new_state(self, batch: int = 1) -> CausalState:
@@ -83,7 +70,6 @@ class VaeDecoder(nn.Module):
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
     ) -> tuple[Tensor, CausalState]:
         """See CausalNet; frames: patches [batch, frames, latents, values]."""
-        del begin
         tails = Tails(state.tails, lengths * self.config.patch_size)
         x = frames.to(self.last.weight.dtype).flatten(1, 2).transpose(1, 2)
         x = self.widen(tails.through(self.first, x))
@@ -106,7 +92,7 @@ def sources(net: VaeDecoder) -> dict[str, Source]:
 _CONVOLUTIONS: Final = {
     "first": "model.0",
     "widen": "model.1",
-    "blocks.*.before": "model.*+2.block.0",
+    "blocks.*.snake": "model.*+2.block.0",
     "blocks.*.up": "model.*+2.block.1",
     **{
         f"blocks.*.units.*.{ours}": f"model.*+2.block.*+2.{theirs}" for ours, theirs in UNIT.items()
@@ -116,10 +102,8 @@ _CONVOLUTIONS: Final = {
 
 def load_decoder(folder: Path, device: str = "cpu") -> VaeDecoder:
     """The decoder in a checkpoint's folder, in float32; raises CheckpointError."""
-    net = unfilled(VaeDecoder, load_config(folder))
-    stated, shards = sources(net), vae_shards(folder)
-    others = (HEARS, _BOUNDARIES)
-    return filled(net, stated, shards, others=others, device=device)
+    net, others = unfilled(VaeDecoder, load_config(folder)), (HEARS, _BOUNDARIES)
+    return filled(net, sources(net), vae_shards(folder), others=others, device=device)
 
 
 def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> VoxcpmCodec:

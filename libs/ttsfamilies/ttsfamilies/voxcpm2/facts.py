@@ -42,9 +42,6 @@ FAMILY = FamilyFacts(
 )
 
 
-# VoxCPM2's config.json by the official package's names, for talker and codec. No torch.
-
-
 ARCHITECTURE: Final = "voxcpm2"
 # Of a decoder's convolutions: taps, and how far apart those of the residual units are.
 _TAPS: Final = 7

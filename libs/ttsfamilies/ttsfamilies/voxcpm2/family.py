@@ -33,7 +33,7 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import AdaptedParts, AdaptingModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec
+from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, stated
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
@@ -172,8 +172,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         noise = self.noise(old["seed"], old["frame"]).normal(0, before[0].numel())
         noise = noise.view(before.shape).to(before.dtype) * old["deviation"][:, None, None]
         told = self._net.conditioning(hidden[BASE], hidden[RESIDUAL])
-        found: Tensor = self._net.solver(told, before, noise, old["guidance"])
-        return found
+        return self._net.solver(told, before, noise, old["guidance"])
 
 
 def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
@@ -184,10 +183,9 @@ def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
     patch = Field((c.patch_size, c.feat_dim), "f4")
     heads = lm.num_attention_heads, lm.num_key_value_heads, lm.head_dim
     return ModelSpec(
-        name=name,
-        family="voxcpm2",
-        sample_rate=c.audio_vae_config.out_sample_rate,
-        frame_rate_hz=c.frame_rate_hz,
+        **stated(
+            FAMILY, name, c.audio_vae_config.out_sample_rate, c.frame_rate_hz, without=(ADAPTER,)
+        ),
         voices=(Voice("default", "Default", MANY),),
         frame={"patch": patch},
         replay={**LAST, **REPLAY},
@@ -202,6 +200,5 @@ def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
             RESIDUAL: CacheSpec(c.residual_lm_num_layers, *heads),
         },
         max_positions=min(c.max_length, lm.max_position_embeddings),
-        accepts=frozenset(FAMILY.accepts) - {ADAPTER},
         parameters=PARAMETERS,
     )

@@ -51,7 +51,6 @@ def local_config(c: VoxcpmConfig, sizes: LocalSizes) -> DecoderConfig:
 
 def attend_within(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """[..., positions, heads, head_dim] each: every position sees all others."""
-    del layer
     return dense_attention(q, k, v, None)
 
 
@@ -69,8 +68,7 @@ class PatchEncoder(nn.Module):
         inner = self.rise(patch.to(self.rise.weight.dtype))
         x = torch.cat((self.first[0].expand(len(inner), -1, -1), inner), 1)
         positions = torch.arange(x.shape[1], device=x.device)
-        found: Tensor = self.decoder(x, positions, attend_within)[:, 0]
-        return found
+        return self.decoder(x, positions, attend_within)[:, 0]
 
 
 _STEPS: Final = 10
@@ -99,8 +97,7 @@ class TimeLayers(nn.Module):
         waves = torch.exp(places * -(math.log(_LONGEST) / (half - 1)))
         angles = _SCALE * at[:, None] * waves
         told = torch.cat((angles.sin(), angles.cos()), -1).to(self.rise.weight.dtype)
-        found: Tensor = self.out(nn.functional.silu(self.rise(told)))
-        return found
+        return self.out(nn.functional.silu(self.rise(told)))
 
 
 class PatchSolver(nn.Module):
@@ -142,8 +139,7 @@ class PatchSolver(nn.Module):
     def _velocity(self, x: Tensor) -> Tensor:
         """[rows, 2, positions, dim] -> [rows, 2, latents, values]."""
         positions = torch.arange(x.shape[2], device=x.device)
-        found: Tensor = self.out(self.decoder(x, positions, attend_within)[:, :, -self.latents :])
-        return found
+        return self.out(self.decoder(x, positions, attend_within)[:, :, -self.latents :])
 
 
 def guided(told: Tensor, untold: Tensor, guidance: Tensor) -> Tensor:
@@ -193,8 +189,7 @@ class Lattice(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> the same."""
-        found: Tensor = self.high(torch.round(self.low(x).tanh() * self.steps) / self.steps)
-        return found
+        return self.high(torch.round(self.low(x).tanh() * self.steps) / self.steps)
 
 
 class VoxcpmNet(nn.Module):
@@ -221,8 +216,7 @@ class VoxcpmNet(nn.Module):
         elsewhere. sparse: the others are not computed, for which it is read which they are.
         """
         inner = self._some(patch, audio) if sparse else self.encoder(patch)
-        found: Tensor = self.heard(inner) * audio[:, None]
-        return found
+        return self.heard(inner) * audio[:, None]
 
     def _some(self, patch: Tensor, audio: Tensor) -> Tensor:
         places = audio.nonzero()[:, 0]
@@ -254,8 +248,7 @@ class VoxcpmNet(nn.Module):
     def stops(self, base: Tensor) -> Tensor:
         """Whether a patch is the last: [rows, dim], of what it is made of -> [rows] bool."""
         go_on, stop = self.stop(nn.functional.silu(self.stop_rise(base))).unbind(-1)
-        found: Tensor = stop > go_on
-        return found
+        return stop > go_on
 
 
 def lm_config(c: VoxcpmConfig, layers: int, turns: RopeConfig) -> DecoderConfig:
@@ -292,7 +285,6 @@ def adapted_sources(net: VoxcpmNet) -> dict[str, Source]:
 def load_net(checkpoint: Path, device: str, dtype: str) -> VoxcpmNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
     net = unfilled(VoxcpmNet, load_config(checkpoint)).to(getattr(torch, dtype))
-    stated, shards = sources(net), Shards.of(checkpoint)
-    filled(net, stated, shards, device=device)
+    filled(net, sources(net), Shards.of(checkpoint), device=device)
     net.solver.freeze()
     return net

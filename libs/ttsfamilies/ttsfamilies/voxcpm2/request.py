@@ -5,7 +5,7 @@ The log says of each patch whether its passage ends with it, which no patch tell
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -215,12 +215,8 @@ class VoxcpmStream(LmStream):
 
     def __init__(self, prepared: VoxcpmPrepared, patch: Field) -> None:
         super().__init__(prepared.most_frames)
-        self._prepared, self._patch = prepared, patch
+        self._prepared, self.frame = prepared, {"patch": patch, **LAST}
         self._laid: tuple[int, PassageLayout] | None = None
-
-    @property
-    def frame(self) -> Mapping[str, Field]:  # type: ignore[override]
-        return {"patch": self._patch, **LAST}
 
     @property
     def passage(self) -> Any:
@@ -247,7 +243,6 @@ class VoxcpmStream(LmStream):
             self._next()
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         laid, spoken = self.passage, self.spoken["patch"]
         told = {
             "id": (laid.id, np.zeros(len(spoken), np.int64)),

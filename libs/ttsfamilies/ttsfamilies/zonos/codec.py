@@ -39,8 +39,7 @@ class DacDecoder(nn.Module):
         """Codes [frames, codebooks] int64 -> [frames * frame_samples]; silence surrounds them."""
         columns = zip(self.levels, codes.T[:, None], strict=True)
         latent: Tensor = torch.stack([level(column) for level, column in columns]).sum(0)
-        samples: Tensor = self.decoder(latent)
-        return samples
+        return self.decoder(latent)
 
 
 def sources(net: DacDecoder) -> dict[str, Source]:
@@ -52,8 +51,7 @@ def sources(net: DacDecoder) -> dict[str, Source]:
 def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
     """The decoder in a codec's folder, in float32; raises CheckpointError."""
     net = unfilled(DacDecoder, load_sizes(folder))
-    stated, shards = sources(net), Shards.of(folder)
-    return filled(net, stated, shards, others=_ENCODES, device=device)
+    return filled(net, sources(net), Shards.of(folder), others=_ENCODES, device=device)
 
 
 # Behind the codes of a codebook stand an end and a mask, as Zonos draws them.

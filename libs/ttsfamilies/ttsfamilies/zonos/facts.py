@@ -47,9 +47,6 @@ FAMILY = FamilyFacts(
 )
 
 
-# A Zonos checkpoint's config.json. No torch.
-
-
 CODEBOOKS: Final = 9
 CODES: Final = 1024
 # Ids of a codebook behind its codes: the end of speech, and what stands where no code is.

@@ -63,8 +63,7 @@ class Condition(nn.Module):
         elif c.type == "FourierConditioner":
             waves = 2 * math.pi * ((values - c.min_val) / (c.max_val - c.min_val)) @ self.weight.T
             values = torch.cat((waves.cos(), waves.sin()))
-        row: Tensor = self.project(values)
-        return row
+        return self.project(values)
 
 
 class Conditions(nn.Module):
@@ -83,8 +82,7 @@ class Conditions(nn.Module):
             assert isinstance(row, Condition)
             if row.config.name in values:
                 found[place] = row(torch.tensor(values[row.config.name], dtype=torch.float32))
-        made: Array = found.numpy()
-        return made
+        return found.numpy()
 
 
 def condition_sources(net: Conditions, places: Sequence[int]) -> dict[str, Source]:

@@ -9,14 +9,14 @@ under weights that attention gives, and a projection (LDA) of its own file. Alwa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import count
+from math import prod
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import VOICES, CheckpointError
@@ -92,8 +92,7 @@ class AttentiveBlock(nn.Module):
         away = (found - found.mean((2, 3), keepdim=True)).square()
         spread = away.sum((2, 3), keepdim=True) / (found.shape[2] * found.shape[3] - 1)
         found = found * (away / (4 * (spread + _LAMBDA)) + 0.5).sigmoid()
-        out: Tensor = (found + self.downsample(x)).relu()
-        return out
+        return (found + self.downsample(x)).relu()
 
 
 class ResNet(nn.Module):
@@ -141,8 +140,7 @@ class SpeakerNet(nn.Module):
         weights = attention(x)
         mean = (x * weights).sum(2)
         spread = ((x.square() * weights).sum(2) - mean.square()).clamp(min=_FLOOR).sqrt()
-        found: Tensor = self.bottleneck(torch.cat((mean, spread), 1))[0]
-        return found
+        return self.bottleneck(torch.cat((mean, spread), 1))[0]
 
 
 class ProjectedSpeakerEncoder(nn.Module):
@@ -154,8 +152,7 @@ class ProjectedSpeakerEncoder(nn.Module):
 
     def forward(self, wav: Tensor) -> Tensor:
         """[samples] float32 in -1..1 at RATE_HZ -> [SPEAKER]."""
-        found: Tensor = self.lda(self.net(wav))
-        return found
+        return self.lda(self.net(wav))
 
 
 def load_speaker(folder: Path) -> ProjectedSpeakerEncoder | None:
@@ -201,7 +198,6 @@ class ZonosRecordings:
 
     def __init__(self, speaker: ProjectedSpeakerEncoder | None, codec: DacEncoder | None) -> None:
         self.speaker, self.codec = speaker, codec
-        self._revision = ""
 
     @classmethod
     def load(cls, folder: Path) -> ZonosRecordings:
@@ -222,12 +218,10 @@ class ZonosRecordings:
             return ()
         return ("ref_audio", *(("ref_text", "x_vector_only_mode") if self.codec else ()))
 
-    @property
+    @cached_property
     def revision(self) -> str:
         """Names the weights."""
-        if not self._revision:
-            self._revision = digest(net for net in (self.speaker, self.codec) if net)[:32]
-        return self._revision
+        return digest(net for net in (self.speaker, self.codec) if net)[:32]
 
     @torch.inference_mode()
     def derive(self, recording: bytes) -> Arrays:
@@ -250,11 +244,8 @@ def load_voices(folder: Path) -> Mapping[str, Array]:
     path = folder / VOICES
     if not path.exists():
         return {}
-    try:
-        found = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is truncated or damaged ({error})") from error
-    for name, vector in found.items():
-        if vector.size != SPEAKER or not np.isfinite(vector).all():
+    shards = Shards((path,))
+    for name, shape in shards.shapes.items():
+        if prod(shape) != SPEAKER:
             raise CheckpointError(f"{path}: {name} is no speaker's vector of {SPEAKER} numbers")
-    return {name: found[name].reshape(-1).astype(np.float32) for name in sorted(found)}
+    return {name: shards.read(name).reshape(-1).float().numpy() for name in sorted(shards.shapes)}

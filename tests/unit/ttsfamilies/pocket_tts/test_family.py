@@ -85,7 +85,7 @@ def test_a_request_says_how_latents_are_drawn() -> None:
 def test_what_cannot_be_spoken_is_refused() -> None:
     with pytest.raises(NothingToSay):
         prompts("... !")
-    with pytest.raises(UnknownVoice, match="slt is known"):
+    with pytest.raises(UnknownVoice, match="there are slt, and others"):
         prompts("odd", voice="alba")
     with pytest.raises(TextTooLong, match="1024"):
         prompts("the " * 1200)

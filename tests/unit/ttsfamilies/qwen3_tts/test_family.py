@@ -121,7 +121,7 @@ def test_late_text_is_waited_for() -> None:
     assert tokens > 1
     assert stream.plan(0, dry=True) is None
     stream.feed((), final=True)
-    assert stream.plan(0) == Plan(len(stream._prompt or ()) + tokens - 1, 1, decode=True)
+    assert stream.plan(0) == Plan(rows(stream._prompt or {}) + tokens - 1, 1, decode=True)
 
 
 def test_late_text_may_be_padded_when_the_listener_would_run_dry_and_the_log_says_so() -> None:

@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ttscommon.wire.fields import concatenate, cut, rows
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import (
     NO_TEXT,
     Heard,
     InContext,
-    Positions,
     PromptLayout,
     PromptRequest,
-    join,
     language_id,
     layout,
     prompt,
@@ -34,9 +33,9 @@ def sides(
     assert parts is not None
     found = prompt(config, request, parts)
     begin = len(request.instruction) + len(ROLE)
-    assert tuple(found.text[:begin]) == (*request.instruction, *ROLE)
-    assert not found.heard[:begin].any()
-    return found.text[begin:].tolist(), found.codes[begin:, 0].tolist(), parts
+    assert tuple(found["text"][:begin]) == (*request.instruction, *ROLE)
+    assert not found["heard"][:begin].any()
+    return found["text"][begin:].tolist(), found["codes"][begin:, 0].tolist(), parts
 
 
 def test_whole_text_stands_in_the_prompt(config: TalkerConfig) -> None:
@@ -63,7 +62,7 @@ def test_a_cloned_voice_takes_the_speakers_place(config: TalkerConfig) -> None:
     request = replace(STREAMED, cloned=True)
     parts = layout(config, request)
     assert parts is not None
-    heard = prompt(config, request, parts).heard.tolist()
+    heard = prompt(config, request, parts)["heard"].tolist()
     assert heard.count(Heard.SPEAKER) == 1
     assert heard.index(Heard.SPEAKER) == len(ROLE) + 3
 
@@ -134,15 +133,14 @@ def test_some_speakers_force_their_dialect(
 
 def test_frames_already_made_are_positions_too() -> None:
     made = spoken_frames(REFERENCE.codes, [7, 8, 9])
-    assert made.heard.tolist() == [Heard.FRAME] * 3
-    both = join([made, made[1:]])
-    assert len(both) == 5
-    assert both.text.tolist() == [7, 8, 9, 8, 9]
+    assert made["heard"].tolist() == [Heard.FRAME] * 3
+    both = concatenate([made, cut(made, 1, 3)])
+    assert rows(both) == 5
+    assert both["text"].tolist() == [7, 8, 9, 8, 9]
     with pytest.raises(ValueError, match="one text token"):
         spoken_frames(REFERENCE.codes, [7])
 
 
 def test_no_text_is_told_apart_from_token_0() -> None:
     assert NO_TEXT < 0
-    empty = Positions(np.zeros(1, np.int32), np.zeros(1, np.uint8), np.zeros((1, 16), np.int16))
-    assert len(empty[:0]) == 0
+    assert rows(cut(spoken_frames(REFERENCE.codes, [7, 8, 9]), 0, 0)) == 0

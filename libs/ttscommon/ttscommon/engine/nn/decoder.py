@@ -105,8 +105,7 @@ class Attention(nn.Module):
 
     def product(self, x: Tensor) -> Tensor:
         """[..., dim] -> queries, keys and values [..., all heads, head_dim], as they come."""
-        heads: Tensor = self.qkv(_fed(x, self.qkv)).unflatten(-1, (-1, self.head_dim))
-        return heads
+        return self.qkv(_fed(x, self.qkv)).unflatten(-1, (-1, self.head_dim))
 
     def rotation(self, angles: tuple[Tensor, Tensor]) -> HeadRotation:
         """What fused kernels do to a product; angles: [n, head_dim / 2] each."""

@@ -1,4 +1,4 @@
-"""Root mean square normalisation."""
+"""Norms that torch has not, or not as they are used here."""
 
 import torch
 from torch import Tensor, nn
@@ -22,3 +22,17 @@ class RMSNorm(nn.Module):
     def of_sum(self, x: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor]:
         """x + added and its norm, [..., size] each, in one kernel where there is one."""
         return add_norm(x, added, self.weight, self.eps)
+
+
+class ChannelNorm(nn.Module):
+    """Layer norm over channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, channels, steps] -> the same."""
+        shape = self.gamma.shape
+        return nn.functional.layer_norm(x.mT, shape, self.gamma, self.beta).mT

@@ -34,8 +34,7 @@ class TransformerBlock(nn.Module):
         """The block's output from its input and the attention's [..., heads, head_dim]."""
         x = x + self.dropout(self.out(attended.flatten(-2)))
         gate, up = self.gate(self.mlp_norm(x)).chunk(2, -1)
-        out: Tensor = x + self.dropout(self.down(nn.functional.silu(gate) * up))
-        return out
+        return x + self.dropout(self.down(nn.functional.silu(gate) * up))
 
 
 def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -141,7 +141,6 @@ class CodecSpec:
 
         Families that decode on a grid of positions, or wait for a lookahead, take fewer.
         """
-        del start, ended
         return waiting
 
     def checked(self, frames: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -252,7 +251,6 @@ class Codec(ABC):
 
         reference: what the talker derived of the request's recording.
         """
-        del request, reference
         return None
 
     def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
@@ -283,7 +281,6 @@ class Codec(ABC):
 
         ended: nothing follows them, or silence. Asked of codecs that solve, see CodecSpec.
         """
-        del state, frames, ended
         raise NotImplementedError
 
     @abstractmethod
@@ -300,7 +297,6 @@ class Codec(ABC):
 
     def paths(self, ticket: Any) -> Sequence[LaunchPath]:
         """How each part of a launch was computed."""
-        del ticket
         return ("eager",)
 
     def restore(self, state: CodecState, mark: bytes) -> None:

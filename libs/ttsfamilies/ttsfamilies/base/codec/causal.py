@@ -271,8 +271,7 @@ def convolved(conv: nn.Conv2d, x: Tensor) -> Tensor:
     """Without the steps at both ends that it reaches for; none where there are no others."""
     if x.shape[-1] <= 2 * reach_of(conv):
         return _nothing(conv, x)
-    found: Tensor = conv(x)
-    return found
+    return conv(x)
 
 
 def _nothing(conv: nn.Conv2d | nn.ConvTranspose2d, x: Tensor) -> Tensor:

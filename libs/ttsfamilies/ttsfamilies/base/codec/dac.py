@@ -36,8 +36,7 @@ class Level(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """[1, steps] int64 -> [1, latent, steps]."""
-        found: Tensor = self.out_proj(self.codebook(codes).transpose(1, 2))
-        return found
+        return self.out_proj(self.codebook(codes).transpose(1, 2))
 
 
 class WaveDecoder(nn.Module):
@@ -87,6 +86,8 @@ _BLOCK: Final = {
 
 
 Activation = Callable[[int], nn.Module]
+# The way through a convolution: all of a sound at once, or on from what its stream carries.
+Through = Callable[[CausalConv1d | CausalUpsample1d, Tensor], Tensor]
 
 
 class ConvNeXtBlock(nn.Module):
@@ -104,39 +105,57 @@ class ConvNeXtBlock(nn.Module):
         """[batch, size, steps] -> the same."""
         mixed = tails.through(self.depthwise, x).transpose(1, 2)
         hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
-        found: Tensor = x + (self.scale * self.fall(hidden)).transpose(1, 2)
-        return found
+        return x + (self.scale * self.fall(hidden)).transpose(1, 2)
 
 
 class CausalResidualUnit(nn.Module):
-    """A dilated convolution and a pointwise one around a residual."""
+    """A dilated convolution and a pointwise one around a residual.
 
-    def __init__(self, size: int, dilation: int, snake: Activation) -> None:
+    depthwise: the dilated one stays within channels.
+    """
+
+    def __init__(
+        self, size: int, dilation: int, snake: Activation, *, depthwise: bool = False
+    ) -> None:
         super().__init__()
         self.snake1, self.snake2 = snake(size), snake(size)
-        self.wide = CausalConv1d(size, size, 7, dilation=dilation)
+        groups = size if depthwise else 1
+        self.wide = CausalConv1d(size, size, 7, dilation=dilation, groups=groups)
         self.point = nn.Conv1d(size, size, 1)
 
-    def forward(self, x: Tensor, tails: Tails) -> Tensor:
+    def forward(self, x: Tensor, through: Through) -> Tensor:
         """[batch, size, steps] -> the same."""
-        found: Tensor = x + self.point(self.snake2(tails.through(self.wide, self.snake1(x))))
-        return found
+        return x + self.point(self.snake2(through(self.wide, self.snake1(x))))
+
+
+def causal_units(size: int, snake: Activation, *, depthwise: bool = False) -> nn.ModuleList:
+    """A residual unit for each dilation."""
+    return nn.ModuleList(
+        CausalResidualUnit(size, each, snake, depthwise=depthwise) for each in DILATIONS
+    )
 
 
 class UpsampleBlock(nn.Module):
     """A transposed convolution that multiplies the rate, and three residual units."""
 
-    def __init__(self, inputs: int, outputs: int, rate: int, snake: Activation) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, rate: int, snake: Activation, *, depthwise: bool = False
+    ) -> None:
         super().__init__()
         self.snake = snake(inputs)
         self.up = CausalUpsample1d(inputs, outputs, 2 * rate, rate)
-        self.units = nn.ModuleList(CausalResidualUnit(outputs, each, snake) for each in DILATIONS)
+        self.units = causal_units(outputs, snake, depthwise=depthwise)
+
+    def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
+        """See CausalStack."""
+        yield self.up
+        yield from (unit.wide for unit in self.units if isinstance(unit, CausalResidualUnit))
 
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, inputs, steps] -> [batch, outputs, steps * rate]."""
         x = tails.through(self.up, self.snake(x))
         for unit in self.units:
-            x = unit(x, tails)
+            x = unit(x, tails.through)
         return x
 
 
@@ -176,8 +195,7 @@ class CausalWave(CausalStack):
         yield self.widen
         for block in self.ups:
             assert isinstance(block, UpsampleBlock)
-            yield block.up
-            yield from (unit.wide for unit in block.units if isinstance(unit, CausalResidualUnit))
+            yield from block.convolutions()
         yield self.out
 
     def sound(self, x: Tensor, tails: Tails) -> Tensor:

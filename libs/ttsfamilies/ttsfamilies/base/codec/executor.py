@@ -295,7 +295,6 @@ class DeviceExecutor(Executor):
         return self._arrays([], shape)
 
     def _run(self, inputs: Mapping[str, Tensor], shape: BatchShape) -> Mapping[str, Tensor]:
-        del shape
         at = inputs["slots"]
         if use_triton(at):
             state_rows = StateRows(at, inputs["fresh"], inputs["lengths"])

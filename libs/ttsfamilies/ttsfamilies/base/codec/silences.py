@@ -126,7 +126,6 @@ class Silences(CodecWrapper):
         return Work(stream.inner, frames, work.final, segment=work.segment)
 
     def part(self, work: Work, inner: int | None, shown: Work | None) -> _Part:
-        del shown
         stream: _Stream = work.state
         per_frame, samples = self.spec.samples_per_frame, self.spec.samples
         start, end = samples(stream.frame, final=False), stream.frame + len(work)

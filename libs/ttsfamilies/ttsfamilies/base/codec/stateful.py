@@ -84,7 +84,6 @@ class StatefulCodec(Codec):
 
         Returns the results, or None where a family has no such kernels.
         """
-        del inputs, rows, state
         return None
 
     @abstractmethod
@@ -97,12 +96,10 @@ class StatefulCodec(Codec):
 
     def silence_behind(self, work: Work) -> int:
         """Samples of silence that end a work; asked before it is launched."""
-        del work
         return 0
 
     def mark(self, results: Arrays, row: int) -> bytes:
         """See Decoded."""
-        del results, row
         return b""
 
     # a launch
@@ -202,7 +199,6 @@ class CausalCodec(StatefulCodec):
         super().__init__(spec, how, blank, extra)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
-        del request
         return CausalStream(self.executor.take(), frame)
 
     def slices(self, work: Work) -> Sequence[Slice]:

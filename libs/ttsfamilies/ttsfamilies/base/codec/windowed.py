@@ -148,9 +148,7 @@ class WindowedCodec(Codec):
         """[frames, codes] int64 of a stream, from its frame `first` on -> their samples, float32,
         as if silence surrounded them.
         """
-        del stream, first
-        samples: Tensor = self._net(codes.to(next(self._net.parameters()).device))
-        return samples
+        return self._net(codes.to(next(self._net.parameters()).device))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> WindowStream:
         none = torch.zeros(0, *self.spec.frame["codes"].shape, dtype=torch.int64)

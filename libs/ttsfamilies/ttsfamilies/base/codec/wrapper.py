@@ -173,7 +173,6 @@ class Delayed(CodecWrapper):
         return due - made
 
     def advance(self, work: Work, part: _Part) -> None:
-        del part
         stream: _Stream = work.state
         whole = self._whole(work)
         kept = cut({CODES: whole}, max(0, len(whole) - self._delay_pattern.most), len(whole))

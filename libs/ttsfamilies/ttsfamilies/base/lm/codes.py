@@ -145,8 +145,7 @@ class DepthTransformer(nn.Module):
         project, table = self.project, self.table(codebook)
         if isinstance(project, nn.Linear) and self.decoder.multiplies(codes, project):
             return multiply(table, project.weight, project.bias, ids=codes)
-        found: Tensor = project(functional.embedding(codes, table))
-        return found
+        return project(functional.embedding(codes, table))
 
     def _logits(
         self, inputs: Tensor, codebook: int, scratch: Scratch, angles: tuple[Tensor, Tensor]

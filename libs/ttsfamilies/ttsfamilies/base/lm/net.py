@@ -17,8 +17,7 @@ class BackboneNet(nn.Module):
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """States [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
-        states: Tensor = self.backbone(x, positions, attend)
-        return states
+        return self.backbone(x, positions, attend)
 
 
 class LanguageNet(BackboneNet):

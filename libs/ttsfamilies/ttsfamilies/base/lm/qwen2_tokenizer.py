@@ -100,8 +100,7 @@ class Qwen2Tokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a whole text."""
-        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return found
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def bytes_of(self, id: int) -> bytes:
         """What a token spells: part of a text in UTF-8; nothing for special tokens."""

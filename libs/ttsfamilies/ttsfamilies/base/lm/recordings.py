@@ -63,9 +63,6 @@ class LogMel(nn.Module):
         return (self.filters @ magnitude).clamp(min=_QUIETEST).log()
 
 
-# Recordings as encoders read them, at the rate that they want.
-
-
 # Of a resampling as torchaudio has it.
 _ROLLOFF, _WIDTH = 0.99, 6
 _PIECE: Final = 8192

@@ -155,7 +155,6 @@ class CodesModel(TalkerModel, TwoPartComputation):
         self, old: Mapping[str, Tensor], codes: Tensor, gained: Tensor
     ) -> dict[str, Tensor]:
         """More of the state behind frames, of those rows that `gained` one."""
-        del old, codes, gained
         return {}
 
     def make_frames(
@@ -226,16 +225,17 @@ class LanguageModel(SteppedModel):
 
 class AnsweringModel(LanguageModel):
     """Subclasses have `ids` and `noise`. Their slots have STATE, and their streams are
-    AnswerStreams.
+    AnswerStreams. Answers are bounded by their ids, and repeat themselves rightly.
     """
 
+    pauses = True  # of a text that is no speech there are none to make
+    signs = None
     ids: AnswerIds
 
     def choose(
         self, logits: Tensor, noise: Noise, old: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """Ids [rows], and whether each row's logits are finite."""
-        del self
         return draw_ids(logits, noise, 0, Settings.of(old))
 
     def _ends(self, chosen: Tensor) -> Tensor:

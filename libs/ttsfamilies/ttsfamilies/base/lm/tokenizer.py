@@ -98,8 +98,7 @@ class RankedTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a whole text."""
-        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return found
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def spelled(self, ids: Sequence[int]) -> bytes:
         """UTF-8 of ids, maybe broken off within a character; added tokens are no text."""
@@ -178,5 +177,4 @@ class TextTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a whole text; none of them is a control token."""
-        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return found
+        return self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,16 @@ def turns_of(
     return [EncodedTurn(request.speaker, request.reference.text, reference["codes"]), *found]
 
 
+Laid = tuple[Array, Array]
+"""Positions: ids, and codes of frames; see TurnsPrompt."""
+
+
+def joined(parts: Iterable[Laid]) -> Laid:
+    """One behind the other."""
+    ids, codes = zip(*parts, strict=True)
+    return np.concatenate(ids), np.concatenate(codes)
+
+
 class TurnsPrepared(WholeText):
     """See WholeText. usual: frames that slow speech of a token takes, and frames beyond."""
 
@@ -94,21 +104,11 @@ class TurnsPrepared(WholeText):
         self._turns, self._tokenizer = turns, tokenizer
         self._codebooks, self._positions, self._most = codebooks, positions, most
 
-    def prompts(self, text: str) -> tuple[TurnsPrompt]:
-        if not speakable(text):
-            raise nothing_to_say()
-        tokens = len(self._tokenizer.ids(text))
-        limited(tokens, self._positions // _TEXT_SHARE, "the text takes")
-        before, own = self.laid_out(text)
-        ids, codes = (np.concatenate(pair) for pair in zip(before, own, strict=True))
-        share = self._positions // _PROMPT_SHARE
-        limited(len(ids), share, "text and turns take", "leave out the oldest", "turns")
+    def prompt(self, before: Laid, own: Laid, tokens: int) -> TurnsPrompt:
+        """Of what was said before, and of a text of so many tokens."""
+        ids, codes = joined((before, own))
         most = min(self.most_frames(tokens), self._positions - len(ids))
-        return (TurnsPrompt(ids, codes.astype(np.int64), most, len(before[0])),)
-
-    @abstractmethod
-    def laid_out(self, text: str) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """Positions of what was said before, and of the text: ids and codes, see TurnsPrompt."""
+        return TurnsPrompt(ids, codes.astype(np.int64), most, len(before[0]))
 
     def most_frames(self, tokens: int) -> int:
         """What a text of so many tokens may come to, or the request's own limit."""
@@ -116,13 +116,31 @@ class TurnsPrepared(WholeText):
         usual = min(self._most, beyond + a_token * tokens)
         return self.request.sampling.max_new_tokens or usual
 
-    def said(self, ids: Sequence[int]) -> tuple[Array, Array]:
+    def said(self, ids: Sequence[int]) -> Laid:
         """Positions of text alone."""
         return np.array(ids, np.int64), np.zeros((len(ids), self._codebooks), np.int64)
 
-    def sounded(self, codes: Array) -> tuple[Array, Array]:
+    def sounded(self, codes: Array) -> Laid:
         """Positions of frames [frames, codebooks]."""
         return np.full(len(codes), FRAME), codes
+
+
+class DialoguePrepared(TurnsPrepared):
+    """A text of one prompt, behind the turns before it."""
+
+    def prompts(self, text: str) -> tuple[TurnsPrompt]:
+        if not speakable(text):
+            raise nothing_to_say()
+        tokens = len(self._tokenizer.ids(text))
+        limited(tokens, self._positions // _TEXT_SHARE, "the text takes")
+        found = self.prompt(*self.laid_out(text), tokens)
+        share = self._positions // _PROMPT_SHARE
+        limited(found.length, share, "text and turns take", "leave out the oldest", "turns")
+        return (found,)
+
+    @abstractmethod
+    def laid_out(self, text: str) -> tuple[Laid, Laid]:
+        """Of what was said before, and of the text."""
 
 
 class TurnsStream(LmStream):
@@ -135,8 +153,7 @@ class TurnsStream(LmStream):
         self.frame = frame
 
     def prefix(self) -> Sequence[bytes]:
-        prompt: TurnsPrompt = self._passages[0]
-        return prompt.keys()
+        return self._passages[0].keys()
 
     @property
     def codes(self) -> Array:
@@ -144,7 +161,6 @@ class TurnsStream(LmStream):
         return self.books["codes"].astype(np.int64)
 
     def positions(self, branch: int) -> Arrays:
-        del branch
         prompt: TurnsPrompt = self.passage
         return {
             "text": np.concatenate([prompt.text, np.full(self.frames, FRAME)]),
@@ -180,24 +196,10 @@ def frame_of(ids: AnswerIds) -> dict[str, Field]:
     return {TOKEN: Field((), "i2", ids.codes)}
 
 
-class Question(Protocol):
-    """What is prefilled before an answer's first id."""
-
-    @property
-    def length(self) -> int:
-        """Positions."""
-
-    @property
-    def frames(self) -> int:
-        """The most ids that may follow."""
-
-    def keys(self) -> Sequence[bytes]:
-        """See TalkerStream.prefix."""
-
-
 class AnswerStream(LmStream):
     """A text of one passage, of which ids are counted; see LmStream. Subclasses say how ids are
-    drawn (`tell`), and what a prompt's positions hold.
+    drawn (`tell`), and what a prompt's positions hold; of a prompt, a question, they say the
+    `keys` (see TalkerStream.prefix).
     """
 
     replay: ClassVar[Mapping[str, Field]] = REPLAY
@@ -213,16 +215,14 @@ class AnswerStream(LmStream):
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def prefix(self) -> Sequence[bytes]:
-        question: Question = self._passages[0]
-        return question.keys()
+        return self._passages[0].keys()
 
     @property
     def extent(self) -> int:
         """Most answers are a fraction of what they may be."""
         if self._at >= len(self._passages):
             return 0
-        question: Question = self.passage
-        return question.length + question.frames // 4
+        return self.length + self.passage.frames // 4
 
     @property
     def answered(self) -> Array:
@@ -230,8 +230,7 @@ class AnswerStream(LmStream):
         books = self.books
         sounds = np.where(books[SILENT] > 0, NO_ID, self._ids.first + books[TOKEN].astype(np.int64))
         ids = np.concatenate([books[BETWEEN], sounds[:, None]], 1).reshape(-1)
-        found: Array = ids[ids != NO_ID]
-        return found
+        return ids[ids != NO_ID]
 
     def _replayed(self) -> int:
         return len(self.answered)

@@ -193,7 +193,6 @@ class SegmentComputation(Computation):
 
         Reads back how far each row is, which on a device waits for the launch before.
         """
-        del attend
         found: dict[int, Out] = {}
         for group, (first, last, ends) in self._groups(rows, state).items():
             slots = rows.slots[list(group)]
@@ -208,7 +207,6 @@ class SegmentComputation(Computation):
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """A window of each row."""
-        del attend
         slots, starts, count = rows.slots, rows.positions, rows.window
         if not self.apart:
             return self.frames(slots, starts, count, state)
@@ -241,7 +239,6 @@ class SegmentComputation(Computation):
 
     def begun(self, segments: Segments, state: SlotTensors) -> Out:
         """What a prompt gives when its last pass is done: no frames, or the first, or all."""
-        del state
         return self.nothing(len(segments.lengths), segments.slots.device)
 
     @abstractmethod

@@ -161,7 +161,6 @@ class Decodes(KindOfLaunch):
     """A token a row and branch: a graph for each bucket and reach, with few or many branches."""
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
-        del positions
         sizes = [size for size in self._buckets.sizes if size <= streams]
         return [
             Shape(size, tokens, reach)

@@ -31,9 +31,6 @@ from ttsfamilies.base.runners.launches import (
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.runner import Row
 
-# The other kind of a launch on a device: prompts, see launches.
-
-
 _LEAST_TOKENS: Final = 32
 # Of recorded prompts: a row that is padding costs little, another recording costs start-up time.
 _PROMPT_ROWS: Final = 16
@@ -220,7 +217,6 @@ class StepBackbones(Decodes):
         return _coarse(most)
 
     def _reaches_of(self, rows: int) -> BatchSizes:
-        del rows
         return self._reaches
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
@@ -247,7 +243,6 @@ class Frames(KindOfLaunch):
         return _coarse(most)
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
-        del positions
         sizes = [size for size in self._buckets.sizes if size <= streams]
         return [Shape(size, 0, 0) for size in reversed(sizes)]
 

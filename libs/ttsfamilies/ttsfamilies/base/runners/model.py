@@ -61,7 +61,6 @@ class TalkerModel(Family, Computation):
 
         A family that cannot is served without, as its `accepts` says.
         """
-        del most_rank
         log_.warning("adapters.unsupported", family=self.spec.family, adapters=slots)
 
     def free_bytes(self) -> int | None:

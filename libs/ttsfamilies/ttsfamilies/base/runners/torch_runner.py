@@ -55,7 +55,6 @@ class TorchRunner:
         return ticket
 
     def paths(self, ticket: Results) -> Sequence[LaunchPath]:
-        del ticket
         return ("eager",)
 
     @torch.inference_mode()

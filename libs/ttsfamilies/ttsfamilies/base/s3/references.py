@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -84,21 +84,19 @@ class MemoryAttention(nn.Module):
         return self.query, self.key, self.value
 
 
-class MemoryBlock(nn.Module):
-    """Pre-norm attention with memory, and a plain feed-forward network."""
+class WhisperBlock(nn.Module):
+    """Pre-norm attention and a plain feed-forward network. eps: of the norm before attention."""
 
-    def __init__(self, c: TokenSizes, rope: Rope) -> None:
+    def __init__(self, attention: nn.Module, dim: int, hidden: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.attn = MemoryAttention(c.dim, rope)
-        self.attn_ln = nn.LayerNorm(c.dim, c.eps)
-        self.mlp = nn.Sequential(nn.Linear(c.dim, c.hidden), nn.GELU(), nn.Linear(c.hidden, c.dim))
-        self.mlp_ln = nn.LayerNorm(c.dim)
+        self.attn, self.attn_ln = attention, nn.LayerNorm(dim, eps)
+        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+        self.mlp_ln = nn.LayerNorm(dim)
 
-    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
-        """[frames, dim] -> the same."""
-        x = x + self.attn(self.attn_ln(x), angles)
-        rise: Tensor = self.mlp(self.mlp_ln(x))
-        return x + rise
+    def forward(self, x: Tensor, told: Any) -> Tensor:
+        """[frames, dim] -> the same; told: what the attention is besides."""
+        x = x + self.attn(self.attn_ln(x), told)
+        return x + self.mlp(self.mlp_ln(x))
 
 
 class WhisperLayers(nn.Module):
@@ -109,7 +107,10 @@ class WhisperLayers(nn.Module):
         self.conv1 = nn.Conv1d(MELS, c.dim, 3, stride=2, padding=1)
         self.conv2 = nn.Conv1d(c.dim, c.dim, 3, stride=2, padding=1)
         self.rope = Rope(_HEAD_DIM, RopeConfig())
-        self.blocks = nn.ModuleList(MemoryBlock(c, self.rope) for _ in range(c.layers))
+        self.blocks = nn.ModuleList(
+            WhisperBlock(MemoryAttention(c.dim, self.rope), c.dim, c.hidden, c.eps)
+            for _ in range(c.layers)
+        )
 
     def forward(self, mel: Tensor) -> Tensor:
         """[MELS, frames] -> [frames / 4, rounded up, dim]."""
@@ -146,8 +147,7 @@ class SpeechTokens(nn.Module):
 
     def forward(self, wav: Tensor) -> Tensor:
         """[samples] float32 in -1..1 -> [tokens] int64, one for each 640 samples begun."""
-        ids: Tensor = self.quantizer["_codebook"](self.encoder(self.mel(wav)))
-        return ids
+        return self.quantizer["_codebook"](self.encoder(self.mel(wav)))
 
 
 # Recordings to what a flow codec and its talker are told of them (streaming-flow).

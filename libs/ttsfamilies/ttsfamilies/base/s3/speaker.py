@@ -131,8 +131,7 @@ class PlanesHead(nn.Module):
         """[BANDS, frames] -> [1, planes * BANDS / 8, frames]."""
         x = self.bn1(self.conv1(bands[None, None])).relu()
         x = self.bn2(self.conv2(self.layer2(self.layer1(x)))).relu()
-        found: Tensor = x.flatten(1, 2)
-        return found
+        return x.flatten(1, 2)
 
 
 class GatedLayer(nn.Module):
@@ -179,13 +178,11 @@ class Projected(nn.Module):
 
     def normed_first(self, x: Tensor) -> Tensor:
         """With a rectifier between them."""
-        found: Tensor = self.linear(self.nonlinear(x).relu())
-        return found
+        return self.linear(self.nonlinear(x).relu())
 
     def normed_last(self, x: Tensor) -> Tensor:
         """The norm of the convolution."""
-        found: Tensor = self.nonlinear(self.linear(x))
-        return found
+        return self.nonlinear(self.linear(x))
 
 
 class SpeakerVector(nn.Module):

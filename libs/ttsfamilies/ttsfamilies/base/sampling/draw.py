@@ -8,6 +8,7 @@ settings alone, on either way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import torch
@@ -94,7 +95,7 @@ def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
 def _warm(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
     if settings.top_p is None or _keeps_all(settings.top_p, settings.temperature):
         return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
-    return _by_mass(x, noise, draw, settings)
+    return draw_among(x, noise, settings, partial(_among_largest, draw=draw))
 
 
 def _keeps_all(top_p: Tensor, temperature: Tensor) -> bool:
@@ -130,27 +131,7 @@ def _among(logits: Tensor, chosen: Tensor, top_k: Tensor) -> bool:
     return bool(((top_k < 1) | (above < top_k)).all())
 
 
-def _by_mass(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
-    """Rows with a small top k look at a window; which way a row goes is its own affair."""
-    narrow = _fits_window(x, settings)
-    drawn = torch.empty(len(x), dtype=torch.int64)
-    for chosen, window in ((narrow, _WINDOW), (~narrow, x.shape[1])):
-        index = chosen.nonzero()[:, 0]
-        if len(index):
-            mine = noise if len(index) == len(x) else noise.rows(index)
-            drawn[index] = _among_largest(x[index], mine, draw, settings.rows(index), window)
-    return drawn
-
-
-def _fits_window(x: Tensor, settings: Settings) -> Tensor:
-    """[rows] bool: whether the top k lies well within the window, ties at its edge as well."""
-    top_k = settings.top_k
-    if top_k is None or x.shape[1] <= _WINDOW:
-        return torch.zeros(len(x), dtype=torch.bool)
-    return (top_k > 0) & (top_k < _WINDOW)
-
-
-def _among_largest(x: Tensor, noise: Noise, draw: int, settings: Settings, window: int) -> Tensor:
+def _among_largest(x: Tensor, noise: Noise, settings: Settings, window: int, draw: int) -> Tensor:
     values, ids = x.topk(window, -1)
     noisy = _limited(values, settings) + noise.gumbel(draw, ids) * settings.temperature[:, None]
     return ids.gather(1, noisy.argmax(-1, keepdim=True))[:, 0]
@@ -159,8 +140,6 @@ def _among_largest(x: Tensor, noise: Noise, draw: int, settings: Settings, windo
 # Draws among the likeliest ids, without sorting all of them where few can be meant.
 
 
-# On the CPU, sorting all ids takes longer than the network that made them.
-_NARROW: Final = 64
 # (logits, noise, settings, how many of the likeliest ids are looked at) -> ids
 Among = Callable[[Tensor, Noise, Settings, int], Tensor]
 
@@ -168,14 +147,14 @@ Among = Callable[[Tensor, Noise, Settings, int], Tensor]
 def draw_among(x: Tensor, noise: Noise, settings: Settings, among: Among) -> Tensor:
     """Ids [rows] int64 that `among` draws of logits [rows, ids].
 
-    Which way a row goes is its own affair, and nothing is read back on a device.
+    Rows with a small top k look at a window, which holds that and ties at its edge as well. Which
+    way a row goes is its own affair, and nothing is read back on a device.
     """
-    if not x.is_cpu:
+    if not x.is_cpu or settings.top_k is None:
         return among(x, noise, settings, x.shape[1])
-    assert settings.top_k is not None
-    narrow = (settings.top_k > 0) & (settings.top_k < min(_NARROW, x.shape[1]))
-    drawn = torch.empty(len(x), dtype=torch.int64)
-    for chosen, window in ((narrow, min(_NARROW, x.shape[1])), (~narrow, x.shape[1])):
+    few, drawn = min(_WINDOW, x.shape[1]), torch.empty(len(x), dtype=torch.int64)
+    narrow = (settings.top_k > 0) & (settings.top_k < few)
+    for chosen, window in ((narrow, few), (~narrow, x.shape[1])):
         index = chosen.nonzero()[:, 0]
         if len(index):
             own = noise.rows(index), settings.rows(index)

@@ -73,9 +73,6 @@ class Rules:
         return early | self.suppressed
 
 
-# A request's choices about its draws.
-
-
 @dataclass(frozen=True)
 class Settings:
     """[rows] each. temperature: float32, 0 is greedy. top_k: int64, 0 for all. top_p: float32,

@@ -140,16 +140,22 @@ class ModelSpec:
 
 
 def stated(
-    facts: FamilyFacts, name: str, *, without: Collection[str] = frozenset()
+    facts: FamilyFacts,
+    name: str,
+    sample_rate: int = 0,
+    frame_rate_hz: float = 0.0,
+    *,
+    without: Collection[str] = frozenset(),
 ) -> dict[str, Any]:
-    """What its family's facts say of a model's specification. without: fields of a request that
-    this checkpoint, of all of the family, does not obey.
+    """What its family's facts say of a model's specification. sample_rate, frame_rate_hz: where the
+    checkpoint says them. without: fields of a request that this one, of all of the family, does not
+    obey.
     """
     return {
         "name": name,
         "family": facts.name,
-        "sample_rate": facts.codec.sample_rate,
-        "frame_rate_hz": facts.codec.frame_rate_hz,
+        "sample_rate": sample_rate or facts.codec.sample_rate,
+        "frame_rate_hz": frame_rate_hz or facts.codec.frame_rate_hz,
         "accepts": frozenset(facts.accepts).difference(without),
     }
 
@@ -191,7 +197,7 @@ class Family(ABC):
     adapters: where its networks can be adapted and the deployment wants it. signs: what it can see
     of a runaway; None where durations are bounded. watch, watched_code: see Guard. hears: turns
     with sound are for `hear`, not for `derive`. recordings: a voice's, or of what was said; None
-    where there are none.
+    where there are none. examples: texts to warm up with, a long one first.
     """
 
     spec: ModelSpec
@@ -206,6 +212,10 @@ class Family(ABC):
     watched_code: str = ""
     hears: bool = False
     recordings: Recordings | None = None
+    examples: Sequence[str] = (
+        "This first sentence is spoken to warm up, and is then thrown away.",
+        "So.",
+    )
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:
@@ -233,10 +243,6 @@ class Family(ABC):
     @abstractmethod
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
         """What computes: for `rows` rows of slot state, `blocks` blocks of each KV cache."""
-
-    def examples(self) -> Sequence[str]:
-        """Texts to warm up with, a long one first."""
-        return ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
     @property
     def revision(self) -> str:
@@ -301,11 +307,12 @@ def check(spec: ModelSpec, request: SpeechRequest) -> None:
     parameters.checked(spec.parameters, request.extra_params)
 
 
-def known_voice(voice: str, known: Iterable[str]) -> None:
-    """Raises UnknownVoice, which says a few that there are."""
+def known_voice(voice: str, known: Iterable[str], *, clones: bool = False) -> None:
+    """Raises UnknownVoice, which says a few that there are. clones: others are recordings."""
     if voice not in (names := tuple(known)):
         there = ", ".join(names[:_FEW]) or "none"
-        raise UnknownVoice(f"no voice {voice!r}; there are {there}", param="voice")
+        more = ", and others are made of a recording" if clones else ""
+        raise UnknownVoice(f"no voice {voice!r}; there are {there}{more}", param="voice")
 
 
 def not_cloning(request: SpeechRequest) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -26,20 +26,9 @@ ENDLESS: Final = 1 << 40
 DRAWN: Final = -1
 
 
-class PassagePrompt(Protocol):
-    """What is prefilled before a passage's first frame."""
-
-    @property
-    def length(self) -> int:
-        """Positions."""
-
-    @property
-    def frames(self) -> int:
-        """The most that may follow."""
-
-
 class LmStream(TalkerStream):
-    """Subclasses say what a position holds and what a slot is told; see TalkerStream.
+    """Subclasses say what a position holds and what a slot is told; see TalkerStream. A passage is
+    what is prefilled before its first frame: `length` positions, behind which `frames` may follow.
 
     frame: the fields of a frame. replay: what is logged with it, PASSAGE where there may be
     several. steps: a frame's, in positions. held: positions in the cache that the passage stands
@@ -96,8 +85,7 @@ class LmStream(TalkerStream):
     @property
     def length(self) -> int:
         """Positions in front of the passage's first step."""
-        length: int = self.passage.length
-        return length
+        return self.passage.length
 
     @property
     def books(self) -> Arrays:
@@ -150,8 +138,7 @@ class LmStream(TalkerStream):
     @property
     def _limit(self) -> int:
         """Frames that the passage may come to."""
-        most: int = min(self.passage.frames, self._most - self._begun)
-        return most
+        return min(self.passage.frames, self._most - self._begun)
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
         if plan.decode and (drawn := self.drawn()):

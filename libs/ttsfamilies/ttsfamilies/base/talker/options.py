@@ -43,9 +43,6 @@ class ModelOptions:
 ON_CPU: Final = ModelOptions()
 
 
-# Places for adapters, one a row, of a family whose networks can be adapted. No torch.
-
-
 # Unless the deployment says otherwise.
 MOST_RANK: Final = 64
 

@@ -120,22 +120,6 @@ LENGTH: Final = "length"
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
 
 
-class Segment(Protocol):
-    """What is read before the first frame of a segment: so many ids, with their words."""
-
-    @property
-    def length(self) -> int:
-        """Ids."""
-
-    @property
-    def words(self) -> Sequence[TimedWord]:
-        """In the order that they are said in."""
-
-    @property
-    def frames(self) -> int:
-        """The most that may follow; the device ends it before."""
-
-
 @dataclass(frozen=True)
 class Grid:
     """Where windows of a segment lie: of these numbers of frames, the last again and again.
@@ -161,6 +145,7 @@ class Grid:
 
 class SegmentStream(TimedStream):
     """Subclasses say what a slot is told (`begin`), which happens once a segment; see TalkerStream.
+    A segment is a passage whose `length` is of ids, with its `words` in the order of its text.
 
     passes: over a segment's ids until it is read. Position p of a prompt is id p % ids in pass
     p // ids. grid: see Grid.
@@ -175,7 +160,6 @@ class SegmentStream(TimedStream):
 
     def positions(self, branch: int) -> Arrays:
         """None: the slot knows the segment's ids."""
-        del branch
         return {}
 
     def work(self, frames: int) -> int:
@@ -208,7 +192,6 @@ class SegmentStream(TimedStream):
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         """Take a launch's frames: with those of `frame`, of which id each is."""
-        del cached
         begin, gained = self._start if self._cached else 0, rows(frames)
         known, self._cached = len(self._times.places), True
         fresh = cut(frames, max(0, known - begin), gained)

@@ -50,7 +50,7 @@ class ServedFamily(Family):
         self.cache_itemsize = family.cache_itemsize
         self.measured_round_s: Mapping[int, float] = family.measured_round_s
         self.adapters, self.signs = family.adapters, family.signs
-        self.hears = family.hears
+        self.hears, self.examples = family.hears, family.examples
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
         return ServedPrepared(self._family, request, derived)
@@ -67,9 +67,6 @@ class ServedFamily(Family):
 
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
         return self._family.runner(rows, blocks, depth)
-
-    def examples(self) -> Sequence[str]:
-        return self._family.examples()
 
     @property
     def revision(self) -> str:

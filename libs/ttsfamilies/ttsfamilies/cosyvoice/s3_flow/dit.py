@@ -47,8 +47,7 @@ class InputEmbed(nn.Module):
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """[rows, steps, inputs] -> [rows, steps, width]."""
         x = self.proj(x)
-        found: Tensor = self.conv_pos_embed(x, run) + x
-        return found
+        return self.conv_pos_embed(x, run) + x
 
 
 class Modulation(nn.Module):
@@ -82,22 +81,17 @@ class DiTBlock(nn.Module):
         """[rows, steps, width] -> the same."""
         shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
         x = x + gate * self._attend(normed(x) * (1 + scale) + shift, turns, run)
-        found: Tensor = x + ff_gate * self._feed(normed(x) * (1 + ff_scale) + ff_shift)
-        return found
+        return x + ff_gate * self._feed(normed(x) * (1 + ff_scale) + ff_shift)
 
     def _attend(self, x: Tensor, turns: tuple[Tensor, Tensor], run: Pass) -> Tensor:
         """Rotation is of the first head alone: published models were trained so."""
         q, k, v = (self.attn[f"to_{which}"](x).unflatten(2, (-1, HEAD_DIM)) for which in "qkv")
         q, k = (torch.cat((rotated(part[:, :, :1], *turns), part[:, :, 1:]), 2) for part in (q, k))
-        found: Tensor = cast(nn.ModuleList, self.attn["to_out"])[0](run.attend(q, k, v))
-        return found
+        return cast(nn.ModuleList, self.attn["to_out"])[0](run.attend(q, k, v))
 
     def _feed(self, x: Tensor) -> Tensor:
         net = cast(nn.ModuleDict, self.ff["ff"])
-        found: Tensor = net["2"](
-            nn.functional.gelu(cast(nn.ModuleList, net["0"])[0](x), approximate="tanh")
-        )
-        return found
+        return net["2"](nn.functional.gelu(cast(nn.ModuleList, net["0"])[0](x), approximate="tanh"))
 
 
 class DiT(nn.Module):
@@ -124,8 +118,7 @@ class DiT(nn.Module):
         for block in self.transformer_blocks:
             y = block(y, time, turns, run)
         scale, shift = self.norm_out(time)
-        found: Tensor = self.proj_out(normed(y) * (1 + scale) + shift).mT
-        return found
+        return self.proj_out(normed(y) * (1 + scale) + shift).mT
 
 
 def normed(x: Tensor) -> Tensor:
@@ -167,8 +160,7 @@ class NormedHeads(nn.Module):
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """[rows, steps, width] -> the same."""
         q, k, v = (to(x).unflatten(2, (-1, HEAD_DIM)) for to in (self.to_q, self.to_k, self.to_v))
-        found: Tensor = self.proj(run.attend(self.q_norm(q), self.k_norm(k), v))
-        return found
+        return self.proj(run.attend(self.q_norm(q), self.k_norm(k), v))
 
 
 class LeftPair(nn.Module):
@@ -183,8 +175,7 @@ class LeftPair(nn.Module):
         """[rows, steps, width] -> the same."""
         first, second = (cast(LeftConv, self.block[place]) for place in ("1", "6"))
         x = nn.functional.mish(self.block["3"](first.passed(x.mT, run).mT))
-        found: Tensor = second.passed(x.mT, run).mT
-        return found
+        return second.passed(x.mT, run).mT
 
 
 class ConvDiTBlock(nn.Module):
@@ -203,8 +194,7 @@ class ConvDiTBlock(nn.Module):
         x = x + _gate(attn) * self.attn(_moved(x, attn), run)
         x = x + _gate(conv) * self.conv(_moved(x, conv), run)
         hidden = nn.functional.gelu(self.mlp["fc1"](_moved(x, feed)), approximate="tanh")
-        found: Tensor = x + _gate(feed) * self.mlp["fc2"](hidden)
-        return found
+        return x + _gate(feed) * self.mlp["fc2"](hidden)
 
 
 class LastLayer(nn.Module):
@@ -217,8 +207,7 @@ class LastLayer(nn.Module):
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         told = _parts(self.adaLN_modulation, time, 2)
-        found: Tensor = self.linear(_moved(x, told))
-        return found
+        return self.linear(_moved(x, told))
 
 
 class ConvDiT(nn.Module):
@@ -242,8 +231,7 @@ class ConvDiT(nn.Module):
         y = self.in_proj(torch.cat((x, mu, wide, cond), 1).mT)
         for block in self.blocks:
             y = block(y, time, run)
-        found: Tensor = self.final_layer(y, time).mT
-        return found
+        return self.final_layer(y, time).mT
 
 
 def _parts(told: nn.ModuleDict, time: Tensor, count: int) -> Any:

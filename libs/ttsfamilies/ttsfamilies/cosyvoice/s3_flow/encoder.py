@@ -57,8 +57,7 @@ class Lookahead(nn.Module):
     def forward(self, x: Tensor, steps: int, run: Pass) -> Tensor:
         """[streams, steps + LOOKAHEAD, width] -> [streams, steps, width]."""
         y = nn.functional.leaky_relu(self.conv1(x.mT))
-        found: Tensor = self.conv2(run.behind(y, _BACK)).mT + x[:, :steps]
-        return found
+        return self.conv2(run.behind(y, _BACK)).mT + x[:, :steps]
 
 
 class Relative(nn.Module):
@@ -84,8 +83,7 @@ class Relative(nn.Module):
         def bias(i: int, stretch: Stretch) -> Tensor:
             return self._apart(moved[i : i + 1, :, : stretch.steps], stretch.past.steps)
 
-        found: Tensor = self.linear_out(run.attend(q + self.pos_bias_u, k, v, bias))
-        return found
+        return self.linear_out(run.attend(q + self.pos_bias_u, k, v, bias))
 
     def _apart(self, q: Tensor, before: int) -> Tensor:
         """[1, heads, steps, head_dim] behind `before` steps -> scores of all distances to all."""
@@ -95,8 +93,7 @@ class Relative(nn.Module):
         waves = _waves(distance, self.linear_pos.in_features).to(q.dtype)
         shown = self.linear_pos(waves).unflatten(1, (self._heads, -1)).permute(1, 2, 0)
         index = (before + at)[:, None] - torch.arange(before + steps, device=q.device) + steps - 1
-        found: Tensor = (q @ shown).gather(3, index.expand(1, self._heads, -1, -1))
-        return found
+        return (q @ shown).gather(3, index.expand(1, self._heads, -1, -1))
 
 
 class Conformer(nn.Module):
@@ -113,8 +110,7 @@ class Conformer(nn.Module):
         """[streams, steps, width] -> the same."""
         x = x + self.self_attn(self.norm_mha(x), run)
         hidden = nn.functional.silu(self.feed_forward["w_1"](self.norm_ff(x)))
-        found: Tensor = x + self.feed_forward["w_2"](hidden)
-        return found
+        return x + self.feed_forward["w_2"](hidden)
 
 
 class InputProjection(nn.Module):
@@ -125,8 +121,7 @@ class InputProjection(nn.Module):
         self.out = nn.ModuleDict({"0": nn.Linear(width, width), "1": nn.LayerNorm(width)})
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.out["1"](self.out["0"](x)) * math.sqrt(x.shape[-1])
-        return found
+        return self.out["1"](self.out["0"](x)) * math.sqrt(x.shape[-1])
 
 
 class UpsampleEncoder(nn.Module):
@@ -154,8 +149,7 @@ class UpsampleEncoder(nn.Module):
         x = self.up_embed(self.up_layer["conv"](fast.behind(x, _UP_REACH)).mT)
         for layer in self.up_encoders:
             x = layer(x, fast)
-        found: Tensor = self.after_norm(x)
-        return found
+        return self.after_norm(x)
 
 
 def passes(works: Sequence[Ahead], chunk: int) -> tuple[GrowingPass, GrowingPass]:

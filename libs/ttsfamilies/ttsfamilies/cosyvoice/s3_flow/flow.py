@@ -105,8 +105,7 @@ class FlowNet(nn.Module):
 
     def speaker(self, vector: Tensor) -> Tensor:
         """[speaker] -> [mels]."""
-        found: Tensor = self.spk_embed_affine_layer(nn.functional.normalize(vector, dim=0))
-        return found
+        return self.spk_embed_affine_layer(nn.functional.normalize(vector, dim=0))
 
     def encode(self, works: Sequence[Ahead]) -> tuple[list[Tensor], list[Encoded]]:
         """What the flow is told of each stream's new tokens, [mels, frames], and what to keep."""
@@ -151,8 +150,7 @@ class FlowNet(nn.Module):
         way = cast("UNet | DiT | ConvDiT", self.decoder["estimator"])(here, *told, when, run)
         if self.rows > 1:
             way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
-        found: Tensor = x + (span[:, 1] - span[:, 0])[:, None, None] * way
-        return found
+        return x + (span[:, 1] - span[:, 0])[:, None, None] * way
 
     def _stretch(self, work: Solving) -> Stretch:
         return Stretch(work.pasts[work.done], work.x.shape[1], self.mask * MEL_FRAMES)

@@ -192,8 +192,7 @@ class Hift(nn.Module):
         magnitude, phase = x.chunk(2, 1)
         found = torch.polar(magnitude.exp().clamp(max=_MOST), torch.sin(phase))
         window = self._window(x)
-        sound: Tensor = torch.istft(found, len(window), HOP, window=window)
-        return sound
+        return torch.istft(found, len(window), HOP, window=window)
 
 
 class Reach(NamedTuple):

@@ -55,10 +55,6 @@ class Pages:
     def free(self) -> int:
         return len(self._free)
 
-    @property
-    def page_bytes(self) -> int:
-        return self._steps * self.tensor[0].nbytes
-
     def leaves(self, pages: tuple[int, ...], step: int) -> list[int]:
         """Where these pages have what a step of the solver carries."""
         return [page * self._steps + step for page in pages]
@@ -98,7 +94,6 @@ class FixedPass(Pass):
         self._seen: Tensor | None = None
 
     def begins(self, device: torch.device) -> Tensor:
-        del device
         return self._told["before"].repeat_interleave(self._rows)
 
     def behind(self, x: Tensor, reach: int) -> Tensor:
@@ -126,8 +121,7 @@ class FixedPass(Pass):
     def _before(self) -> Tensor:
         """Keys and values of a layer, [2, streams * rows, heads, pages * PAGE, HEAD_DIM]."""
         parts = self._pages[self._told["past"], self._layer]
-        found: Tensor = parts.permute(2, 0, 3, 4, 1, 5, 6).flatten(4, 5).flatten(1, 2)
-        return found
+        return parts.permute(2, 0, 3, 4, 1, 5, 6).flatten(4, 5).flatten(1, 2)
 
     def _write(self, both: Tensor) -> None:
         """New ones, [2, streams * rows, heads, steps, HEAD_DIM]."""
@@ -254,7 +248,6 @@ class OwnTensors(Carrying):
         return sum(self._carried.values())
 
     def begin(self, stream: int, passage: Passage, end: int) -> tuple[Passage, tuple[int, ...]]:
-        del stream, end
         return passage, ()
 
     def step(self, works: Sequence[Solving]) -> list[Solving]:

@@ -207,9 +207,6 @@ def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
     return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))
 
 
-# The codec's specification, from its networks.
-
-
 TOKENS: Final = 6561
 PASSAGE: Final = "passage"
 # Batches and windows of other lengths round otherwise.

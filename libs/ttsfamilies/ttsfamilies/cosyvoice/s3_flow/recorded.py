@@ -161,7 +161,6 @@ class RecordedSteps(Carrying):
         return passage, fresh
 
     def behind(self, stream: int, passage: Passage) -> Passage:
-        del stream
         carried = len(passage.kept.pages) * CHUNK
         if passage.closed or carried < passage.kept.tokens:
             return passage.forgetful(self.net)

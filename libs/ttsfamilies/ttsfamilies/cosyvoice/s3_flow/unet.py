@@ -25,8 +25,7 @@ class LeftConv(nn.Conv1d):
         super().__init__(inputs, outputs, _REACH + 1)
 
     def passed(self, x: Tensor, run: Pass) -> Tensor:
-        found: Tensor = self(run.behind(x, _REACH))
-        return found
+        return self(run.behind(x, _REACH))
 
 
 class ConvolutionUnit(nn.Module):
@@ -57,8 +56,7 @@ class Resnet(nn.Module):
     def forward(self, x: Tensor, time: Tensor, run: Pass) -> Tensor:
         """[rows, inputs, steps] and [rows, time] -> [rows, outputs, steps]."""
         y = self.block1(x, run) + self.mlp["1"](nn.functional.mish(time))[..., None]
-        found: Tensor = self.block2(y, run) + self.res_conv(x)
-        return found
+        return self.block2(y, run) + self.res_conv(x)
 
 
 class _Rise(nn.Module):
@@ -81,8 +79,7 @@ class _Heads(nn.Module):
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """[rows, steps, width] -> the same."""
         q, k, v = (to(x).unflatten(2, (-1, HEAD_DIM)) for to in (self.to_q, self.to_k, self.to_v))
-        found: Tensor = self.to_out["0"](run.attend(q, k, v))
-        return found
+        return self.to_out["0"](run.attend(q, k, v))
 
 
 class Layer(nn.Module):
@@ -132,8 +129,7 @@ class TimeMLP(nn.Module):
     def forward(self, time: Tensor) -> Tensor:
         """[rows] in 0..1 -> [rows, outputs]."""
         waves = sinusoids(time, self.linear_1.in_features)
-        found: Tensor = self.linear_2(nn.functional.silu(self.linear_1(waves)))
-        return found
+        return self.linear_2(nn.functional.silu(self.linear_1(waves)))
 
 
 class UNet(nn.Module):
@@ -168,15 +164,13 @@ class UNet(nn.Module):
         for level in self.mid_blocks:
             x = cast(UNetLevel, level).body(x, time, run)
         x = up.close(up.body(torch.cat((x, skip), 1), time, run), run)
-        found: Tensor = self.final_proj(self.final_block(x, run))
-        return found
+        return self.final_proj(self.final_block(x, run))
 
     def _time(self, span: Tensor) -> Tensor:
         begin: Tensor = self.time_mlp(span[:, 0])
         if not hasattr(self, "time_embed_mixer"):
             return begin
-        both: Tensor = self.time_embed_mixer(torch.cat((begin, self.time_mlp(span[:, 1])), 1))
-        return both
+        return self.time_embed_mixer(torch.cat((begin, self.time_mlp(span[:, 1])), 1))
 
 
 def sinusoids(time: Tensor, size: int) -> Tensor:

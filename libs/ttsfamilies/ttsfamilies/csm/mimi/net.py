@@ -79,8 +79,7 @@ class StreamingResidual(nn.Module):
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, size, steps] -> the same."""
         inner = tails.through(self.wide, nn.functional.elu(x))
-        found: Tensor = x + self.point(nn.functional.elu(inner))
-        return found
+        return x + self.point(nn.functional.elu(inner))
 
 
 class MimiUpsampleBlock(nn.Module):
@@ -133,7 +132,6 @@ class VectorDecoder(CausalStack):
         self, frames: Tensor, lengths: Tensor, state: CausalState, begin: Tensor | None = None
     ) -> tuple[Tensor, CausalState]:
         """See CausalNet; only distances matter."""
-        del begin
         tails = Tails(state.tails, lengths)
         x = tails.through(self.stretch, self.vectors(frames)).transpose(1, 2)
         steps = lengths * self.sizes.last_stride
@@ -156,8 +154,7 @@ class MimiDecoder(VectorDecoder):
 
     def vectors(self, frames: Tensor) -> Tensor:
         """Ids that no codebook has count as the nearest one."""
-        found: Tensor = self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
-        return found
+        return self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
 
 
 def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:
