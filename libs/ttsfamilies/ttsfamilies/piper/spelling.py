@@ -13,45 +13,19 @@ from typing import Final, NamedTuple
 from ttsfamilies.base.text.frontend import Utterance
 from ttsfamilies.base.text.ipa import Phone
 from ttsfamilies.base.text.lexicon import is_vowel
+from ttsfamilies.base.text.rules import table
 
 _FINAL_MARK: Final = "."
 _STRESS: Final = {"1": "ˈ", "2": "ˌ", "0": ""}
-_CONSONANTS: Final = {
-    "ch": "tʃ",
-    "dh": "ð",
-    "dx": "ɾ",
-    "g": "ɡ",
-    "hh": "h",
-    "jh": "dʒ",
-    "ng": "ŋ",
-    "r": "ɹ",
-    "sh": "ʃ",
-    "th": "θ",
-    "y": "j",
-    "zh": "ʒ",
-}
-_VOWELS: Final = {
-    "aa": "ɑː",
-    "ae": "æ",
-    "ah": "ʌ",
-    "ao": "ɔː",
-    "aw": "aʊ",
-    "ax": "ə",
-    "ay": "aɪ",
-    "eh": "ɛ",
-    "er": "ɜː",
-    "ey": "eɪ",
-    "ih": "ɪ",
-    "iy": "iː",
-    "ow": "oʊ",
-    "oy": "ɔɪ",
-    "uh": "ʊ",
-    "uw": "uː",
-    "ac": "ɐ",
-    "ex": "ə",
-    "ix": "ᵻ",
-    "ur": "ɚ",
-}
+_CONSONANTS: Final = table(
+    "ch: tʃ, dh: ð, dx: ɾ, g: ɡ, hh: h, jh: dʒ, ng: ŋ, r: ɹ, sh: ʃ, th: θ, y: j, zh: ʒ"
+)
+_VOWELS: Final = table(
+    """
+    aa: ɑː, ae: æ, ah: ʌ, ao: ɔː, aw: aʊ, ax: ə, ay: aɪ, eh: ɛ, er: ɜː, ey: eɪ, ih: ɪ, iy: iː,
+    ow: oʊ, oy: ɔɪ, uh: ʊ, uw: uː, ac: ɐ, ex: ə, ix: ᵻ, ur: ɚ
+    """
+)
 # Without stress eSpeak has short ones; before an r it has no length where it has none by itself.
 _WEAK: Final = {"er0": "ɚ", "iy0": "i"}
 _BEFORE_THE: Final = ["of", "in", "on", "for", "from", "with", "was", "that"]

@@ -12,7 +12,7 @@ from ttsfamilies.base.text.maths import FORMULAS
 from ttsfamilies.base.text.money import MONEY, SIGNS
 from ttsfamilies.base.text.names import ADDRESSES, NAMES
 from ttsfamilies.base.text.numbers import ROMANS
-from ttsfamilies.base.text.rules import Kind, Rule
+from ttsfamilies.base.text.rules import Rule
 
 _TAKEN = "\x00"
 _OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢₩₿₽₺₪₫₱฿₦₴★☆"
@@ -23,40 +23,41 @@ _DIGIT = re.compile(r"[0-9]")
 _BARE = re.compile(r"[^ \x00]+")
 
 
-def _flat(*kinds: Kind) -> tuple[tuple[str, Rule], ...]:
-    return tuple((kind.name, rule) for kind in kinds for rule in kind.rules)
+def _flat(*kinds: tuple[str, tuple[Rule, ...]]) -> tuple[tuple[str, Rule], ...]:
+    """The rules of kinds of text, such as "money"; earlier ones take precedence."""
+    return tuple((kind, rule) for kind, rules in kinds for rule in rules)
 
 
 def _before_powers(day_first: bool) -> tuple[tuple[str, Rule], ...]:
     """Kinds that need a digit, in order of precedence, as far as units may have powers."""
     return _flat(
-        Kind("address", ADDRESSES),
-        Kind("telephone", codes.TELEPHONES),
-        Kind("code", codes.LABELS),
-        Kind("maths", maths.MATHS),
-        Kind("date", dates.dates(day_first)),
-        Kind("code", codes.GROUPS),
-        Kind("time", times.TIMES),
-        Kind("money", MONEY),
-        Kind("measure", measures.MEASURES),
+        ("address", ADDRESSES),
+        ("telephone", codes.TELEPHONES),
+        ("code", codes.LABELS),
+        ("maths", maths.MATHS),
+        ("date", dates.dates(day_first)),
+        ("code", codes.GROUPS),
+        ("time", times.TIMES),
+        ("money", MONEY),
+        ("measure", measures.MEASURES),
     )
 
 
-_NAMES = _flat(Kind("electronic", NAMES))
+_NAMES = _flat(("electronic", NAMES))
 _WORDS = _flat(
-    Kind("date", dates.SPANS),
-    Kind("roman", ROMANS),
-    Kind("code", FORMULAS),
-    Kind("maths", maths.EQUATIONS),
-    Kind("measure", measures.STARS),
-    Kind("money", SIGNS),
+    ("date", dates.SPANS),
+    ("roman", ROMANS),
+    ("code", FORMULAS),
+    ("maths", maths.EQUATIONS),
+    ("measure", measures.STARS),
+    ("money", SIGNS),
 )
 _NUMERIC = {day_first: _before_powers(day_first) for day_first in (False, True)}
-_POWERS = _flat(Kind("maths", maths.POWERS))
+_POWERS = _flat(("maths", maths.POWERS))
 _PLAIN = _flat(
-    Kind("date", dates.YEARS),
-    Kind("fraction", quantities.FRACTIONS),
-    Kind("number", quantities.NUMBERS),
+    ("date", dates.YEARS),
+    ("fraction", quantities.FRACTIONS),
+    ("number", quantities.NUMBERS),
 )
 
 

@@ -45,10 +45,6 @@ def _vanity(match: re.Match[str]) -> list[str]:
     return words[:-1]
 
 
-def _plain_groups(match: re.Match[str]) -> list[str]:
-    return _digit_groups(match[0])
-
-
 TELEPHONES: tuple[Rule, ...] = (
     rule(
         rf"{_FREE}\+?(?:1-)?(?:{_TOLL_FREE})-(?=[A-Z0-9-]*[A-Z])[A-Z0-9]{{1,10}}"
@@ -73,7 +69,7 @@ TELEPHONES: tuple[Rule, ...] = (
     rule(
         rf"{_FREE}\d{{4}}(?P<gap>[ -])\d{{4}}(?P=gap)\d{{4}}(?P=gap)\d{{1,4}}{_END}"
         rf"|{_FREE}\d{{4}} \d{{6}} \d{{5}}{_END}",
-        _plain_groups,
+        lambda m: _digit_groups(m[0]),
     ),
     rule(
         r"(?<![\w.,-])(?P<number>911)(?!\w|[,.-]\d)"
@@ -140,10 +136,6 @@ def _version(match: re.Match[str]) -> list[str]:
     return words
 
 
-def _label(match: re.Match[str]) -> list[str]:
-    return numbers.room(match["number"])
-
-
 def _parts(match: re.Match[str]) -> list[str] | None:
     """Letters and digits between hyphens: "2-for-1", "10-km-long", "Llama-3.1-70B"."""
     words: list[str] = []
@@ -182,10 +174,6 @@ def _code(match: re.Match[str]) -> list[str]:
     return [*numbers.cardinal(first), *numbers.cardinal(second)]
 
 
-def _picture_height(match: re.Match[str]) -> list[str]:
-    return [*numbers.room(match["number"]), match["scan"]]
-
-
 LABELS: tuple[Rule, ...] = (
     rule(
         r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?)(?![\w.]\d)",
@@ -205,11 +193,14 @@ LABELS: tuple[Rule, ...] = (
     ),
     rule(r"(?<=[A-Z]{3} to )(?P<number>\d{5,6})(?!\w|[,.]\d)", _spelled, literal=" to "),
     rule(r"(?<![\w.])[vV](?P<number>\d{1,4}(?:\.\d{1,4}){1,4})(?!\w|[.-]\d)", _version, needs="vV"),
-    rule(rf"(?=[1-9]\d\d){behind(_BEFORE_LABEL)}(?P<number>[1-9]\d{{2,3}})(?!\w|,\d)", _label),
+    rule(
+        rf"(?=[1-9]\d\d){behind(_BEFORE_LABEL)}(?P<number>[1-9]\d{{2,3}})(?!\w|,\d)",
+        lambda m: numbers.room(m["number"]),
+    ),
     rule(r"(?<!\w)(?P<number>40[13]|457|529)\((?P<letter>[abkABK])\)", _pension, needs="("),
     rule(
         r"(?<![\w.,])(?P<number>240|360|480|576|720|1080|1440|2160)(?P<scan>[pi])(?!\w)",
-        _picture_height,
+        lambda m: [*numbers.room(m["number"]), m["scan"]],
     ),
 )
 GROUPS: tuple[Rule, ...] = (

@@ -86,10 +86,6 @@ def _dashed(match: re.Match[str]) -> list[str]:
     return [_month(match), *numbers.ordinal(match["day"]), *_optional_year(match)]
 
 
-def _month_year(match: re.Match[str]) -> list[str]:
-    return [_month(match), *numbers.year(match["year"])]
-
-
 def _full_year(text: str) -> list[str]:
     if len(text) == 2:
         text = ("19" if int(text) > 60 else "20") + text
@@ -143,10 +139,6 @@ def _slash_day_first(match: re.Match[str]) -> list[str]:
     return ["the", *numbers.ordinal(match["day"]), "of", _MONTHS[int(match["month"]) - 1]]
 
 
-def _decade(match: re.Match[str]) -> list[str]:
-    return numbers.decade(match["digits"].strip())
-
-
 def _counted(number: str) -> list[str]:
     return numbers.year(number) if len(number) == 4 else numbers.room(number)
 
@@ -155,22 +147,10 @@ def _era(match: re.Match[str]) -> list[str]:
     return [*_counted(match["number"]), *_ERAS[match["era"].replace(".", "").upper()].split()]
 
 
-def _anno(match: re.Match[str]) -> list[str]:
-    return [*_ERAS["AD"].split(), *_counted(match["number"])]
-
-
 def _quarter(match: re.Match[str]) -> list[str]:
     year = match["year"]
     when = numbers.year(year) if len(year) == 4 else numbers.pair(int(year))
     return ["the", _QUARTERS[match["quarter"]], "quarter", "of", *when]
-
-
-def _span(match: re.Match[str]) -> list[str]:
-    return [_DAYS_AND_MONTHS[match["from"]], "to", _DAYS_AND_MONTHS[match["to"]]]
-
-
-def _century(match: re.Match[str]) -> list[str]:
-    return [*numbers.ordinal(match["number"]), "century"]
 
 
 def _weekday(match: re.Match[str]) -> list[str]:
@@ -262,12 +242,18 @@ _WRITTEN: tuple[Rule, ...] = (
         _day_month,
         re.IGNORECASE,
     ),
-    rule(rf"{EDGE}(?P<number>\d{{1,2}})(?:st|nd|rd|th) c\.(?!\w)", _century, needs="c"),
+    rule(
+        rf"{EDGE}(?P<number>\d{{1,2}})(?:st|nd|rd|th) c\.(?!\w)",
+        lambda m: [*numbers.ordinal(m["number"]), "century"],
+        needs="c",
+    ),
     rule(rf"(?<![\w-]){_MONTH}-{_DAY}(?:-{YEAR})?{STOP}", _dashed, needs="-"),
     rule(rf"{EDGE}{_DAY}-{_MONTH}-{YEAR}{STOP}", _dashed, needs="-"),
-    rule(rf"(?<![\w-]){_MONTH},? {YEAR}{STOP}", _month_year),
+    rule(rf"(?<![\w-]){_MONTH},? {YEAR}{STOP}", lambda m: [_month(m), *numbers.year(m["year"])]),
     rule(
-        r"(?<![\w.$€£/])(?<!\d-)'?(?P<digits>[12]\d\d0(?: (?=s))?|[2-9]0)'?s\b", _decade, needs="s"
+        r"(?<![\w.$€£/])(?<!\d-)'?(?P<digits>[12]\d\d0(?: (?=s))?|[2-9]0)'?s\b",
+        lambda m: numbers.decade(m["digits"].strip()),
+        needs="s",
     ),
     rule(r"(?<!\w)(?P<quarter>[1-4])Q ?'?(?P<year>\d\d|20\d\d)(?!\w)", _quarter, needs="Q"),
     rule(
@@ -276,13 +262,17 @@ _WRITTEN: tuple[Rule, ...] = (
         _era,
         needs="DC",
     ),
-    rule(r"(?<!\w)A\.?D\.? (?P<number>\d{1,4})(?!\w|[.,/-]\d)", _anno, needs="A"),
+    rule(
+        r"(?<!\w)A\.?D\.? (?P<number>\d{1,4})(?!\w|[.,/-]\d)",
+        lambda m: [*_ERAS["AD"].split(), *_counted(m["number"])],
+        needs="A",
+    ),
 )
 _SPANNED = alternatives(list(_DAYS_AND_MONTHS))
 SPANS: tuple[Rule, ...] = (
     rule(
         rf"(?<![\w-])(?P<from>{_SPANNED})\.? ?- ?(?P<to>{_SPANNED})\b(?![-\w])",
-        _span,
+        lambda m: [_DAYS_AND_MONTHS[m["from"]], "to", _DAYS_AND_MONTHS[m["to"]]],
         literal="-",
     ),
 )

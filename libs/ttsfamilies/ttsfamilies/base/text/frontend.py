@@ -272,7 +272,7 @@ class Breaths:
         start, last = 0, len(whole.symbols)
         while start < last:
             end = self._end(whole, start)
-            yield _part(whole, start, end)
+            yield Spoken(whole.symbols[start:end], cut_words(whole.words, start, end, start))
             self._budget = min(self._budget * self.growth, float(self.most))
             start = end + (end < last and whole.symbols[end] == _SPACE)
 
@@ -298,11 +298,10 @@ class Breaths:
         return most if space < 0 else space
 
 
-def _part(whole: Spoken, start: int, end: int) -> Spoken:
-    """Symbols start .. end, and the words that begin there."""
-    words = tuple(
-        word._replace(start=word.start - start, end=min(word.end, end) - start)
-        for word in whole.words
+def cut_words(words: Sequence[Word], start: int, end: int, base: int) -> tuple[Word, ...]:
+    """Those that begin from start to end, counted from `base`."""
+    return tuple(
+        word._replace(start=word.start - base, end=min(word.end, end) - base)
+        for word in words
         if start <= word.start < end
     )
-    return Spoken(whole.symbols[start:end], words)

@@ -46,43 +46,25 @@ def _piece(text: str) -> list[str]:
     return text.split() if len(text) > 1 else [RAW + text.upper()]
 
 
-def _equation(match: re.Match[str]) -> list[str]:
-    return [word for piece in _PIECE.findall(match[0]) for word in _piece(piece)]
-
-
-def _raised(match: re.Match[str]) -> list[str]:
-    return _power(match["sign"], match["exponent"])
-
-
-def _letters(match: re.Match[str]) -> list[str]:
-    return [RAW + char.upper() for char in match[0]]
-
-
-def _doubled(match: re.Match[str]) -> list[str]:
-    return ["plus", "plus"]
-
-
-def _and_more(match: re.Match[str]) -> list[str]:
-    return ["plus"]
-
-
-def _at(match: re.Match[str]) -> list[str]:
-    return ["at"]
-
-
 EQUATIONS: tuple[Rule, ...] = (
-    rule(r"(?<=[A-Za-z])\+\+(?![\w+])", _doubled, needs="+"),
+    rule(r"(?<=[A-Za-z])\+\+(?![\w+])", lambda m: ["plus", "plus"], needs="+"),
     rule(
-        rf"(?<![\w.,/+*=^)-]){_SIDE}(?:{_RELATION}{_SIDE}){{1,3}}(?![\w/-])", _equation, needs="="
+        rf"(?<![\w.,/+*=^)-]){_SIDE}(?:{_RELATION}{_SIDE}){{1,3}}(?![\w/-])",
+        lambda m: [word for piece in _PIECE.findall(m[0]) for word in _piece(piece)],
+        needs="=",
     ),
 )
 POWERS: tuple[Rule, ...] = (
-    rule(r"(?<!\w)[A-Za-z]{1,2}(?=\^)", _letters, needs="^"),
-    rule(r"(?<=[\w)\x00])\^(?P<sign>[-+]?)(?P<exponent>\d{1,4}|[a-z])(?!\w)", _raised, needs="^"),
+    rule(r"(?<!\w)[A-Za-z]{1,2}(?=\^)", lambda m: [RAW + char.upper() for char in m[0]], needs="^"),
+    rule(
+        r"(?<=[\w)\x00])\^(?P<sign>[-+]?)(?P<exponent>\d{1,4}|[a-z])(?!\w)",
+        lambda m: _power(m["sign"], m["exponent"]),
+        needs="^",
+    ),
 )
 MATHS: tuple[Rule, ...] = (
-    rule(r"(?<=\d)\+(?![\w+]| ?[\d(])", _and_more, needs="+"),
-    rule(r"(?<![\w@])@(?=\d)|(?<=\d)@(?!\w)", _at, needs="@"),
+    rule(r"(?<=\d)\+(?![\w+]| ?[\d(])", lambda m: ["plus"], needs="+"),
+    rule(r"(?<![\w@])@(?=\d)|(?<=\d)@(?!\w)", lambda m: ["at"], needs="@"),
 )
 
 

@@ -124,22 +124,6 @@ def _per(match: re.Match[str]) -> list[str]:
     return ["per", *_per_name(match["unit"])]
 
 
-def _number_per(match: re.Match[str]) -> list[str]:
-    return [*signed(match), "per", *_per_name(match["unit"])]
-
-
-def _measure_range(match: re.Match[str]) -> list[str]:
-    return [*spoken_range(match), *unit(match["unit"])]
-
-
-def _percent(match: re.Match[str]) -> list[str]:
-    return [*signed(match), "percent"]
-
-
-def _percent_range(match: re.Match[str]) -> list[str]:
-    return [*spoken_range(match), "percent"]
-
-
 def _decimal_comma(match: re.Match[str]) -> list[str]:
     """ "3,5 %": where thousands would have three digits, the comma is a point."""
     sign = ["minus"] if match["minus"] else []
@@ -157,10 +141,6 @@ def _spaced_thousands(match: re.Match[str]) -> list[str]:
 def _degrees(match: re.Match[str]) -> list[str]:
     name = "degree" if match["number"] == "1" else "degrees"
     return [*signed(match), name, *_SCALES[match["degrees"]]]
-
-
-def _degrees_range(match: re.Match[str]) -> list[str]:
-    return [*spoken_range(match), "degrees", *_SCALES[match["degrees"]]]
 
 
 def _place(match: re.Match[str]) -> list[str]:
@@ -183,14 +163,6 @@ def _inches(match: re.Match[str]) -> list[str] | None:
     if before(match, _QUOTED).count('"') % 2:
         return None
     return [*signed(match), "inch" if match["number"] == "1" else "inches"]
-
-
-def _part_measure(match: re.Match[str]) -> list[str]:
-    return [*mixed(match), *unit(match["unit"], one=match["whole"] is None)]
-
-
-def _times(match: re.Match[str]) -> list[str]:
-    return [*signed(match), "times"]
 
 
 def _side(text: str) -> list[str]:
@@ -228,20 +200,24 @@ MEASURES: tuple[Rule, ...] = (
         _spaced_thousands,
         needs=" ",
     ),
-    rule(rf"{EDGE}{RANGE} ?%", _percent_range, needs="%"),
+    rule(rf"{EDGE}{RANGE} ?%", lambda m: [*spoken_range(m), "percent"], needs="%"),
     rule(
         rf"{EDGE}{MINUS}(?P<number>\d{{1,3}},\d{{1,2}}) ?(?P<unit>%|{_SPACED})(?![\w/])",
         _decimal_comma,
         needs=",",
     ),
-    rule(rf"{EDGE}{MINUS}{NUMBER} ?%", _percent, needs="%"),
+    rule(rf"{EDGE}{MINUS}{NUMBER} ?%", lambda m: [*signed(m), "percent"], needs="%"),
     rule(
         rf"{EDGE}(?P<number>\d{{1,3}}) degrees (?P<minutes>\d{{1,2}})'"
         r"(?: ?(?P<seconds>\d{1,2}(?:\.\d+)?)(?:\"|''))?(?: ?(?P<side>[NSEW])\b)?",
         _place,
         needs="'",
     ),
-    rule(rf"{EDGE}{RANGE} degrees(?: (?P<degrees>[CFK]))?(?!\w)", _degrees_range, needs="-"),
+    rule(
+        rf"{EDGE}{RANGE} degrees(?: (?P<degrees>[CFK]))?(?!\w)",
+        lambda m: [*spoken_range(m), "degrees", *_SCALES[m["degrees"]]],
+        needs="-",
+    ),
     rule(rf"{EDGE}{MINUS}{NUMBER} degrees(?: (?P<degrees>[CFK]))?(?!\w)", _degrees),
     rule(
         r"(?<![\w.])(?P<feet>[1-9]\d?)'(?P<inches>\d\d?)(?:\"|'')?(?!\w|'\d)",
@@ -251,12 +227,12 @@ MEASURES: tuple[Rule, ...] = (
     rule(rf"{EDGE}{NUMBER}\"(?!\w)", _inches, needs='"'),
     rule(
         rf"{FRACTION}[ -](?P<unit>{_SPACED}|in)(?![\w/])(?:\.(?= [a-z0-9]))?",
-        _part_measure,
+        lambda m: [*mixed(m), *unit(m["unit"], one=m["whole"] is None)],
         needs="/",
     ),
     rule(
         rf"{EDGE}{RANGE} ?(?P<unit>{_SPACED})(?![\w/])(?:\.(?= [a-z0-9]))?",
-        _measure_range,
+        lambda m: [*spoken_range(m), *unit(m["unit"])],
         needs="-",
     ),
     rule(
@@ -281,10 +257,14 @@ MEASURES: tuple[Rule, ...] = (
         rf"{EDGE}(?<![A-Za-z]-){MINUS}{NUMBER}(?P<unit>{_GLUED})(?!\w|'|/(?!(?:{_PER})\b))",
         _measure,
     ),
-    rule(rf"{EDGE}{NUMBER} ?x(?= ?\d| [a-z]{{2}}|[,.;!?/]|$)", _times, needs="x"),
+    rule(
+        rf"{EDGE}{NUMBER} ?x(?= ?\d| [a-z]{{2}}|[,.;!?/]|$)",
+        lambda m: [*signed(m), "times"],
+        needs="x",
+    ),
     rule(
         rf"{EDGE}{NUMBER}/(?P<unit>(?!100\b|s\b|h\b|d\b|l\b|L\b)(?:{_PER}))(?!\w)",
-        _number_per,
+        lambda m: [*signed(m), "per", *_per_name(m["unit"])],
         needs="/",
     ),
     rule(rf"(?<=\x00)/(?P<unit>{_PER})(?!\w)", _per, needs="/"),

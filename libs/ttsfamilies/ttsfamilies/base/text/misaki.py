@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ttsfamilies.base.text.frontend import Utterance, Word
+from ttsfamilies.base.text.frontend import Utterance, Word, cut_words
+from ttsfamilies.base.text.rules import table
 
 SILENCE: Final = 0
 TOKENS: Final = dict(
@@ -30,42 +31,15 @@ TOKENS: Final = dict(
 SYMBOLS: Final = {token: symbol for symbol, token in TOKENS.items()}
 
 _STRESS: Final = {"1": "ˈ", "2": "ˌ"}
-_VOWELS: Final = {
-    "aa": "ɑ",
-    "ae": "æ",
-    "ah": "ʌ",
-    "ao": "ɔ",
-    "aw": "W",
-    "ax": "ə",
-    "ay": "I",
-    "eh": "ɛ",
-    "er": "ɜɹ",
-    "ey": "A",
-    "ih": "ɪ",
-    "iy": "i",
-    "ow": "O",
-    "oy": "Y",
-    "uh": "ʊ",
-    "uw": "u",
-    "ac": "ɐ",
-    "ex": "ᵊ",
-    "ix": "ᵻ",
-    "ur": "ɜɹ",
-}
+_VOWELS: Final = table(
+    """
+    aa: ɑ, ae: æ, ah: ʌ, ao: ɔ, aw: W, ax: ə, ay: I, eh: ɛ, er: ɜɹ, ey: A, ih: ɪ, iy: i, ow: O,
+    oy: Y, uh: ʊ, uw: u, ac: ɐ, ex: ᵊ, ix: ᵻ, ur: ɜɹ
+    """
+)
 _CONSONANTS: Final = {
-    "ch": "ʧ",
-    "dh": "ð",
-    "dx": "T",
-    "g": "ɡ",
-    "hh": "h",
-    "jh": "ʤ",
-    "ng": "ŋ",
-    "r": "ɹ",
-    "sh": "ʃ",
-    "th": "θ",
-    "y": "j",
-    "zh": "ʒ",
-    **{same: same for same in ("b", "d", "f", "k", "l", "m", "n", "p", "s", "t", "v", "w", "z")},
+    **table("ch: ʧ, dh: ð, dx: T, g: ɡ, hh: h, jh: ʤ, ng: ŋ, r: ɹ, sh: ʃ, th: θ, y: j, zh: ʒ"),
+    **{same: same for same in "bdfklmnpstvwz"},
 }
 _FINAL_MARK: Final = "."
 
@@ -129,10 +103,5 @@ def in_parts(tokens: Tokens, most: int) -> Iterator[Tokens]:
 
 def _part(tokens: Tokens, start: int, end: int) -> Tokens:
     """Tokens start .. end, and the words that begin there."""
-    shift = start - 1
-    words = tuple(
-        word._replace(start=word.start - shift, end=min(word.end, end) - shift)
-        for word in tokens.words
-        if start <= word.start < end
-    )
+    words = cut_words(tokens.words, start, end, start - 1)
     return Tokens((SILENCE, *tokens.ids[start:end], SILENCE), words)

@@ -144,10 +144,6 @@ def _comma(match: re.Match[str]) -> list[str]:
     return _amount(number, match["currency"])
 
 
-def _cents(match: re.Match[str]) -> list[str]:
-    return [*signed(match), "cent" if match["number"] == "1" else "cents"]
-
-
 def _coded(match: re.Match[str]) -> list[str]:
     words, scale = scaled(match)
     many = _CURRENCIES[match["currency"].upper()][1]
@@ -193,7 +189,11 @@ MONEY: tuple[Rule, ...] = (
         _coded,
     ),
     rule(rf"(?<!\w)(?P<currency>[Kk]r)\.? ?{NUMBER}(?!\w)", _coded, needs="r"),
-    rule(rf"{EDGE}{NUMBER} ?¢", _cents, needs="¢"),
+    rule(
+        rf"{EDGE}{NUMBER} ?¢",
+        lambda m: [*signed(m), "cent" if m["number"] == "1" else "cents"],
+        needs="¢",
+    ),
 )
 SIGNS: tuple[Rule, ...] = (
     rule(

@@ -76,21 +76,9 @@ def _file(match: re.Match[str]) -> list[str]:
     return _spelled(match[0])
 
 
-def _colon_port(match: re.Match[str]) -> list[str]:
-    return ["local", "host", "colon", *numbers.label(match["port"])]
-
-
 def _url(match: re.Match[str]) -> list[str]:
     path = (match["path"] or "").split("?")[0].split("#")[0].rstrip("/")
     return _spelled(match["host"]) + (_spelled(path) if len(path) <= _LONGEST_PATH else [])
-
-
-def _handle(match: re.Match[str]) -> list[str]:
-    return ["at", *_name(match["name"])]
-
-
-def _tag(match: re.Match[str]) -> list[str]:
-    return ["hashtag", *_name(match["name"])]
 
 
 def _ticked(match: re.Match[str]) -> list[str]:
@@ -115,23 +103,15 @@ def _coded(match: re.Match[str]) -> list[str]:
     ]
 
 
-def _number_sign(match: re.Match[str]) -> list[str]:
-    return ["number", RAW + match["digits"]]
-
-
 def _silent(_: re.Match[str]) -> list[str]:
     return []
-
-
-def _break(_: re.Match[str]) -> list[str]:
-    return [PAUSE_MARK]
 
 
 NAMES: tuple[Rule, ...] = (
     rule(r"\]\([^()\s]{1,500}\)", _silent),
     rule(r"</?[A-Za-z][^<>]{0,100}>", _silent),
     rule(r"^(?:[-*+] |\d{1,3}[.)] )?\[(?P<tick>[xX ])\](?= )", _ticked, literal="]"),
-    rule(rf"\[(?:{_DIRECTIONS})\]", _break, re.IGNORECASE, needs="["),
+    rule(rf"\[(?:{_DIRECTIONS})\]", lambda _: [PAUSE_MARK], re.IGNORECASE, needs="["),
     rule(
         r"(?<![\w.+-])(?P<user>[\w.+&-]{1,64})@(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){1,6})"
         r"(?P<path>/[\w./%~-]{0,100}\w)?",
@@ -150,7 +130,11 @@ NAMES: tuple[Rule, ...] = (
         r"(?P<path>/[\w./%~+-]{0,200}[\w/])?(?![\w.]\w|\w)",
         _url,
     ),
-    rule(r"(?<![\w.])localhost:(?P<port>\d{1,5})(?!\w)", _colon_port, needs=":"),
+    rule(
+        r"(?<![\w.])localhost:(?P<port>\d{1,5})(?!\w)",
+        lambda m: ["local", "host", "colon", *numbers.label(m["port"])],
+        needs=":",
+    ),
     rule(
         rf"(?<![\w.@/\\])(?:[A-Za-z]:\\|~/|\.{{1,2}}/|/(?=[\w.-]{{1,60}}/))?(?:[\w-][\w.-]{{0,60}}/){{0,8}}"
         rf"[\w-]{{1,60}}(?:\.[\w-]{{1,40}}){{0,2}}\.(?:{_FILES})(?!\w|\.\w)",
@@ -160,20 +144,20 @@ NAMES: tuple[Rule, ...] = (
     ),
     rule(r"(?<![\w.@/])~?(?:/[\w.-]{1,60}){2,8}/?(?!\w)", _file, needs="/"),
     rule(r"(?<!\w)[A-Za-z]:(?:\\[\w. -]{1,60}?){1,8}(?![\w\\.])", _file, needs="\\"),
-    rule(r"(?<![\w@])@(?P<name>[A-Za-z_]\w{0,50})", _handle),
+    rule(r"(?<![\w@])@(?P<name>[A-Za-z_]\w{0,50})", lambda m: ["at", *_name(m["name"])]),
     rule(
         r"(?<![\w#&])#(?=[A-Z0-9-]{0,20}(?:[A-Z0-9]-[A-Z0-9]|[A-Z]-?\d{3}))(?=[A-Z-]{0,20}\d)"
         r"(?P<code>[A-Z0-9]{1,12}(?:-[A-Z0-9]{1,12}){0,4})(?![\w-])",
         _ordered,
         needs="#",
     ),
-    rule(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,80})", _tag),
+    rule(r"(?<![\w#&])#(?P<name>[A-Za-z_]\w{0,80})", lambda m: ["hashtag", *_name(m["name"])]),
     rule(
         r"(?<![\w$#])(?=[a-z]{1,30}[$#])(?!(?:[acfj]|usd|aud|cad)[$#])[a-z]{1,30}"
         r"(?:[$#]{1,3}[a-z]{1,30}){0,3}[$#]{0,2}(?![\w$#])",
         _coded,
     ),
-    rule(r"(?<![\w#&])#(?P<digits>\d{1,6})(?!\w)", _number_sign),
+    rule(r"(?<![\w#&])#(?P<digits>\d{1,6})(?!\w)", lambda m: ["number", RAW + m["digits"]]),
 )
 
 
@@ -241,12 +225,12 @@ def _state(match: re.Match[str]) -> list[str]:
     return words
 
 
-def _box(match: re.Match[str]) -> list[str]:
-    return ["p", "o", "box", *numbers.cardinal(match["number"])]
-
-
 ADDRESSES: tuple[Rule, ...] = (
-    rule(r"\bP\.?O\.? [Bb]ox (?P<number>\d{1,6})(?!\w)", _box, needs="P"),
+    rule(
+        r"\bP\.?O\.? [Bb]ox (?P<number>\d{1,6})(?!\w)",
+        lambda m: ["p", "o", "box", *numbers.cardinal(m["number"])],
+        needs="P",
+    ),
     rule(
         rf"(?<![\w.,/$-])(?P<number>[1-9]\d{{0,4}}) {_SIDE}(?P<name>{_NAMED}) (?P<way>{_WAY})\b"
         r"(?:\.(?! [A-Z]|$)|(?:\.(?= ?,)))?(?: (?P<after>NE|NW|SE|SW)\b)?",

@@ -6,7 +6,7 @@ import re
 
 from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.names import RAW
-from ttsfamilies.base.text.rules import Rule, alternatives, before, behind, rule
+from ttsfamilies.base.text.rules import Rule, alternatives, before, behind, rule, table
 
 # Shapes. Patterns that use NUMBER have a group "number", RANGE has "low" and "high", SCALE "scale"
 # or "mark".
@@ -14,19 +14,12 @@ from ttsfamilies.base.text.rules import Rule, alternatives, before, behind, rule
 
 SCALES = {
     **{name: name for name in ("hundred", "thousand", "million", "billion", "trillion")},
-    "lakh": "lakh",
-    "lakhs": "lakh",
-    "crore": "crore",
-    "crores": "crore",
-    "k": "thousand",
-    "K": "thousand",
-    "M": "million",
-    "m": "million",
-    "mn": "million",
-    "B": "billion",
-    "bn": "billion",
-    "b": "billion",
-    "T": "trillion",
+    **table(
+        """
+        lakh: lakh, lakhs: lakh, crore: crore, crores: crore, k: thousand, K: thousand, M: million,
+        m: million, mn: million, B: billion, bn: billion, b: billion, T: trillion
+        """
+    ),
 }
 SCALE_NAMES = alternatives([name for name in SCALES if len(name) > 2])
 SCALE_MARKS = alternatives([name for name in SCALES if len(name) <= 2])
@@ -169,14 +162,6 @@ _COUNTED = re.compile(
 )
 
 
-def _ordinal(match: re.Match[str]) -> list[str]:
-    return numbers.ordinal(match["number"])
-
-
-def _picture_width(match: re.Match[str]) -> list[str]:
-    return [*numbers.cardinal(match["number"]), "k"]
-
-
 def _scaled_number(match: re.Match[str]) -> list[str]:
     words, scale = scaled(match)
     return [*words, scale] if scale else words
@@ -218,7 +203,11 @@ def _plain(match: re.Match[str]) -> list[str]:
 
 
 NUMBERS: tuple[Rule, ...] = (
-    rule(rf"{EDGE}(?P<number>{WHOLE})-?(?:st|nd|rd|th|ST|ND|RD|TH)\b", _ordinal, needs="tdhTDH"),
+    rule(
+        rf"{EDGE}(?P<number>{WHOLE})-?(?:st|nd|rd|th|ST|ND|RD|TH)\b",
+        lambda m: numbers.ordinal(m["number"]),
+        needs="tdhTDH",
+    ),
     rule(rf"(?<![\w.,/-]){RANGE}(?![\w/-])", spoken_range, needs="-"),
     rule(r"(?<![\w.])(?P<number>\d{1,4}(?:\.\d{1,4}){2,6})(?!\w)", _dotted, needs="."),
     rule(
@@ -227,7 +216,11 @@ NUMBERS: tuple[Rule, ...] = (
         _scientific,
         needs="eE",
     ),
-    rule(rf"{EDGE}(?P<number>[248])K(?!\w)", _picture_width, needs="K"),
+    rule(
+        rf"{EDGE}(?P<number>[248])K(?!\w)",
+        lambda m: [*numbers.cardinal(m["number"]), "k"],
+        needs="K",
+    ),
     rule(
         rf"{EDGE}{MINUS}(?P<number>\d{{1,3}}(?:\.\d+)?)(?P<mark>k|K|M|bn)(?!\w)",
         _scaled_number,

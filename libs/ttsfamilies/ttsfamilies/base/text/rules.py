@@ -60,13 +60,6 @@ class Rule(NamedTuple):
     literal: str = ""
 
 
-class Kind(NamedTuple):
-    """The rules of one kind of text, such as "money"; earlier ones take precedence."""
-
-    name: str
-    rules: tuple[Rule, ...]
-
-
 def rule(pattern: str, say: Say, flags: int = 0, needs: str = "", literal: str = "") -> Rule:
     """A rule from the text of its pattern."""
     return Rule(re.compile(pattern, flags), say, frozenset(needs), literal)

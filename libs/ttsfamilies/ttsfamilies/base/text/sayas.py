@@ -46,7 +46,6 @@ def say_as(text: str, kind: str, form: str, read: Read) -> Sequence[str] | None:
 
 
 def _characters(text: str, form: str, read: Read) -> list[str] | None:
-    del form, read
     words: list[str] = []
     for char in text[:_LONGEST_SPELLED]:
         if char.isdigit() and char.isascii():
@@ -61,7 +60,6 @@ def _characters(text: str, form: str, read: Read) -> list[str] | None:
 
 
 def _digits(text: str, form: str, read: Read) -> list[str] | None:
-    del form, read
     return numbers.digits(text[:_LONGEST_SPELLED]) or None
 
 
@@ -78,7 +76,6 @@ def _cardinal(text: str, form: str, read: Read) -> list[str] | None:
 
 
 def _ordinal(text: str, form: str, read: Read) -> list[str] | None:
-    del form, read
     found = _ORDINAL.fullmatch(text)
     return numbers.ordinal(found[1]) if found else _roman(text, numbers.ordinal)
 
@@ -88,7 +85,6 @@ def _roman(text: str, name: Callable[[str], list[str]]) -> list[str] | None:
 
 
 def _fraction(text: str, form: str, read: Read) -> list[str] | None:
-    del form, read
     found = _FRACTION.fullmatch(text)
     if found is None or max(map(len, found.groups(""))) > 9:
         return None
@@ -98,7 +94,6 @@ def _fraction(text: str, form: str, read: Read) -> list[str] | None:
 
 def _telephone(text: str, form: str, read: Read) -> list[str] | None:
     """Digits in the groups that are written."""
-    del form, read
     words = ["plus"] if text.startswith("+") else []
     for group in re.findall(r"\d+|(?:ext|x)", text.lower())[:_LONGEST_SPELLED]:
         if group.isdigit():
@@ -168,13 +163,11 @@ def _currency(text: str, form: str, read: Read) -> list[str] | None:
 
 
 def _plain(text: str, form: str, read: Read) -> list[str] | None:
-    del form
     return read(text)
 
 
 def _bleep(text: str, form: str, read: Read) -> list[str]:
     """A word that is not to be heard."""
-    del text, form, read
     return ["bleep"]
 
 

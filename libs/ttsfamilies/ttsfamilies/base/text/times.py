@@ -70,10 +70,6 @@ def _pointed(match: re.Match[str]) -> list[str]:
     return clock(int(match["hour"]), int(match["minute"]), half=True) + half_and_zone(match)
 
 
-def _hour(match: re.Match[str]) -> list[str]:
-    return numbers.cardinal(match["hour"]) + half_and_zone(match)
-
-
 def _hours(match: re.Match[str]) -> list[str]:
     """ "9-5pm": what follows the second hour holds for both."""
     return [
@@ -101,5 +97,9 @@ TIMES: tuple[Rule, ...] = (
         _hours,
         needs="mM",
     ),
-    rule(rf"{_EDGE}(?P<hour>1[0-2]|0?[1-9]) ?{_HALF}{_ZONE}?(?!\w)", _hour, needs="mM"),
+    rule(
+        rf"{_EDGE}(?P<hour>1[0-2]|0?[1-9]) ?{_HALF}{_ZONE}?(?!\w)",
+        lambda m: numbers.cardinal(m["hour"]) + half_and_zone(m),
+        needs="mM",
+    ),
 )
