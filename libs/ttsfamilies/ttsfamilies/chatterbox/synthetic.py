@@ -19,7 +19,7 @@ from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
-from ttsfamilies.base.synthetic.tokenizers import merges, vocabulary
+from ttsfamilies.base.synthetic.tokenizers import LETTERS, vocabulary, write_merges
 from ttsfamilies.chatterbox.facts import CODES, END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
 from ttsfamilies.chatterbox.voices import VoiceVector
@@ -27,7 +27,6 @@ from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 
 FILE: Final = "model.safetensors"
 LANGUAGES: Final = ("en", "de", "ko")
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'\"-"
 _JAMO: Final = tuple(chr(c) for c in (*range(0x1100, 0x1113), *range(0x1161, 0x1176), 0x11AB))
 _TAGS: Final = ("[laugh]", "[sigh]")
 _CONTROLS: Final = {"[STOP]": 0, "[UNK]": 1, "[SPACE]": 2}
@@ -69,7 +68,7 @@ def write_checkpoint(
     tensors |= _voice(seed, heard)
     save_file({n: t.contiguous() for n, t in tensors.items()}, folder / FILE, {"format": "pt"})
     if c.gpt:
-        _write_merges(folder)
+        _write_bytes(folder)
     else:
         _write_graphemes(folder, kind)
 
@@ -140,7 +139,13 @@ def _write_graphemes(folder: Path, kind: str) -> None:
     known = dict(_CONTROLS)
     several = kind == "multilingual"
     languages = [f"[{language}]" for language in LANGUAGES] if several else []
-    names = [*_LETTERS, *(a + b for a, b in pairs), *languages, *(_JAMO if several else ())]
+    names = [
+        *LETTERS,
+        *".,!?'\"-",
+        *(a + b for a, b in pairs),
+        *languages,
+        *(_JAMO if several else ()),
+    ]
     ids = (id for id in range(len(known), 1 << 20) if id != _START)
     known |= dict(zip(names, ids, strict=False)) | {"[START]": _START}
     known |= {f"<unused_{id}>": id for id in range(_START) if id not in known.values()}
@@ -151,12 +156,10 @@ def _write_graphemes(folder: Path, kind: str) -> None:
     dump_json(folder / name, json.loads(tokenizer.to_str()))
 
 
-def _write_merges(folder: Path) -> None:
+def _write_bytes(folder: Path) -> None:
     """The files of a GPT-2's tokenizer."""
     known = vocabulary()
-    dump_json(folder / "vocab.json", known)
-    rules = "".join(f"{left} {right}\n" for left, right in merges())
-    (folder / "merges.txt").write_text(f"#version: 0.2\n{rules}", "utf-8")
+    write_merges(folder, known)
     dump_json(folder / "added_tokens.json", {tag: len(known) + i for i, tag in enumerate(_TAGS)})
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
+from ttsfamilies.base.synthetic.tokenizers import BEGINS, LETTERS, words_in_pieces
 from ttsfamilies.csm.mimi.codec import kyutai_sources, load_kyutai_sizes
 from ttsfamilies.csm.mimi.net import MimiDecoder
 from ttsfamilies.csm.mimi.synthetic import drawn as codec_drawn
@@ -22,9 +23,7 @@ from ttsfamilies.kyutai_tts.config import NEW_WORD, KyutaiConfig, load_config
 from ttsfamilies.kyutai_tts.net import KyutaiNet, sources
 from ttsfamilies.kyutai_tts.voices import FOLDER
 
-_WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to")
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?;'\"-"
-_SPACE: Final = "\u2581"
+_MARKS: Final = ".,!?;'\"-"
 _SPECIALS: Final = (("<unk>", 2), ("<s>", 3), ("</s>", 3), ("<pad>", 3))
 _VOICE_POSITIONS: Final = 5
 TALKER, CODEC, TOKENIZER = "model.safetensors", "mimi.safetensors", "tokenizer.model"
@@ -236,10 +235,9 @@ def _write_codec(folder: Path, c: KyutaiConfig, seed: int) -> None:
 
 def pieces(whole: Sequence[str] = ()) -> list[str]:
     """Of the small tokenizer: specials, some words, single characters, and these words as well."""
-    words = [*(f"{_SPACE}{word}" for word in _WORDS), *_WORDS]
     specials = [name for name, _ in _SPECIALS]
-    rest = [*f"{_SPACE}{_LETTERS}", *(f"{_SPACE}{word}" for word in whole)]
-    return list(dict.fromkeys([*specials, *words, *rest]))
+    rest = [*f"{BEGINS}{LETTERS}{_MARKS}", *(f"{BEGINS}{word}" for word in whole)]
+    return list(dict.fromkeys([*specials, *words_in_pieces(), *rest]))
 
 
 def tokenizer(words: Sequence[str] = ()) -> bytes:

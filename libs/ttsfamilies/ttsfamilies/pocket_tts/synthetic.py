@@ -15,7 +15,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import normals, save, shapes_of, spread_out
-from ttsfamilies.base.synthetic.tokenizers import write_pieces
+from ttsfamilies.base.synthetic.tokenizers import BEGINS, LETTERS, words_in_pieces, write_pieces
 from ttsfamilies.pocket_tts.codec import LatentDecoder
 from ttsfamilies.pocket_tts.codec import sources as decoder_sources
 from ttsfamilies.pocket_tts.family import FOLDER
@@ -28,10 +28,7 @@ from ttsfamilies.pocket_tts.sizes import (
     published,
 )
 
-_WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to")
 _MARKS: Final = ".,!?;:'\"-()\u2026"
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_SPACE: Final = "\u2581"
 _VOICE_POSITIONS: Final = 21
 _WINDOW: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -174,14 +171,13 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
 
 def pieces() -> list[str]:
     """Of the small tokenizer: what it does not know, some words, and single characters."""
-    words = [*(f"{_SPACE}{word}" for word in _WORDS), *_WORDS]
-    return ["<unk>", *words, *dict.fromkeys(f"{_SPACE}{_LETTERS}{_MARKS}")]
+    return ["<unk>", *words_in_pieces(), *dict.fromkeys(f"{BEGINS}{LETTERS}{_MARKS}")]
 
 
 def _write_tokenizer(folder: Path, ids: int, words: Sequence[str]) -> None:
     """tokenizer.json of so many pieces, which words that no text has fill up."""
-    known = list(dict.fromkeys([*pieces(), *(f"{_SPACE}{word}" for word in words)]))
-    known += [f"{_SPACE}qx{i}" for i in range(ids - len(known))]
+    known = list(dict.fromkeys([*pieces(), *(f"{BEGINS}{word}" for word in words)]))
+    known += [f"{BEGINS}qx{i}" for i in range(ids - len(known))]
     write_pieces(folder, known)
 
 

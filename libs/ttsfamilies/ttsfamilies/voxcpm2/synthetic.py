@@ -15,19 +15,16 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of, spread_out
-from ttsfamilies.base.synthetic.tokenizers import write_pieces
+from ttsfamilies.base.synthetic.tokenizers import BEGINS, LETTERS, words_in_pieces, write_pieces
 from ttsfamilies.voxcpm2.blocks import HEARS, SOUNDS, VaeEncoder, encoder_sources
 from ttsfamilies.voxcpm2.codec import VaeDecoder
 from ttsfamilies.voxcpm2.codec import sources as decoder_sources
 from ttsfamilies.voxcpm2.facts import ARCHITECTURE, VoxcpmConfig
 from ttsfamilies.voxcpm2.net import VoxcpmNet, sources
 
-_SPACE: Final = "\u2581"
-_WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to", "end")
 _MARKS: Final = ".,!?;:'\"-()\u2026"
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _MODEL: Final = f"{SOUNDS}model."
-_CHINESE: Final = ("\u4f60", "\u597d", "\u4f60\u597d", f"{_SPACE}\u4f60\u597d")
+_CHINESE: Final = ("\u4f60", "\u597d", "\u4f60\u597d", f"{BEGINS}\u4f60\u597d")
 _CONTROLS: Final = ("<|audio_start|>", "<|audio_end|>", "<|ref_start|>", "<|ref_end|>")
 _FIRST_CONTROL: Final = 101
 _IDS: Final = 160
@@ -152,7 +149,6 @@ def _vae(c: VoxcpmConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
 
 def _loudness(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
     """Standard deviation and mean that keep sound of about half of its range."""
-    del shape
     if name.endswith((".alpha", "scale_embed.weight")):
         return 0.1, 1.0
     if name.endswith((".bias", "bias_embed.weight")):
@@ -165,8 +161,8 @@ def _loudness(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
 
 
 def _write_tokenizer(folder: Path) -> None:
-    words = (*(f"{_SPACE}{word}" for word in _WORDS), *_WORDS, *_CHINESE)
-    known = ["<unk>", "<s>", "</s>", *dict.fromkeys((*words, *f"{_SPACE}{_LETTERS}{_MARKS}"))]
+    words = (*words_in_pieces(("end",)), *_CHINESE)
+    known = ["<unk>", "<s>", "</s>", *dict.fromkeys((*words, *f"{BEGINS}{LETTERS}{_MARKS}"))]
     known[_FIRST_CONTROL:_FIRST_CONTROL] = _CONTROLS
     write_pieces(folder, known)
 

@@ -64,8 +64,7 @@ def family(name: str) -> SyntheticFamily:
     written = _written()
     if name not in written:
         raise ValueError(f"there is no family {name!r}; there is {', '.join(sorted(written))}")
-    found: SyntheticFamily = import_module(written[name]).FAMILY
-    return found
+    return import_module(written[name]).FAMILY
 
 
 def _written() -> dict[str, str]:

@@ -32,6 +32,10 @@ _WORDS: Final = (
     f"{_SPACE}is", f"{_SPACE}world", "Hello", f"{_SPACE}you", "ing", "er", "on", "th",
     "'s", "'re", "ed", f"{_SPACE}a", f"{_SPACE}s", f"{_SPACE}c", "\u010a\u010a",
 )  # fmt: skip
+# Of tokenizers of pieces, where a word begins with a mark of its own.
+BEGINS: Final = "\u2581"
+LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_PIECES: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to")
 
 
 def merges(more: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -57,9 +61,7 @@ def write_qwen2_tokenizer(
     folder: Path, vocab: dict[str, int], specials: Sequence[str] = SPECIAL_TOKENS
 ) -> None:
     """vocab.json, merges.txt and tokenizer_config.json. specials: they stand behind all others."""
-    dump_json(folder / "vocab.json", vocab)
-    rules = "".join(f"{left} {right}\n" for left, right in merges())
-    (folder / "merges.txt").write_text(f"#version: 0.2\n{rules}", "utf-8")
+    write_merges(folder, vocab)
     added = {str(len(vocab) + i): _added(name) for i, name in enumerate(specials)}
     dump_json(
         folder / "tokenizer_config.json",
@@ -93,6 +95,19 @@ def write_llama_tokenizer(folder: Path, added: Mapping[str, int] = MappingProxyT
     found = [{"id": id, "content": name, **flags, "special": True} for name, id in added.items()]
     told = json.loads(tokenizer.to_str()) | ({"added_tokens": found} if found else {})
     dump_json(folder / "tokenizer.json", told)
+
+
+def words_in_pieces(more: Sequence[str] = ()) -> list[str]:
+    """Some words that begin, and the same as parts of others."""
+    words = (*_PIECES, *more)
+    return [*(f"{BEGINS}{word}" for word in words), *words]
+
+
+def write_merges(folder: Path, vocab: Mapping[str, int]) -> None:
+    """vocab.json and merges.txt, as GPT-2 has them."""
+    dump_json(folder / "vocab.json", vocab)
+    rules = "".join(f"{left} {right}\n" for left, right in merges())
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{rules}", "utf-8")
 
 
 def write_pieces(folder: Path, known: Sequence[str]) -> None:
