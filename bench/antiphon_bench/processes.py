@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import psutil
@@ -86,13 +91,99 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
+OTHER: Final = "other"
+PURPOSES: Final[Mapping[str, Sequence[str]]] = {
+    "products": ("nn/half.py", "nn/modules/linear.py"),
+    "between products": ("_numba.py", "engine/kernels/", "torch/"),
+    "reading": ("base/text/", "vesper/text", "reading_turns.py", "_told ("),
+    "codec": ("/codec/", "/codec.py"),
+    "step": ("ttsfamilies/",),
+    "turns": ("talker/engine/", "vocoder/engine/", "ttscommon/engine/"),
+    "reports": ("cluster/reporter.py", "worker/", "reaper/", "leases.py"),
+    "commits": ("logs/commits.py", "logs/logstore.py", "bus/streams.py", "logs/repair.py"),
+    "framing": ("ttscommon/wire/",),
+    "encoding": ("gateway/audio/", "vocoder/pcm.py"),
+    "bus": ("ttscommon/bus/", "/nats/"),
+    "admission": ("/admission/",),
+    "logs, metrics": (
+        "process/metrics.py",
+        "structlog/",
+        "prometheus_client/",
+        "process/tracing.py",
+        "opentelemetry/",
+    ),
+    "http": (
+        "uvicorn/",
+        "starlette/",
+        "fastapi/",
+        "gateway/protocols/",
+        "httptools",
+        "websockets/",
+    ),
+    "stage": ("talker/", "vocoder/", "gateway/", "ttscommon/"),
+    "event loop": ("asyncio/", "uvloop", "threading.py", "queue.py", "selectors.py"),
+}
+_RATE_HZ: Final = 100
+
+
 @dataclass(frozen=True)
 class Account:
-    """Milliseconds of processor time a second of sound, by process."""
+    """Milliseconds of processor time a second of sound: by process, and by purpose in each."""
 
     streams: int
     sound_s_per_s: float
     processes: Mapping[str, float]
+    purposes: Mapping[tuple[str, str], float]
+
+
+def purpose(stack: str) -> str:
+    """Of a sample, its frames from the outermost to the innermost, joined by semicolons."""
+    for frame in reversed(stack.split(";")):
+        for name, places in PURPOSES.items():
+            if any(place in frame for place in places):
+                return name
+    return OTHER
+
+
+def shares(samples: Iterable[str]) -> dict[str, float]:
+    """How py-spy's lines, a stack and a count each, are divided among purposes; they sum to 1."""
+    counts: Counter[str] = Counter()
+    for line in samples:
+        stack, _, count = line.rpartition(" ")
+        counts[purpose(stack)] += int(count)
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items()}
+
+
+def sampled(stack: Sequence[Served], after_s: float, for_s: float) -> dict[str, dict[str, float]]:
+    """How the time of processes is divided from `after_s` to `after_s + for_s` from now, by their
+    names; empty without a sampler. Blocks.
+    """
+    sampler = shutil.which("py-spy") or shutil.which(
+        "py-spy", path=str(Path(sys.executable).parent)
+    )
+    if sampler is None:
+        return {}
+    time.sleep(after_s)
+    with tempfile.TemporaryDirectory() as folder:
+        files = {one.process.pid: Path(folder, str(one.process.pid)) for one in stack}
+        options = ["--duration", str(round(for_s)), "--rate", str(_RATE_HZ), "--format", "raw"]
+        options += ["--full-filenames", "--nonblocking"]
+        running = [
+            subprocess.Popen(
+                [sampler, "record", "--pid", str(pid), *options, "--output", str(file)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for pid, file in files.items()
+        ]
+        for process in running:
+            process.wait(for_s + 60)
+        lines = defaultdict[str, list[str]](list)
+        for one in stack:
+            if (file := files[one.process.pid]).exists():
+                lines[one.name] += file.read_text().splitlines()
+    return {name: shares(found) for name, found in lines.items() if found}
 
 
 def measured(url: str, streams: int, seconds: float, out: Path) -> Account:
@@ -106,26 +197,35 @@ def measured(url: str, streams: int, seconds: float, out: Path) -> Account:
         duration_s=seconds,
         out=out / str(streams),
     )
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(2) as aside:
         used = aside.submit(use, stack, config.warmup_s, seconds)
+        divided = aside.submit(sampled, stack, config.warmup_s, seconds)
         summary = run(config)
     if not summary.audio_s_per_s:
         raise typer.BadParameter(f"no sound came from {url} in {seconds:g} s", param_hint="--url")
     processes = {
         name: 1e3 * cores / summary.audio_s_per_s for name, cores in used.result().cores.items()
     }
-    return Account(streams, summary.audio_s_per_s, processes)
+    purposes = {
+        (process, what): processes[process] * share
+        for process, found in divided.result().items()
+        for what, share in found.items()
+    }
+    return Account(streams, summary.audio_s_per_s, processes, purposes)
 
 
 def table(accounts: Sequence[Account]) -> str:
-    """A row for each process, a column for each load."""
+    """A row for each process and purpose, a column for each load."""
     head = [f"{a.streams} streams" for a in accounts]
     rows = [["", *head], ["sound, s/s", *[f"{a.sound_s_per_s:.1f}" for a in accounts]]]
     rows.append(["all processes", *[f"{sum(a.processes.values()):.2f}" for a in accounts]])
-    rows += [
-        [process, *[f"{a.processes.get(process, 0.0):.2f}" for a in accounts]]
-        for process in accounts[-1].processes
-    ]
+    for process in accounts[-1].processes:
+        rows.append([process, *[f"{a.processes.get(process, 0.0):.2f}" for a in accounts]])
+        names = {name for a in accounts for p, name in a.purposes if p == process}
+        last = accounts[-1].purposes
+        for name in sorted(names, key=lambda name: -last.get((process, name), 0.0)):
+            each = [f"{a.purposes.get((process, name), 0.0):.2f}" for a in accounts]
+            rows.append([f"  {name}", *each])
     return "\n".join(f"{row[0]:<24}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)
 
 
