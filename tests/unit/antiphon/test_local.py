@@ -145,7 +145,8 @@ async def test_a_service_that_cannot_start_fails_the_stack_in_words(
 
 async def test_a_service_that_is_not_ready_in_time_is_named(services: Path, tmp_path: Path) -> None:
     (services / "talker" / "__main__.py").write_text("import time; time.sleep(60)")
-    with pytest.raises(StackFailed, match="not ready after 1 s: talker-1"):
+    # On a busy machine others may not be ready either.
+    with pytest.raises(StackFailed, match=r"not ready after 1 s: .*\btalker-1"):
         async with LocalStack(config(tmp_path, start_timeout_s=1.0)):
             pass
 
