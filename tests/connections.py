@@ -24,7 +24,7 @@ async def make_streams(bus: Bus, *models: str) -> None:
     layout = Layout(settings.prefix, **{name: size for name, size in sizes.items() if size})
     await asyncio.gather(*(jetstream.add_stream(each) for each in layout.streams()))
     queues = [(stage, model) for stage in STAGES.values() for model in models]
-    await asyncio.gather(*(bus.ensure_consumer(*each) for each in queues))
+    await asyncio.gather(*(bus.setup.ensure_consumer(*each) for each in queues))
 
 
 @asynccontextmanager

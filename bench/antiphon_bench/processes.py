@@ -93,9 +93,9 @@ def _cpu_s(process: psutil.Process) -> float:
 
 OTHER: Final = "other"
 PURPOSES: Final[Mapping[str, Sequence[str]]] = {
-    "products": ("nn/half.py", "nn/modules/linear.py"),
+    "products": ("nn/packed.py", "nn/modules/linear.py"),
     "between products": ("_numba.py", "engine/kernels/", "torch/"),
-    "reading": ("base/text/", "vesper/text", "reading_turns.py", "_told ("),
+    "reading": ("base/text/", "vesper/text", "text_feed.py", "_told ("),
     "codec": ("/codec/", "/codec.py"),
     "step": ("ttsfamilies/",),
     "turns": ("talker/engine/", "vocoder/engine/", "ttscommon/engine/"),

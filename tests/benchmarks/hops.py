@@ -31,7 +31,7 @@ from talker.settings import TalkerSettings
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from vocoder.engine import engine as vocoding
+from vocoder.engine import stream as vocoding
 from vocoder.service import build_engine as build_vocoder
 from vocoder.settings import VocoderSettings
 

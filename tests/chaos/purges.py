@@ -49,7 +49,7 @@ async def measure(way: str, together: int, folder: Path) -> dict[str, float]:
     config = StackConfig(gateways=0, talkers=0, vocoders=0, store=folder)
     async with LocalStack(config) as stack:
         bus = await Bus.connect(stack.bus, "gateway")
-        await bus.ensure()
+        await bus.setup.create()
         broker = psutil.Process(stack.children["broker"].pid)
         ended = [f"ended{number}" for number in range(together)]
         needed = [f"needed{number}" for number in range(together)]

@@ -35,7 +35,7 @@ def test_streams_in_engines_are_seen() -> None:
 async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     try:
-        await bus.ensure()
+        await bus.setup.create()
         leaks = LeakCheck(broker, bus)
         assert await leaks.check() == []
         writer = await bus.audio_writer("r1", 1)

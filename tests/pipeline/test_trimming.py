@@ -57,7 +57,7 @@ class Front:
 @contextlib.asynccontextmanager
 async def front(broker: Any, purges: Counter[Link]) -> AsyncIterator[Front]:
     bus = await Bus.connect(broker.bus, "gateway")
-    await bus.ensure()
+    await bus.setup.create()
     found = Front(bus, Retention(bus, 0.0, QUICK, SHORT), purges)
     catalogue: Any = SimpleNamespace(own=Counter[str](), offline=Counter[str]())
     admission = Admission(GatewaySettings(), catalogue, GatewayMetrics())

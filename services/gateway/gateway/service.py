@@ -85,7 +85,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
     duties: list[asyncio.Task[None]] = []
     try:
         with metrics.startup.part("bus"):
-            await bus.verify()
+            await bus.setup.verify()
             await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
         service.ready_when("store", lambda: bus.link.store.problem is None)

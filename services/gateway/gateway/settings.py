@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
-from pydantic_settings import NoDecode
+from pydantic import Field, model_validator
 
-from ttscommon.process.settings import ServiceSettings, listed
+from ttscommon.process.settings import EMPTY_IS_NONE, Names, ServiceSettings
 
 SECRET_CHARS: Final = 32
+Told = Annotated[str | None, EMPTY_IS_NONE]
 
 
 class GatewaySettings(ServiceSettings):
@@ -92,21 +92,21 @@ class GatewaySettings(ServiceSettings):
     """
     aliases_file: Path | None = None
     """Names of models and voices that stand for others."""
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    cors_origins: Names = ()
     """Web pages that may call this gateway, separated by commas; `*` for all."""
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_hosts: Names = ()
     """Names that clients may call it by, separated by commas; where it listens on loopback alone,
     those of this machine unless others are given.
     """
     any_content_type: bool = False
     """JSON that says it is something else is read too, which any web page can send."""
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    trusted_proxies: Names = ()
     """Addresses or networks whose `X-Forwarded-For` is believed, separated by commas."""
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
     """Port for Home Assistant's Wyoming protocol; nothing listens there unless it is set, and
     then once a model can speak.
     """
-    wyoming_tenant: str | None = None
+    wyoming_tenant: Told = None
     """The name in the keys file that Wyoming's clients, which bring no keys, speak as; needed where
     keys are.
     """
@@ -122,13 +122,13 @@ class GatewaySettings(ServiceSettings):
     """
     max_contexts: int = Field(default=16, ge=1, le=1000)
     """Contexts that may be open at once on one socket."""
-    resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
+    resume_secret: Told = Field(default=None, min_length=SECRET_CHARS, repr=False)
     """Makes the tokens with which lost clients come back, the same for all gateways and at least 32
     characters; a random one by default.
     """
     resume_secret_file: Path | None = None
     """A file that holds it."""
-    previous_resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
+    previous_resume_secret: Told = Field(default=None, min_length=SECRET_CHARS, repr=False)
     """The one before, accepted too while it is replaced."""
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
@@ -162,12 +162,6 @@ class GatewaySettings(ServiceSettings):
     slow_client_timeout_s: float = Field(default=30.0, gt=0)
     """A client that takes nothing for so long while something waits for it is disconnected."""
 
-    @field_validator("resume_secret", "previous_resume_secret", "wyoming_tenant", mode="before")
-    @classmethod
-    def _none(cls, value: Any) -> Any:
-        """An empty variable is how a compose file says nothing."""
-        return value or None
-
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
         if self.resume_secret_file is None:
@@ -188,12 +182,6 @@ class GatewaySettings(ServiceSettings):
         file = self.resume_secret_file
         current = self.resume_secret if file is None else _secret(file)
         return [key for key in (current, self.previous_resume_secret) if key is not None]
-
-    @field_validator("cors_origins", "allowed_hosts", "trusted_proxies", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        """Accept `https://a.example,https://b.example`."""
-        return listed(value)
 
 
 def _secret(file: Path) -> str:

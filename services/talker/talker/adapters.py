@@ -100,14 +100,7 @@ class Adapters:
         """A free slot, if need be after another adapter was unloaded; raises Overloaded."""
         until_s = time.monotonic() + self._timing.wait_s
         while not (self._free or self._unload()):
-            left_s = until_s - time.monotonic()
-            if left_s <= 0.0:
-                raise Overloaded("requests use as many adapters as this talker holds at once")
-            self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), left_s)
-            except TimeoutError:
-                continue
+            await self._change(until_s, "adapters as this talker holds at once")
             if (held := self._held.get(digest)) is not None:
                 return held
         return self._held.get(digest) or self._free.pop()
@@ -189,17 +182,18 @@ class Adapters:
             )
         until_s = time.monotonic() + self._timing.wait_s
         while sum(one.size for one in self._held.values()) + fitted.size > self._most_bytes:
-            if self._unload():
-                continue
-            left_s = until_s - time.monotonic()
-            if left_s <= 0.0:
-                raise Overloaded("requests use as many bytes of adapters as this talker holds")
-            self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), left_s)
-            except TimeoutError:
-                continue
+            if not self._unload():
+                await self._change(until_s, "bytes of adapters as this talker holds")
         held.size = fitted.size
+
+    async def _change(self, until_s: float, what: str) -> None:
+        """Wait until a request leaves an adapter, or one is loaded; raises Overloaded."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(until_s - time.monotonic()):
+                await self._changed.wait()
+        except TimeoutError:
+            raise Overloaded(f"requests use as many {what}") from None
 
     def _loaded(self, digest: str, held: _Held, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is not None:

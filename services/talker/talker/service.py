@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -13,15 +14,13 @@ from talker.adapters import Adapters
 from talker.engine.interface import ReadingFamily, SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine
-from talker.reading_turns import ReadingTurns
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob
-from talker.text_feed import TextTiming
+from talker.text_feed import ReadingTurns, TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.interface import Build
-from ttscommon.engine.sharing import Sharing, run_models
-from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage import serve_stage
 from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
@@ -45,35 +44,24 @@ log_ = structlog.get_logger(__name__)
 
 
 async def serve(
-    service: Service, settings: TalkerSettings, build: Build[SpeechEngine] | None = None
+    service: Service,
+    settings: TalkerSettings,
+    build: Callable[[TalkerSettings], Build[SpeechEngine]] = lambda own: partial(build_engine, own),
 ) -> None:
     """Run a talker until the service stops; raises what killed the engine, if anything did.
 
-    build: of an engine that is elsewhere; otherwise one is made here, or one for each of several
-    models.
+    build: of one model's engine, if that is elsewhere.
     """
-    await run_models(service, settings, partial(_serve, service, build))
-
-
-async def _serve(
-    service: Service,
-    build: Build[SpeechEngine] | None,
-    settings: TalkerSettings,
-    sharing: Sharing | None,
-) -> None:
-    """One model's part of it."""
-
-    def handler(bus: Bus, engine: SpeechEngine) -> Handler:
-        timing = TextTiming(settings.text_timeout_s)
-        return Talker(bus, engine, timing, _adapters(settings, bus, engine)).handle
-
-    made = build or partial(build_engine, settings)
-    await run_stage(
-        *(service, settings, subjects.TALKER, made, handler),
+    await serve_stage(
+        *(service, settings, subjects.TALKER, build, _handler),
         feeds=subjects.VOCODER,
         answer=lambda engine: partial(answered, engine.family),
-        sharing=sharing,
     )
+
+
+def _handler(settings: TalkerSettings, bus: Bus, engine: SpeechEngine) -> Handler:
+    timing = TextTiming(settings.text_timeout_s)
+    return Talker(bus, engine, timing, _adapters(settings, bus, engine)).handle
 
 
 def _adapters(settings: TalkerSettings, bus: Bus, engine: SpeechEngine) -> Adapters | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
-from pydantic_settings import NoDecode
+from pydantic import Field
 
 from talker.engine.scheduler import PolicyName
-from ttscommon.process.settings import StageSettings, listed
+from ttscommon.process.settings import Names, StageSettings
 from ttsfamilies.base.talker.options import MOST_RANK
 
 
@@ -69,7 +68,7 @@ class TalkerSettings(StageSettings):
     """Memory that all adapters take together, and the largest file of one."""
     adapter_dir: Path | None = None
     """A folder with a folder for each adapter, by whose name requests ask for it."""
-    voice_adapters: Annotated[tuple[str, ...], NoDecode] = ()
+    voice_adapters: Names = ()
     """Voices of the model that are spoken with an adapter of the folder unless a request asks for
     another, as VOICE=ADAPTER, separated by commas.
     """
@@ -78,10 +77,4 @@ class TalkerSettings(StageSettings):
     otherwise. Off, they go on to the model's limits.
     """
     text_timeout_s: float = Field(default=120.0, gt=0.0)
-
     """Text that stays away for so long is taken to be complete, as where a gateway died."""
-
-    @field_validator("voice_adapters", mode="before")
-    @classmethod
-    def _split_bindings(cls, value: Any) -> Any:
-        return listed(value)

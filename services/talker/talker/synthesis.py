@@ -103,6 +103,3 @@ def _hear(
         else:
             spoken[key].error = event.error if isinstance(event, Failed) else None
             opened.discard(key)
-
-
-__all__ = ["SynthesizedSpeech", "synthesise"]

@@ -13,8 +13,7 @@ import structlog
 from talker.adapters import Adapters
 from talker.engine.interface import SpeechEngine
 from talker.engine.stream import ChunkReady, Event
-from talker.reading_turns import ReadingTurns
-from talker.text_feed import TextFeed, TextTiming, next_unit
+from talker.text_feed import ReadingTurns, TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.references import References
 from ttscommon.cluster.worker import Job

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from talker.engine.interface import SpeechEngine
-from talker.reading_turns import ReadingTurns
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.stage_job import FREE_TIMEOUT_S
@@ -22,6 +21,9 @@ from ttscommon.wire.errors import InputLost
 from ttscommon.wire.messages import End, LogRecord, RowsPiece, TextPiece
 from ttscommon.wire.pieces import Piece, unmarked
 from ttsfamilies.base.talker.base import Prepared
+
+# A listener's text may be long in coming: so long its first sound is waited for, text by text.
+_TURN_S: Final = 0.5
 
 log_ = structlog.get_logger(__name__)
 
@@ -43,6 +45,48 @@ class TextTiming:
     rest_share: float = 0.1
     room_s: float = 0.2
     park_s: float = 0.5
+
+
+class ReadingTurns:
+    """Turns in which the texts of jobs are read: one at a time, behind listeners' first sounds.
+
+    Reading computes beside the engine, and a job brings as many long texts as there are slots. To
+    be made on the event loop.
+    """
+
+    def __init__(self, timeout_s: float = _TURN_S) -> None:
+        self._timeout_s = timeout_s
+        self._starting = 0
+        self._calm = asyncio.Event()
+        self._calm.set()
+        self._one = asyncio.Lock()
+
+    @contextmanager
+    def starting(self, *, offline: bool) -> Iterator[None]:
+        """A listener, if it has one, waits for its first chunk."""
+        if offline:
+            yield
+            return
+        self._starting += 1
+        self._calm.clear()
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            if not self._starting:
+                self._calm.set()
+
+    @asynccontextmanager
+    async def turn(self, *, offline: bool) -> AsyncIterator[None]:
+        """Something of a text may be read: at once, unless no listener waits for it."""
+        if not offline:
+            yield
+            return
+        async with self._one:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    await self._calm.wait()
+            yield
 
 
 class TextFeed:

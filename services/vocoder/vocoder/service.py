@@ -10,8 +10,7 @@ from functools import partial
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.interface import Build
-from ttscommon.engine.sharing import Sharing, run_models
-from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage import serve_stage
 from ttscommon.engine.stage_job import EventRouter, ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -30,29 +29,19 @@ from vocoder.vocode_job import LISTENER_S, VocodeJob
 
 
 async def serve(
-    service: Service, settings: VocoderSettings, build: Build[SoundEngine] | None = None
+    service: Service,
+    settings: VocoderSettings,
+    build: Callable[[VocoderSettings], Build[SoundEngine]] = lambda own: partial(build_engine, own),
 ) -> None:
     """Run a vocoder until the service stops; raises what killed the engine, if anything did.
 
-    build: of an engine that is elsewhere; otherwise one is made here, or one for each of several
-    models.
+    build: of one model's engine, if that is elsewhere.
     """
-    await run_models(service, settings, partial(_serve, service, build))
+    await serve_stage(service, settings, subjects.VOCODER, build, _handler)
 
 
-async def _serve(
-    service: Service,
-    build: Build[SoundEngine] | None,
-    settings: VocoderSettings,
-    sharing: Sharing | None,
-) -> None:
-    """One model's part of it."""
-
-    def handler(bus: Bus, engine: SoundEngine) -> Handler:
-        return Vocoder(bus, engine, settings.codes_timeout_s).handle
-
-    made = build or partial(build_engine, settings)
-    await run_stage(service, settings, subjects.VOCODER, made, handler, sharing=sharing)
+def _handler(settings: VocoderSettings, bus: Bus, engine: SoundEngine) -> Handler:
+    return Vocoder(bus, engine, settings.codes_timeout_s).handle
 
 
 def build_engine(

@@ -169,7 +169,7 @@ class FakeStage:
             if isinstance(message, Playback):
                 performance.playback.append(message.position_s)
 
-        subscription = await self.bus.listen(subject, heard)
+        subscription = await self.bus.link.listen(subject, heard)
         acting: asyncio.Task[Any] = asyncio.create_task(self.script(performance))  # type: ignore[arg-type]
         cancelling = asyncio.create_task(job.cancelled.wait())
         await asyncio.wait((acting, cancelling), return_when=asyncio.FIRST_COMPLETED)
@@ -179,7 +179,7 @@ class FakeStage:
             await performance.end("cancelled")
         cancelling.cancel()
         await writer.close()
-        await self.bus.unsubscribe(subscription)
+        await self.bus.link.unsubscribe(subscription)
         if job.cancelled.is_set():
             self.cancelled_event(job.request_id).set()
 

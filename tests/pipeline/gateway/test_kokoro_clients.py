@@ -84,7 +84,7 @@ async def talker(stand: Any, family: Any) -> AsyncIterator[None]:
     subscription = await bus.link.subscribe(subject, answer)
     await bus.link.client.flush()
     yield
-    await bus.unsubscribe(subscription)
+    await bus.link.unsubscribe(subscription)
 
 
 @pytest.mark.parametrize(("letter", "tag"), [("a", "en-US"), ("b", "en-GB"), ("en-IE", "en-IE")])
@@ -162,7 +162,7 @@ async def test_few_are_asked_at_once(stand: Any) -> None:
         assert (await post()).status_code == 429
         go.set()
         assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
-    await bus.unsubscribe(subscription)
+    await bus.link.unsubscribe(subscription)
 
 
 async def test_hugging_faces_inputs_are_the_text(stand: Any) -> None:

@@ -20,7 +20,7 @@ COMMIT = (
     ("stack", "expected"),
     [
         (STEP, "step"),
-        ("step (ttsfamilies/vesper/drafts.py);forward (nn/half.py)", "products"),
+        ("step (ttsfamilies/vesper/drafts.py);forward (nn/packed.py)", "products"),
         ("render (ttsfamilies/vesper/codec/codec.py)", "codec"),
         (COMMIT, "bus"),
         ("commit (ttscommon/bus/logs/commits.py)", "commits"),

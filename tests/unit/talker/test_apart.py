@@ -19,7 +19,7 @@ from tests.unit.talker.test_parking import QUICK, slot_of
 from tests.unit.talker.test_service import SENTENCE, hear, job, queued, spoken
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus
-from ttscommon.cluster.worker.intake import Claims
+from ttscommon.cluster.jobs import Claims
 from ttscommon.engine.runtime import Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, Tensor, TextPiece

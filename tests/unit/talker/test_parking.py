@@ -11,7 +11,7 @@ from talker.text_feed import TextTiming
 from tests.unit.talker.test_service import SENTENCE, hear, job, spoken
 from tests.waits import until
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.cluster.worker.intake import Claims, Slot
+from ttscommon.cluster.jobs import Claims, Slot
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from talker.reading_turns import ReadingTurns
+from talker.text_feed import ReadingTurns
 from tests.waits import TIMEOUT_S
 
 

@@ -14,8 +14,8 @@ from tests.unit.talker.test_parking import slot_of
 from tests.unit.talker.test_service import hear, job
 from tests.unit.ttsfamilies.qwen3_omni.tiny import tiny
 from ttscommon.bus import Bus, LogWriter
+from ttscommon.cluster.jobs import Claims
 from ttscommon.cluster.worker import Job
-from ttscommon.cluster.worker.intake import Claims
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import CodecChunk, End, RowsPiece, Sampling
 from ttscommon.wire.subjects import CODES, TEXT

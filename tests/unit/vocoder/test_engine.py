@@ -12,12 +12,13 @@ from tests.turning import turn
 from tests.waits import TIMEOUT_S
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.pace import Contention
+from ttscommon.engine.runtime import Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Decoded, Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
-from vocoder.engine.engine import Engine, Stopped
+from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume
 from vocoder.pcm import to_pcm

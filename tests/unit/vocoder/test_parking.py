@@ -11,7 +11,7 @@ from tests.waits import until
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.takeover import WriterTuning
-from ttscommon.cluster.worker import Job
+from ttscommon.cluster.jobs import Job, Slot
 from ttscommon.wire.messages import AudioChunk, Cancel, End
 from ttscommon.wire.subjects import AUDIO, CODES
 from vocoder import decoding, vocode_job
@@ -19,7 +19,7 @@ from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
 
 
-class ParkingPlace:
+class ParkingPlace(Slot):
     """A worker's slot."""
 
     def __init__(self) -> None:

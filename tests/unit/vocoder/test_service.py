@@ -400,7 +400,7 @@ async def test_the_service_works_through_jobs_and_drains(bus: Bus, broker: Any) 
     settings = VocoderSettings(engine="fake", model="m", bus=broker.bus, drain_s=10)
     running_service = Service("vocoder", settings)
     running = asyncio.create_task(running_service.run(lambda service: serve(service, settings)))
-    await bus.ensure_consumer(VOCODER, "m")
+    await bus.setup.ensure_consumer(VOCODER, "m")
     sequence = codes(30)
     async with bus.audio_reader("r1", fresh=True) as reader:
         await bus.submit(VOCODER, request())

@@ -14,4 +14,4 @@ from ttscommon.bus.logs.reader import LogReader
 from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.streams import TRIMMED, Extent
-from ttscommon.bus.watches import DisconnectWatch, StoreWatch
+from ttscommon.bus.watches import StoreWatch, watch_disconnects

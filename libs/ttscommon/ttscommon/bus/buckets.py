@@ -6,14 +6,15 @@ import asyncio
 import base64
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-import nats.js.errors
 from nats.js.api import ObjectInfo
+from nats.js.errors import NotFoundError
 from nats.js.object_store import ObjectStore
 
-from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
+from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, available, code_of
 from ttscommon.bus.link import Link
 from ttscommon.bus.streams import DIRECT_BATCH, append, direct_get
 from ttscommon.wire.errors import BusUnavailable
@@ -78,21 +79,15 @@ class Buckets:
         Where a revision is given, only what is no newer.
         """
         before = None if revision is None else revision + 1
-        try:
-            await self._jetstream.purge_stream(
-                self._stream(bucket), seq=before, subject=self._subject(bucket, key)
-            )
-        except Unreachable as error:
-            raise BusUnavailable(f"could not purge {bucket}/{key}") from error
+        stream, subject = self._stream(bucket), self._subject(bucket, key)
+        with available(f"could not purge {bucket}/{key}"):
+            await self._jetstream.purge_stream(stream, seq=before, subject=subject)
 
     async def keep_newest(self, bucket: str, pattern: str, count: int) -> None:
         """Of the keys that match, purge all but the `count` that were written last."""
-        try:
-            await self._jetstream.purge_stream(
-                self._stream(bucket), keep=count, subject=self._subject(bucket, pattern)
-            )
-        except Unreachable as error:
-            raise BusUnavailable(f"could not purge {bucket}/{pattern}") from error
+        stream, subject = self._stream(bucket), self._subject(bucket, pattern)
+        with available(f"could not purge {bucket}/{pattern}"):
+            await self._jetstream.purge_stream(stream, keep=count, subject=subject)
 
     async def get(self, bucket: str, key: str) -> bytes | None:
         """The value as any replica has it, or None."""
@@ -138,10 +133,8 @@ class Buckets:
     async def _page(self, bucket: str, query: dict[str, object]) -> list[BucketEntry]:
         stream, timeout_s = self._stream(bucket), self._link.settings.publish_timeout_s
         prefix = self._subject(bucket, "")
-        try:
+        with available(f"could not list {bucket}"):
             page = await direct_get(self._link, stream, query, timeout_s)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not list {bucket}") from error
         return [_entry(headers, data, prefix) for headers, data in page]
 
     def _expecting(self, bucket: str, pattern: str, revision: int) -> dict[str, str]:
@@ -163,7 +156,7 @@ class Buckets:
             found = await self._jetstream.get_last_msg(
                 self._stream(bucket), self._subject(bucket, key), direct=direct
             )
-        except nats.js.errors.NotFoundError:
+        except NotFoundError:
             return BucketEntry(key, None, 0)
         except Unreachable as error:
             raise BusUnavailable(f"could not read {bucket}/{key}") from error
@@ -202,10 +195,8 @@ class Objects:
 
     async def put(self, bucket: str, name: str, data: bytes) -> None:
         """Store `data`; raises BusUnavailable, also when the store is full."""
-        try:
+        with available(f"could not store {bucket}/{name}"):
             await (await self._bucket(bucket)).put(name, data)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not store {bucket}/{name}") from error
 
     async def get(self, bucket: str, name: str) -> bytes | None:
         """What is stored, or None, also where a full store has dropped some of it.
@@ -223,29 +214,24 @@ class Objects:
                     if len(data) < (info.size or 0) and time.monotonic() > until_s:
                         return None
                     await asyncio.sleep(_PAUSE_S)  # the replica that answered lags behind
-        except nats.js.errors.NotFoundError:
+        except NotFoundError:
             return None
         except Unreachable as error:
             raise BusUnavailable(f"could not read {bucket}/{name}") from error
 
     async def has(self, bucket: str, name: str) -> bool:
         """Whether it is there; raises BusUnavailable."""
-        try:
-            await (await self._bucket(bucket)).get_info(name)
-        except nats.js.errors.NotFoundError:
-            return False
-        except Unreachable as error:
-            raise BusUnavailable(f"could not read {bucket}/{name}") from error
+        with available(f"could not read {bucket}/{name}"):
+            try:
+                await (await self._bucket(bucket)).get_info(name)
+            except NotFoundError:
+                return False
         return True
 
     async def delete(self, bucket: str, name: str) -> None:
         """Remove it, if it is there; raises BusUnavailable."""
-        try:
+        with available(f"could not delete {bucket}/{name}"), suppress(NotFoundError):
             await (await self._bucket(bucket)).delete(name)
-        except nats.js.errors.NotFoundError:
-            return
-        except Unreachable as error:
-            raise BusUnavailable(f"could not delete {bucket}/{name}") from error
 
     async def _chunks(self, bucket: str, info: ObjectInfo) -> bytes:
         """What a replica has of an object: read by its subject, which takes no consumer."""

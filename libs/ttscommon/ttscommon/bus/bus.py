@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import structlog
 
 from ttscommon.bus.buckets import Buckets, Objects
@@ -20,7 +17,7 @@ from ttscommon.bus.streams import Trimmer
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
-from ttscommon.wire.messages import Cancel, Message, SpeechRequest
+from ttscommon.wire.messages import Cancel, SpeechRequest
 from ttscommon.wire.subjects import AUDIO, Log, Stage
 
 log_ = structlog.get_logger(__name__)
@@ -49,19 +46,6 @@ class Bus:
     @property
     def connected(self) -> bool:
         return self.link.connected
-
-    async def verify(self) -> None:
-        """Raises BusUnprepared unless the broker keeps what this deployment needs."""
-        await self.setup.verify()
-
-    async def ensure(self) -> None:
-        """Create what is missing, then verify: for a broker that is not prepared yet."""
-        await self.setup.create()
-        await self.setup.verify()
-
-    async def ensure_consumer(self, stage: Stage, model: str) -> None:
-        """Create the consumer that a stage's replicas share for `model`, if it is missing."""
-        await self.setup.ensure_consumer(stage, model)
 
     async def submit(self, stage: Stage, request: SpeechRequest) -> None:
         """Queue a job; see JobQueue.submit."""
@@ -110,18 +94,6 @@ class Bus:
         """
         return LogReader(self.log(log, request_id), start, fresh=fresh)
 
-    async def send(self, subject: str, message: Message) -> None:
-        """Publish on core NATS; see Link.send."""
-        await self.link.send(subject, message)
-
-    async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
-        """Call back with every parsed message on a core subject; see Link.listen."""
-        return await self.link.listen(subject, callback)
-
-    async def unsubscribe(self, subscription: Any) -> None:
-        """End a subscription; nothing to do when the connection is gone."""
-        await self.link.unsubscribe(subscription)
-
     async def cancel(self, request_id: str, reason: str, *, ended: bool = False) -> None:
         """Tell both stages to stop; a tombstone tells a worker that takes the job later.
 
@@ -131,14 +103,14 @@ class Bus:
         ended: the request has its End; only what is made again of it is to stop.
         """
         cancel = Cancel(request_id, reason)
-        await self.send(subjects.cancel(request_id), cancel)
+        await self.link.send(subjects.cancel(request_id), cancel)
         if ended:
             return
         try:
             await self.kv.put(subjects.TOMBSTONES, request_id, reason.encode())
         except BusUnavailable:
             log_.warning("cancel.no_tombstone", request_id=request_id)
-        await self.send(subjects.cancel(request_id), cancel)
+        await self.link.send(subjects.cancel(request_id), cancel)
 
     async def try_to_store(self) -> None:
         """Write a probe that no reader takes, under this process's name; raises BusUnavailable."""

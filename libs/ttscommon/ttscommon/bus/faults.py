@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import nats.errors
 import nats.js.errors
 import structlog
 
-from ttscommon.wire.errors import AntiphonError, StoreFull, StoreUnavailable
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, StoreFull, StoreUnavailable
 
 WRONG_LAST_SEQUENCE: Final = 10071
 QUEUE_FULL: Final = 10077
@@ -19,6 +21,15 @@ STREAM_NOT_FOUND: Final = 10059
 
 # No answer, or one that says no more than that. It passes, or the connection's end tells.
 Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)
+
+
+@contextmanager
+def available(otherwise: str) -> Iterator[None]:
+    """What keeps the broker from answering within is raised as BusUnavailable, which says so."""
+    try:
+        yield
+    except Unreachable as error:
+        raise BusUnavailable(otherwise) from error
 
 
 _REFUSALS: Final = ("authorization", "authentication", "credentials", "nkey")

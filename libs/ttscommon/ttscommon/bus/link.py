@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
@@ -213,6 +214,20 @@ class Link:
         finally:
             # It and its iterator refer to each other, and full collections are rare.
             subscription._message_iterator = None
+
+    @contextmanager
+    def reconnections(self) -> Iterator[asyncio.Event]:
+        """What is set by every reconnection while the context lasts."""
+        reconnected = asyncio.Event()
+
+        async def hook() -> None:
+            reconnected.set()
+
+        self.on_reconnect(hook)
+        try:
+            yield reconnected
+        finally:
+            self.off_reconnect(hook)
 
     def on_reconnect(self, hook: Hook) -> None:
         """Call `hook` after every reconnection until `off_reconnect`."""

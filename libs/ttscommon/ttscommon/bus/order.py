@@ -89,11 +89,10 @@ async def _others(settings: BusSettings, role: Follower, stage: str) -> list[str
     """The workers of `stage` that have another version and mean to stay. Raises BusUnavailable."""
     bus = await Bus.connect(settings, role)
     try:
-        entries = await bus.kv.entries(subjects.REPLICAS)
+        reports = await bus.kv.all(subjects.REPLICAS)
     finally:
         await bus.close()
-    newest = {entry.key: entry.value for entry in entries}
-    found = [_parsed(value) for value in newest.values() if value is not None]
+    found = [_parsed(value) for value in reports.values()]
     return sorted(
         one.worker_id
         for one in found

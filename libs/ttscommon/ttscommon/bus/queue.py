@@ -16,9 +16,16 @@ import nats.js.errors
 import structlog
 
 from ttscommon.bus.deliveries import NAK, JobFeed, Restore
-from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of, is_queue_full, reason
+from ttscommon.bus.faults import (
+    WRONG_LAST_SEQUENCE,
+    Unreachable,
+    available,
+    code_of,
+    is_queue_full,
+    reason,
+)
 from ttscommon.bus.link import Link
-from ttscommon.bus.streams import append, direct_get
+from ttscommon.bus.streams import Found, append, direct_get
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, Overloaded
@@ -114,12 +121,7 @@ class JobQueue:
 
         Raises BusUnavailable.
         """
-        query = {"multi_last": [self._link.subject(stage.job_of(request_id))]}
-        try:
-            timeout_s = self._link.settings.publish_timeout_s
-            found = await direct_get(self._link, self._stream(stage), query, timeout_s)
-        except Unreachable as error:
-            raise BusUnavailable("the queue could not be read") from error
+        found = await self._last(stage, [request_id])
         return _job(*found[-1]) if found else None
 
     async def held(self, request_ids: Sequence[str]) -> set[str]:
@@ -134,38 +136,32 @@ class JobQueue:
 
     async def queued(self, stage: Stage, request_ids: Sequence[str]) -> set[str]:
         """`held`, of the jobs of one stage."""
+        jobs = await self._last(stage, request_ids)
+        return {headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs}
+
+    async def _last(self, stage: Stage, request_ids: Sequence[str]) -> Found:
         names = [self._link.subject(stage.job_of(request_id)) for request_id in request_ids]
         timeout_s = self._link.settings.publish_timeout_s
-        try:
-            jobs = await direct_get(
-                self._link, self._stream(stage), {"multi_last": names}, timeout_s
-            )
-        except Unreachable as error:
-            raise BusUnavailable("the queue could not be read") from error
-        return {headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs}
+        with available("the queue could not be read"):
+            query = {"multi_last": names}
+            return await direct_get(self._link, self._stream(stage), query, timeout_s)
 
     async def jobs(self) -> list[tuple[str, str, str]]:
         """Queue, model and request of every job that is not acknowledged; raises BusUnavailable."""
         prefix = self._link.subject("job.")
         found = []
         for stage in STAGES.values():
-            every = self._link.subject(stage.all_jobs)
-            try:
-                info = await self._link.jetstream.stream_info(
-                    self._stream(stage), subjects_filter=every
-                )
-            except Unreachable as error:
-                raise BusUnavailable("the queue could not be listed") from error
+            stream, every = self._stream(stage), self._link.subject(stage.all_jobs)
+            with available("the queue could not be listed"):
+                info = await self._link.jetstream.stream_info(stream, subjects_filter=every)
             found += [name.removeprefix(prefix).split(".") for name in info.state.subjects or {}]
         return [(parts[0], parts[1], parts[2]) for parts in found if len(parts) == 3]
 
     async def backlog(self, stage: Stage, model: str) -> Backlog:
         """Raises BusUnavailable."""
         durable = self._link.name(stage.durable(model))
-        try:
+        with available("the broker does not say how long the queue is"):
             info = await self._link.jetstream.consumer_info(self._stream(stage), durable)
-        except Unreachable as error:
-            raise BusUnavailable("the broker does not say how long the queue is") from error
         given, deliveries = 0, 0
         if info.delivered is not None:
             given, deliveries = info.delivered.stream_seq, info.delivered.consumer_seq
@@ -180,12 +176,11 @@ class JobQueue:
         backlog = await self.backlog(stage, model)
         if job is None or job.sequence <= backlog.given:
             return 0
-        try:
-            await self._link.jetstream.delete_msg(self._stream(stage), job.sequence)
-        except nats.js.errors.NotFoundError:
-            return 0
-        except Unreachable as error:
-            raise BusUnavailable("the job could not be taken back") from error
+        with available("the job could not be taken back"):
+            try:
+                await self._link.jetstream.delete_msg(self._stream(stage), job.sequence)
+            except nats.js.errors.NotFoundError:
+                return 0
         return backlog.waiting
 
     async def waiting(self, stage: Stage, model: str) -> int:
@@ -255,22 +250,15 @@ class JobQueue:
 
         A broker that died will not answer, and a listener waits for a first sound.
         """
-        reconnected = asyncio.Event()
-
-        async def hook() -> None:
-            reconnected.set()
-
-        asking = asyncio.create_task(request)
-        lost = asyncio.create_task(reconnected.wait())
-        self._link.on_reconnect(hook)
-        try:
-            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise nats.errors.StaleConnectionError
-            asking.result()
-        finally:
-            self._link.off_reconnect(hook)
-            await stop(asking, lost)
+        with self._link.reconnections() as reconnected:
+            asking, lost = asyncio.create_task(request), asyncio.create_task(reconnected.wait())
+            try:
+                await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done():
+                    raise nats.errors.StaleConnectionError
+                asking.result()
+            finally:
+                await stop(asking, lost)
 
 
 def _job(headers: dict[str, str], data: bytes) -> QueuedJob | None:

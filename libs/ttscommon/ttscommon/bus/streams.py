@@ -16,9 +16,8 @@ import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
 
-from ttscommon.bus.faults import Unreachable
+from ttscommon.bus.faults import Unreachable, available
 from ttscommon.bus.link import Link
-from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import LOGS, TOMBSTONES
 
 _STREAM: Final = "Nats-Expected-Stream"
@@ -167,16 +166,12 @@ class Trimmer:
 
         A later one would be taken for the stream's last.
         """
-        try:
+        with available(f"could not trim {stream}"):
             await self._jetstream.purge_stream(self._name(stream), seq=through + 1)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not trim {stream}") from error
 
     async def _extent(self, stream: str) -> Extent:
-        try:
+        with available(f"could not ask for {stream}"):
             info = await self._jetstream.stream_info(self._name(stream))
-        except Unreachable as error:
-            raise BusUnavailable(f"could not ask for {stream}") from error
         first = max(1, info.state.first_seq)  # 0 where there was never anything
         return Extent(first, info.state.last_seq, info.created)
 

@@ -32,43 +32,38 @@ class _Event(msgspec.Struct):
     client: dict[str, Any] = {}
 
 
-class DisconnectWatch:
-    """Calls back with the name of every connection that ends. `close` when done."""
+async def watch_disconnects(link: Link, callback: Callable[[str], None]) -> None:
+    """Call back with the name of every connection that ends, until cancelled.
 
-    def __init__(self, client: BusClient) -> None:
-        self._client = client
+    Ends at once without a system account: pings alone are slower. Waits for the broker for ever.
+    """
+    settings, client = link.settings, BusClient()
+    if not settings.watches_disconnects:
+        return
 
-    @classmethod
-    async def start(cls, link: Link, callback: Callable[[str], None]) -> DisconnectWatch | None:
-        """None without a system account; pings alone are slower. Waits for the broker for ever."""
-        settings = link.settings
-        if not settings.watches_disconnects:
-            return None
-
-        async def on_event(message: Incoming) -> None:
-            try:
-                event = msgspec.json.decode(message.data, type=_Event)
-            except (msgspec.MsgspecError, ValueError):
-                return
-            callback(str(event.client.get("name", "")))
-
-        client = BusClient()
+    async def on_event(message: Incoming) -> None:
         try:
-            await dial(
-                client,
-                settings,
-                name=f"{link.worker_id}-system",
-                **system_credentials(settings),
-                error_cb=_complain(_COMPLAIN_S),
-            )
-            await client.subscribe(_SUBJECT, cb=on_event)
-        except Unreachable as error:
-            log_.error("system_account.unusable", error=reason(error))
-            return None
-        return cls(client)
+            event = msgspec.json.decode(message.data, type=_Event)
+        except (msgspec.MsgspecError, ValueError):
+            return
+        callback(str(event.client.get("name", "")))
 
-    async def close(self) -> None:
-        await self._client.close()
+    try:
+        await dial(
+            client,
+            settings,
+            name=f"{link.worker_id}-system",
+            **system_credentials(settings),
+            error_cb=_complain(_COMPLAIN_S),
+        )
+        await client.subscribe(_SUBJECT, cb=on_event)
+    except Unreachable as error:
+        log_.error("system_account.unusable", error=reason(error))
+        return
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await client.close()
 
 
 def _complain(interval_s: float) -> Callable[[Exception], Awaitable[None]]:

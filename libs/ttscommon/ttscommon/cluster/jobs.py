@@ -1,4 +1,4 @@
-"""A claimed job: its request, what is told of it meanwhile, and its holder's progress."""
+"""A claimed job: its request, its slot, what is told of it meanwhile, and its holder's progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
 
@@ -21,18 +21,172 @@ T = TypeVar("T")
 
 # How long a job waits until it is known that the engine has done all that it could for it.
 REST_S: Final = 0.25
+# A pull keeps the priority it was asked with, so it is asked anew when the load has fallen by so
+# much.
+_EASED: Final = 0.25
 
 
-class Lendable(Protocol):
-    """A worker's slot that other jobs may have early, or meanwhile."""
+class Claims:
+    """Counts jobs and outstanding pulls; together they never exceed the slots.
 
-    parked: bool
+    A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
+    end. So it has when this worker's load has fallen well below what the pull was asked with. Once
+    closed, nothing is pulled and nothing is taken. A job that was parked comes back before anything
+    is pulled.
+    """
+
+    def __init__(self, total: int, parkable: int = 0) -> None:
+        """`parkable`: jobs that may wait without a slot."""
+        self.total = total
+        self.used = 0
+        self.parked = 0
+        self.preempted = asyncio.Event()
+        self._pulls = 0
+        self._pulled_at = 0.0
+        self._closing = 0
+        self._parkable = parkable
+        self._returning = 0
+        self._closed = False
+        self._changed = asyncio.Event()
 
     @property
-    def parkable(self) -> bool: ...
-    def spoken(self) -> None: ...
-    def park(self) -> bool: ...
-    async def unpark(self) -> None: ...
+    def free(self) -> int:
+        return 0 if self._closed else self.total - self.used
+
+    @property
+    def load(self) -> float:
+        """The share of the slots that is taken."""
+        return self.used / self.total
+
+    async def reserve(self) -> None:
+        """Wait for a slot to pull for; `pulled` or `unreserve` must follow."""
+        while self._closed or self.used + self._pulls + self._returning >= self.total:
+            self._changed.clear()
+            await self._changed.wait()
+        self._pulls += 1
+        self._pulled_at = self.load
+        self._judge()
+
+    def pulled(self) -> bool:
+        """The pull brought a job; False if there is no room for it any more."""
+        self.unreserve()
+        return self.take()
+
+    def unreserve(self) -> None:
+        """The pull brought nothing."""
+        self._pulls -= 1
+        self._judge()
+
+    def take(self) -> bool:
+        """Take a slot for a job, at a pull's cost if need be; False if there is none."""
+        if self._closed or self.used >= self.total:
+            return False
+        self.used += 1
+        self._judge()
+        return True
+
+    def give_back(self) -> None:
+        """A job has ended."""
+        if self.used < 1:
+            raise AssertionError("gave back a slot that was not taken")
+        self.used -= 1
+        self._judge()
+
+    def lend(self) -> bool:
+        """Let another job take the slot of one that is spoken and waits for the broker.
+
+        As many may wait as there are slots, so that a broker that takes nothing ends the work.
+        """
+        if self._closing >= self.total:
+            return False
+        self._closing += 1
+        self.give_back()
+        return True
+
+    def settle(self) -> None:
+        """A job that lent its slot is over."""
+        self._closing -= 1
+
+    @property
+    def parkable(self) -> bool:
+        """Whether one more job may wait without a slot."""
+        return self.parked < self._parkable
+
+    def park(self) -> bool:
+        """Let other jobs have the slot of one that waits; False if too many wait already."""
+        if not self.parkable:
+            return False
+        self.parked += 1
+        self.give_back()
+        return True
+
+    async def unpark(self) -> None:
+        """Wait for a slot for a job that waited, also where nothing new is taken any more."""
+        self._returning += 1
+        self._judge()
+        try:
+            while self.used >= self.total:
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._returning -= 1
+        self.used += 1
+        self.leave()
+
+    def leave(self) -> None:
+        """A job that was parked is so no more."""
+        self.parked -= 1
+        self._judge()
+
+    def close(self) -> None:
+        """Take nothing more, ever."""
+        self._closed = True
+        self._judge()
+
+    def _judge(self) -> None:
+        full = self._closed or self.used + self._pulls + self._returning > self.total
+        eased = self._pulled_at - self.load >= _EASED
+        if self._pulls and (full or eased):
+            self.preempted.set()
+        else:
+            self.preempted.clear()
+        self._changed.set()
+
+
+class Slot:
+    """The slot of one job. `spoken` lends it early, `park` for a while, `over` gives it back."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.parked = False
+        self._claims = claims
+        self._lent = False
+
+    @property
+    def parkable(self) -> bool:
+        return self._claims.parkable
+
+    def spoken(self) -> None:
+        """The job's End is written; what is left is the broker's word."""
+        if not self.parked:
+            self._lent = self._lent or self._claims.lend()
+
+    def park(self) -> bool:
+        """The job waits; False if it has to keep the slot."""
+        self.parked = self._claims.park()
+        return self.parked
+
+    async def unpark(self) -> None:
+        """The job goes on."""
+        await self._claims.unpark()
+        self.parked = False
+
+    def over(self) -> None:
+        if self.parked:
+            self._claims.leave()
+        elif self._lent:
+            self._claims.settle()
+        else:
+            self._claims.give_back()
 
 
 @dataclass(eq=False)
@@ -49,7 +203,7 @@ class Job:
     playback_start_s: float | None = None
     task: asyncio.Task[None] | None = None
     superseded: bool = False
-    slot: Lendable | None = None
+    slot: Slot | None = None
     held: HeldLease | None = None
     on_playback: Callable[[float], None] | None = None
     on_rest: Callable[[bool], Awaitable[None]] | None = None

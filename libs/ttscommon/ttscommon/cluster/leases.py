@@ -26,6 +26,8 @@ from ttscommon.wire.subjects import LEASES, StageName
 # What a death is counted as.
 Count = Literal["deaths", "shared", "silences"]
 
+_FIGURES: Final = ("deaths", "bounces", "failures", "shared", "dead", "silences")
+
 # Another writer of a job's leases is a successor or the reaper; neither writes often. The replica
 # that answers a read may be behind by a moment.
 _TRIES: Final = 5
@@ -108,31 +110,16 @@ class Lease(msgspec.Struct, AsJson, frozen=True):
     @classmethod
     def handed(cls, job: HandOver, stage: StageName) -> Lease:
         """What the dead worker's lease said of the past of a job that is handed over."""
-        return cls(
-            "",
-            stage,
-            job.request.request_id,
-            job.epoch,
-            job.receipt,
-            job.deaths,
-            job.bounces,
-            job.failures,
-            shared=job.shared,
-            dead=job.dead,
-            silences=job.silences,
-        )
+        return cls("", stage, job.request.request_id, job.epoch, job.receipt, **figures_of(job))
 
     def with_figures_of(self, other: Lease) -> Lease:
         """With what another lease of the job knows of its past."""
-        return msgspec.structs.replace(
-            self,
-            deaths=other.deaths,
-            shared=other.shared,
-            silences=other.silences,
-            dead=other.dead,
-            bounces=other.bounces,
-            failures=other.failures,
-        )
+        return msgspec.structs.replace(self, **figures_of(other))
+
+
+def figures_of(known: Lease | HandOver) -> dict[str, Any]:
+    """What is known of a job's past."""
+    return {name: getattr(known, name) for name in _FIGURES}
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.conversion import Shown, convert, unordered
-from ttscommon.engine.hub import PICKLES, due
+from ttscommon.engine.conversion import Shown, convert
+from ttscommon.engine.hub import PICKLES, due, unordered
 
 _HOME: Final = "XDG_CACHE_HOME"
 _VOICES: Final = "voices"

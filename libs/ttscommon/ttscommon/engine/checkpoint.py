@@ -118,12 +118,16 @@ def named_file(config: Path, key: str) -> str:
     return named
 
 
-def _shards(index: Path) -> list[Path]:
-    content = read_json(index, dict[str, object])
-    weights = content.get("weight_map")
+def shard_names(index: Path) -> list[str]:
+    """The files that an index of tensors names; raises CheckpointError."""
+    weights = read_json(index, dict[str, object]).get("weight_map")
     if not isinstance(weights, Mapping) or not weights:
         raise CheckpointError(f"{index} has no weight_map")
-    names = sorted({str(name) for name in weights.values()})
+    return sorted({str(name) for name in weights.values()})
+
+
+def _shards(index: Path) -> list[Path]:
+    names = shard_names(index)
     for name in names:
         if Path(name).name != name or not name.endswith(TENSORS):
             raise CheckpointError(f"{index} names {name!r}, which is no {TENSORS} file beside it")
@@ -223,26 +227,3 @@ def dump_json(path: Path, content: object) -> None:
     """Write JSON as checkpoints have it, in a folder that is made where it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-__all__ = [
-    "CODEC_FILE",
-    "CONFIG",
-    "PICKLES",
-    "TENSORS",
-    "VAE",
-    "VOICES",
-    "CheckpointError",
-    "checked_config",
-    "codec_digest",
-    "dump_json",
-    "find_checkpoint",
-    "holds_voice",
-    "missing",
-    "named_file",
-    "onnx_files",
-    "read_json",
-    "renamed",
-    "tensor_files",
-    "voice_file",
-]

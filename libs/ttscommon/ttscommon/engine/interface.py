@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from ttscommon.engine.runtime import OnStep
+from ttscommon.engine.runtime import OnStep, Sink
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.replicas import Model
 
@@ -20,12 +20,12 @@ class StageSpec(Protocol):
 
 
 class StageEngine(Protocol):
-    """One thread that works on many streams.
+    """What a stage and its jobs ask of either stage's engine, which is a Runtime or elsewhere.
 
-    `error` is what killed it, if anything did; `on_step` hears of its steps, see Runtime. The
-    other properties: see Replica.
+    `error` is what killed it, if anything did. The other properties: see Replica.
     """
 
+    metrics: Metrics
     on_step: OnStep | None
 
     @property
@@ -42,6 +42,10 @@ class StageEngine(Protocol):
     def slowed(self) -> float: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
+    def listen(self, sink: Sink) -> None: ...
+    def playback(self, key: str, start_s: float) -> None: ...
+    def cancel(self, key: str, then: Callable[[], object]) -> None: ...
+    def unpark(self, key: str) -> None: ...
 
 
 E_co = TypeVar("E_co", bound=StageEngine, covariant=True)

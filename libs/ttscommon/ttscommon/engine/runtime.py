@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, get_args
 
 import structlog
 
-from ttscommon.engine.inflight import Command, InFlight
-from ttscommon.engine.slots import Slots
+from ttscommon.engine.inflight import Command, InFlight, LaunchPath
+from ttscommon.engine.pace import Contention
+from ttscommon.engine.slots import OfflineShare, Slots
+from ttscommon.process.metrics import Metrics
 
 _IDLE_WAIT_S: Final = 0.5
 _JOIN_S: Final = 10.0
@@ -66,13 +69,21 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         self,
         name: str,
         slots: Slots[StreamT],
-        *,
+        metrics: Metrics,
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        contention: Contention | None = None,
     ) -> None:
         self.name = name
+        self.metrics = metrics
         self.error: BaseException | None = None
         self.on_step: OnStep | None = None
+        for path in get_args(LaunchPath):  # counters start at 0
+            metrics.launches.labels(name, path)
+        self._clock = clock
+        self._contention = Contention(clock) if contention is None else contention
+        self._offline = OfflineShare()
         self._slots = slots
         self._parked: dict[str, StreamT] = {}
         self._in_flight: InFlight[Any] = InFlight()
@@ -106,6 +117,11 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     def waits(self) -> bool:
         """The last turn found nothing to do: `step` waits for a command first."""
         return self._blocked
+
+    @property
+    def slowed(self) -> float:
+        """How many times as long work takes just now as without other programs."""
+        return self._contention.factor
 
     def listen(self, sink: Sink) -> None:
         """From now on `sink` gets each turn's events with their streams' keys, on the thread.
@@ -154,7 +170,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     @property
     def _idle_s(self) -> float:
         """How long to wait for a command where there is nothing to do."""
-        return _IDLE_WAIT_S
+        return self._offline.wait_s(self._clock(), _IDLE_WAIT_S)
 
     @abstractmethod
     def _turn(self) -> bool:
@@ -170,6 +186,22 @@ class Runtime(ABC, Generic[StreamT, EventT]):
             if not self._over:
                 self._commands.put(command)
             return not self._over
+
+    def _open(self, key: str, make: Callable[[], StreamT]) -> None:
+        """Have the thread admit a new stream; errors arrive as Failed. Raises Stopped."""
+        if not self._put(lambda: self._admit(key, make)):
+            raise Stopped("the engine has stopped")
+
+    def _launched(self, paths: Iterable[LaunchPath]) -> None:
+        """Count how the parts of a launch are computed."""
+        for path in paths:
+            self.metrics.launches.labels(self.name, path).inc()
+
+    def _stepped(self, took_s: float, streams: Iterable[StreamT]) -> None:
+        """Tell of a step of these streams that has just ended."""
+        self.metrics.stage_duration.labels(self.name).observe(took_s)
+        if self.on_step is not None:
+            self.on_step(took_s, [stream.key for stream in streams])
 
     def _emit(self, key: str, event: EventT | Finished | Failed) -> None:
         """Have the turn's list of events end with this one."""

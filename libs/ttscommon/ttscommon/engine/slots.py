@@ -148,6 +148,3 @@ class OfflineShare:
             self._size = max(1.0, self._size * _LESS)
         elif size >= self.size:
             self._size += _MORE
-
-
-__all__ = ["OfflineShare", "OfflineTuning"]

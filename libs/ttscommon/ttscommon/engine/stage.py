@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -13,7 +13,7 @@ from ttscommon.bus import Bus, StoreWatch
 from ttscommon.cluster.worker import Answer, Handler, Worker
 from ttscommon.engine.interface import Build, E
 from ttscommon.engine.served import ServedModel
-from ttscommon.engine.sharing import Sharing
+from ttscommon.engine.sharing import Sharing, run_models
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
@@ -27,7 +27,27 @@ from ttscommon.wire.subjects import Stage
 _DRAIN_RESERVE_S: Final = 2.0
 _LOADING_REPORT_S: Final = 1.0
 
+S = TypeVar("S", bound=StageSettings)
+
 log_ = structlog.get_logger(__name__)
+
+
+async def serve_stage(
+    service: Service,
+    settings: S,
+    stage: Stage,
+    build: Callable[[S], Build[E]],
+    handler: Callable[[S, Bus, E], Handler],
+    feeds: Stage | None = None,
+    answer: Callable[[E], Answer] | None = None,
+) -> None:
+    """`run_stage` for the settings' one model, or for each of several."""
+
+    async def run(own: S, sharing: Sharing | None) -> None:
+        made, handling = build(own), partial(handler, own)
+        await run_stage(service, own, stage, made, handling, feeds, answer, sharing)
+
+    await run_models(service, settings, run)
 
 
 async def run_stage(
@@ -70,9 +90,9 @@ async def run_stage(
     watching = asyncio.create_task(StoreWatch(bus.link).run(), name="store")
     try:
         with metrics.startup.part("bus"):
-            await bus.verify()
+            await bus.setup.verify()
             if feeds is not None:
-                await bus.ensure_consumer(feeds, settings.model)
+                await bus.setup.ensure_consumer(feeds, settings.model)
         model.serve(bus, handler, feeds, answer)
         worker = Worker(
             bus,

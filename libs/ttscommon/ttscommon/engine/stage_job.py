@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
 from ttscommon.bus import AudioWriter, LogWriter
 from ttscommon.cluster.worker import Job
+from ttscommon.engine.interface import StageEngine
 from ttscommon.engine.runtime import Stopped
-from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, Outcome, SpeechRequest
@@ -59,15 +59,6 @@ T = TypeVar("T")
 log_ = structlog.get_logger(__name__)
 
 
-class JobEngine(Protocol):
-    """What a job asks of either stage's engine."""
-
-    metrics: Metrics
-
-    def playback(self, key: str, start_s: float) -> None: ...
-    def cancel(self, key: str, then: Callable[[], object]) -> None: ...
-
-
 class StageJob(Generic[EventT]):
     """One job of a stage, as far as the stages do not differ.
 
@@ -77,7 +68,7 @@ class StageJob(Generic[EventT]):
     def __init__(
         self,
         stage: Stage,
-        engine: JobEngine,
+        engine: StageEngine,
         router: EventRouter[EventT],
         job: Job,
         writer: LogWriter | AudioWriter,

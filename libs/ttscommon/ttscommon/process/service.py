@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 import uvloop
@@ -33,7 +33,7 @@ _LEAVE_S: Final = 5.0
 
 log_ = structlog.get_logger(__name__)
 
-Main = Callable[["Service"], Awaitable[None]]
+Main = Callable[["Service"], Coroutine[Any, Any, None]]
 S = TypeVar("S", bound=ServiceSettings)
 
 
@@ -152,7 +152,7 @@ class Service:
                 loop.remove_signal_handler(number)
 
     async def _until_drained(self, main: Main) -> int:
-        self._main = asyncio.create_task(_awaitable(main, self), name=f"{self.name}.main")
+        self._main = asyncio.create_task(main(self), name=f"{self.name}.main")
         stopping = asyncio.create_task(self.stopping.wait())
         await asyncio.wait((self._main, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -202,12 +202,8 @@ def _calm_collector() -> None:
     gc.set_threshold(700, 10, 100)
 
 
-async def _awaitable(main: Main, service: Service) -> None:
-    await main(service)
-
-
 def launch(
-    name: str, settings_type: type[S], main: Callable[[Service, S], Awaitable[None]]
+    name: str, settings_type: type[S], main: Callable[[Service, S], Coroutine[Any, Any, None]]
 ) -> NoReturn:
     """The whole `__main__` of a service: settings from the environment, logs, loop, exit status."""
     try:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 import structlog
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_settings import (
@@ -38,7 +38,22 @@ _SERVICE_LINK: Final = re.compile(
 
 log_ = structlog.get_logger(__name__)
 
+
+def _listed(value: Any) -> Any:
+    """`a,b` as a list, which is how an environment writes one; anything else as it is."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _parsed(value: Any) -> Any:
+    return json.loads(value or "[]") if isinstance(value, str) else value
+
+
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]
+# An empty variable is how a compose file says nothing.
+EMPTY_IS_NONE: Final = BeforeValidator(lambda value: value or None)
 
 
 class SettingsError(Exception):
@@ -58,9 +73,7 @@ class BusSettings(BaseModel):
 
     prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_-]{1,32}$")
     """The deployment's own: names and subjects on the broker carry it."""
-    urls: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("nats://127.0.0.1:4222",), min_length=1
-    )
+    urls: Names = Field(default=("nats://127.0.0.1:4222",), min_length=1)
     """Addresses of the brokers, separated by commas; `tls://` ones are encrypted."""
     user: str | None = None
     """Who this service is at the broker."""
@@ -131,30 +144,18 @@ class BusSettings(BaseModel):
                 raise ValueError(f"{name}: there is no file {value}")
         return self
 
-    @field_validator("urls", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        """Accept `nats://a:4222,nats://b:4222`, which is how an environment writes a list."""
-        return listed(value)
-
 
 class TracingSettings(BaseModel):
     """Where traces go, and which."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    endpoint: Annotated[str | None, EMPTY_IS_NONE] = Field(default=None, pattern=r"^https?://")
     """Takes OTLP over HTTP, e.g. http://otel-collector:4318; nothing is traced without it."""
     sample_ratio: float = Field(default=0.1, ge=0, le=1)
     """Share of the requests without a trace that get one; a client that sends `traceparent` decides
     for itself.
     """
-
-    @field_validator("endpoint", mode="before")
-    @classmethod
-    def _none(cls, value: Any) -> Any:
-        """An empty variable is how a compose file says nothing."""
-        return value or None
 
 
 class ServiceSettings(BaseSettings):
@@ -221,7 +222,7 @@ class StageSettings(ServiceSettings):
     """`fake` serves measured times and no model, for tests of fleets."""
     model: ModelName = "vesper"
     """Name of the model that is served."""
-    models: Annotated[tuple[dict[str, Any], ...], NoDecode] = ()
+    models: Annotated[tuple[dict[str, Any], ...], NoDecode, BeforeValidator(_parsed)] = ()
     """Several models in place of the one: a JSON list with the settings in which each differs from
     the others, such as `[{"model": "amy", "voice_dir": "/voices/amy"}, ...]`. They are loaded at
     their first use. On a CPU.
@@ -232,7 +233,7 @@ class StageSettings(ServiceSettings):
     """
     model_idle_s: float = Field(default=600.0, ge=1)
     """One of several models that spoke nothing for so long is unloaded."""
-    also: Annotated[tuple[ModelName, ...], NoDecode] = ()
+    also: Annotated[tuple[ModelName, ...], NoDecode, BeforeValidator(_listed)] = ()
     """Further models that this process serves as well, separated by commas; a vocoder does so for
     checkpoints that share a codec.
     """
@@ -257,11 +258,6 @@ class StageSettings(ServiceSettings):
         device = str(given.get("device", "cpu")).startswith("cuda")
         return {**cls.on_a_device, **given} if device else given
 
-    @field_validator("models", mode="before")
-    @classmethod
-    def _read_models(cls, value: Any) -> Any:
-        return json.loads(value or "[]") if isinstance(value, str) else value
-
     @model_validator(mode="after")
     def _models_of_their_own(self) -> Self:
         names = [name for one in self.each() for name in (one.model, *one.also)]
@@ -278,11 +274,6 @@ class StageSettings(ServiceSettings):
             if whole := own.keys() & OF_A_PROCESS:
                 raise ValueError(f"models: {', '.join(sorted(whole))} is of the whole process")
         return [type(self)(**{**common, **own}) for own in self.models] or [self]
-
-    @field_validator("also", mode="before")
-    @classmethod
-    def _split_names(cls, value: Any) -> Any:
-        return listed(value)
 
 
 OF_A_PROCESS: Final = frozenset(
@@ -322,13 +313,6 @@ def _up_to_date(environ: Mapping[str, str], renamed: Mapping[str, str]) -> dict[
         if new is None or new not in given:
             variables[new or name] = value
     return variables
-
-
-def listed(value: Any) -> Any:
-    """`a,b` as a list; anything else as it is."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
 
 
 def is_service_link(name: str, value: str) -> bool:

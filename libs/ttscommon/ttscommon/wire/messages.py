@@ -39,40 +39,6 @@ from ttscommon.wire.requests import (
 from ttscommon.wire.tensors import Tensor
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Identifier
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "MAX_SPEAKERS",
-    "MAX_TEXT_CHARS",
-    "MAX_TURNS",
-    "VERSION",
-    "AudioChunk",
-    "Cancel",
-    "Checkpoint",
-    "Chunk",
-    "CodecChunk",
-    "End",
-    "Listening",
-    "LogRecord",
-    "Message",
-    "Outcome",
-    "Playback",
-    "Position",
-    "Reference",
-    "RowsPiece",
-    "SaidText",
-    "Sampling",
-    "SpeechRequest",
-    "Spent",
-    "Takeover",
-    "Tensor",
-    "TextPiece",
-    "Turn",
-    "WordTime",
-    "decode",
-    "decode_record",
-    "encode",
-]
-
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="t"):
     """The listener is gone or has heard enough."""

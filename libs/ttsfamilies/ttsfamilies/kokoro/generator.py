@@ -21,7 +21,7 @@ from ttscommon.engine.nn.adain import (
     NormedConvTranspose1d,
     published,
 )
-from ttscommon.engine.nn.norm import ChannelNorm
+from ttscommon.engine.nn.blocks import ChannelNorm
 from ttscommon.engine.nn.weights import Shards, Source, filled, unfilled
 from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
 from ttsfamilies.kokoro.source import HARMONICS, Spectrum, Voicing

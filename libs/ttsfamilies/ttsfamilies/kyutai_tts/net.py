@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Attend, DecoderConfig, RopeConfig
+from ttscommon.engine.nn.blocks import RMSNorm
 from ttscommon.engine.nn.decoder import DecoderBlock, SwiGLU
-from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttsfamilies.base.lm.codes import CodeDraw, Scratch

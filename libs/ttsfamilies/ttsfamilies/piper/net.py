@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad, softplus
 
-from ttscommon.engine.nn.norm import ChannelNorm
+from ttscommon.engine.nn.blocks import ChannelNorm
 
 # Rational-quadratic splines (Durkan et al., 2019), inverse, the identity outside -5 .. 5.
 

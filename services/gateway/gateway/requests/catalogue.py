@@ -235,7 +235,7 @@ class Catalogue:
                 await self.refresh()
                 await asyncio.sleep(self._tuning.poll_s)
         finally:
-            await self._bus.unsubscribe(subscription)
+            await self._bus.link.unsubscribe(subscription)
 
     async def _on_gone(self, message: Incoming) -> None:
         self.strike(message.data.decode("ascii", "replace"))

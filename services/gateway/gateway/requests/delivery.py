@@ -166,7 +166,7 @@ class ListenerDelivery:
 
     async def _report(self, position_s: float) -> None:
         request_id = self._source.request_id
-        await self._services.bus.send(
+        await self._services.bus.link.send(
             subjects.playback(request_id), Playback(request_id, position_s)
         )
 

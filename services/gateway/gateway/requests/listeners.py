@@ -98,13 +98,13 @@ class Listeners:
 
     async def run(self) -> None:
         """Tell the stages who is heard, and hear of requests that go on at other gateways."""
-        subscription = await self._bus.listen(subjects.attached("*"), self._on_attached)
+        subscription = await self._bus.link.listen(subjects.attached("*"), self._on_attached)
         try:
             while True:
                 await asyncio.sleep(self._tuning.tell_s)
                 await self._tell()
         finally:
-            await self._bus.unsubscribe(subscription)
+            await self._bus.link.unsubscribe(subscription)
 
     def begin(self, listener: Listener) -> None:
         """It is heard here from now on, and nowhere else here."""
@@ -118,7 +118,7 @@ class Listeners:
         request_id = listener.request_id
         self._on_heard(request_id)
         word = Listening(request_id, self._bus.worker_id)
-        await self._bus.send(subjects.attached(request_id), word)
+        await self._bus.link.send(subjects.attached(request_id), word)
 
     def end(self, listener: Listener) -> None:
         if self._heard.get(listener.request_id) is listener:
@@ -161,7 +161,7 @@ class Listeners:
         for listener in list(self._heard.values()):
             if now - listener.reported_s >= self._tuning.tell_s:
                 word = Listening(listener.request_id, self._bus.worker_id)
-                await self._bus.send(subjects.listening(listener.request_id), word)
+                await self._bus.link.send(subjects.listening(listener.request_id), word)
 
     def _on_attached(self, word: Message) -> None:
         if not isinstance(word, Listening) or word.gateway == self._bus.worker_id:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
+from talker.apart.host import AdaptableFacts, TalkerFacts, UnitName
 from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.cluster.adapters.peft import Lora

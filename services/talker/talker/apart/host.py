@@ -8,17 +8,45 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
-from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
 from talker.engine.engine import Engine
 from ttscommon.cluster.adapters.peft import Lora
 from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
-from ttsfamilies.base.talker.base import Family, Prepared
+from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.options import Adaptable, Sized
+
+
+@dataclass(frozen=True)
+class AdaptableFacts:
+    """See Adaptable."""
+
+    slots: int
+    most_rank: int
+    reserved_bytes: int
+    modules: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class TalkerFacts:
+    """What an edge is told once. revision: None of a family that derives nothing. adapters: None of
+    one that has none. hears: see Family.
+    """
+
+    spec: ModelSpec
+    revision: str | None
+    hears: bool
+    adapters: AdaptableFacts | None
+
+
+class UnitName(NamedTuple):
+    """A unit of text that a request was read into: the request's number, and its own."""
+
+    prepared: int
+    unit: int
 
 
 @dataclass(eq=False)

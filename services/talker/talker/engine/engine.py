@@ -17,8 +17,8 @@ from talker.engine.scheduler import Policy, StepLimits, candidates, online, posi
 from talker.engine.stream import ChunkReady, Stream
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Contention, RoundTimes
-from ttscommon.engine.runtime import Runtime, Stopped
-from ttscommon.engine.slots import OfflineShare, Slots
+from ttscommon.engine.runtime import Runtime
+from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
@@ -62,10 +62,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
         runner: one that is ready, and has slots and blocks enough; otherwise one is made here.
         """
-        super().__init__(STAGE, Slots(slots, spare=slots if depth else 0), beat=beat, died=died)
+        spare = slots if depth else 0
+        super().__init__(STAGE, Slots(slots, spare), metrics, beat, died, clock, contention)
         self.spec: ModelSpec = family.spec
         self.family = family
-        self.metrics = metrics
         self._gauges = Gauges(metrics)
         kv_blocks = blocks if self.spec.caches else 0
         self._room = CacheSpace(kv_blocks, self.spec.max_positions, self._in_flight.release, keep)
@@ -76,10 +76,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._sizes = sizes or self.spec.chunks.sizes(self.spec.frame_rate_hz)
         self._limits = limits
         self._policy, self._shares = policy, keep != 0
-        self._clock = clock
         self._pace = RoundTimes(family.measured_round_s, clock)
-        self._contention = Contention(clock) if contention is None else contention
-        self._offline = OfflineShare()
         # A device is not waited for in this way; it computes beside.
         together = replace(limits, company=0) if self._runner.depth else limits
         self._company = Company(together, self.spec.frame_rate_hz)
@@ -102,11 +99,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return {streams: factor * seconds for streams, seconds in self._pace.round_s.items()}
 
     frame_seconds: float = 0.0  # nothing comes on top of a round
-
-    @property
-    def slowed(self) -> float:
-        """How many times as long work takes just now as without other programs."""
-        return self._contention.factor
 
     @property
     def kv_positions(self) -> tuple[int, int]:
@@ -133,9 +125,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         Errors arrive as Failed. Raises Stopped.
         """
         key = prepared.request.request_id
-        make = partial(self._stream, prepared, restored, units, final)
-        if not self._put(lambda: self._admit(key, make)):
-            raise Stopped("the engine has stopped")
+        self._open(key, partial(self._stream, prepared, restored, units, final))
 
     def feed(self, key: str, units: Sequence[Any], *, final: bool) -> None:
         """Later text of a stream, as `Prepared.read` gives it."""
@@ -186,8 +176,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     @property
     def _idle_s(self) -> float:
-        now = self._clock()
-        return self._company.wait_s(now, self._offline.wait_s(now, super()._idle_s))
+        return self._company.wait_s(self._clock(), super()._idle_s)
 
     def _turn(self) -> bool:
         began = self._clock()
@@ -281,7 +270,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                     stream.sought = False
                 stream.launched(began)
             self._in_flight.launched((list(part), ticket, began))
-            self._gauges.launched([row.plan for _, row, _ in part], self._runner.paths(ticket))
+            self._gauges.launched([row.plan for _, row, _ in part])
+            self._launched(self._runner.paths(ticket))
 
     def _row(self, stream: Stream) -> Row:
         assert stream.planned is not None
@@ -310,10 +300,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         """A step lasts from its launch, or from the end of the one before, to its results."""
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
-        self._gauges.stepped(took_s)
+        self._stepped(took_s, (stream for stream, _, _ in batch))
         self._draft_lengths.account([row.plan for _, row, _ in batch], results.gained, took_s)
-        if self.on_step is not None:
-            self.on_step(took_s, [stream.key for stream, _, _ in batch])
 
     def _accept(self, stream: Stream, row: Row, results: Results, index: int) -> None:
         try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, get_args
+from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
 from talker.engine.stream import Stream
-from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.subjects import TALKER
 from ttsfamilies.base.talker.guard import SIGNS
@@ -30,26 +29,19 @@ class Gauges:
         metrics.shared_positions.labels()
         for found in _FOUND.values():
             metrics.prefixes.labels(found)
-        for path in get_args(LaunchPath):
-            metrics.launches.labels(STAGE, path)
         for sign in SIGNS:
             for came in _CAME.values():
                 metrics.runaways.labels(sign, came)
 
-    def launched(self, plans: Sequence[Plan], paths: Iterable[str]) -> None:
-        """A launch of these plans; `paths`: see Runner.paths."""
+    def launched(self, plans: Sequence[Plan]) -> None:
+        """A launch of these plans."""
         positions = {True: 0, False: 0}
         for plan in plans:
             positions[plan.decode] += plan.count
         for decode, count in positions.items():
             if count:
                 self._of.positions.labels(_KINDS[decode]).inc(count)
-        for path in paths:
-            self._of.launches.labels(STAGE, path).inc()
         self._of.batch.labels(STAGE).observe(len(plans))
-
-    def stepped(self, seconds: float) -> None:
-        self._of.stage_duration.labels(STAGE).observe(seconds)
 
     def gained(self, width: int, frames: float) -> None:
         """A stream's step tried `width` frames."""

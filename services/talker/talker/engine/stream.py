@@ -315,6 +315,3 @@ class Stream:
         self.last_frames, self.lacking = frames, 0
         self.sends_left -= 1
         return first
-
-
-__all__ = ["UNACKNOWLEDGED_CHUNKS", "ChunkReady", "Event", "Failed", "Finished", "Stream"]

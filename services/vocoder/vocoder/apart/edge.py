@@ -6,7 +6,7 @@ from ttscommon.engine.apart.edge import EdgeEngine, run_edge
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
-from vocoder.apart.facts import VocoderFacts
+from vocoder.apart.host import VocoderFacts
 from vocoder.engine.stream import Resume
 from vocoder.service import serve
 from vocoder.settings import VocoderSettings

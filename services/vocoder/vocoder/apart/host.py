@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.apart.facts import VocoderFacts
+from ttsfamilies.base.codec.base import CodecSpec
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import Resume
+
+
+@dataclass(frozen=True)
+class VocoderFacts:
+    """What an edge is told once. conditioned: whether the codec makes anything of a request or its
+    reference, see Codec.prefix.
+    """
+
+    spec: CodecSpec
+    conditioned: bool
 
 
 class VocoderHost(EngineHost[Engine]):

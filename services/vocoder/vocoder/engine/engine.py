@@ -9,20 +9,19 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from ttscommon.engine.inflight import LaunchPath, launch_bisected
+from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Contention
-from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
-from ttscommon.engine.slots import OfflineShare, Slots
+from ttscommon.engine.runtime import Runtime
+from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Due, Work
-from vocoder.engine.gauges import StateGauges
 from vocoder.engine.scheduler import BatchLimits, Ready, schedule
-from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream
+from vocoder.engine.stream import DecodedAudio, Resume, Stream
 
 _STAGE: Final = VOCODER.name
 _LATELY: Final = 64
@@ -51,21 +50,18 @@ class Engine(Runtime[Stream, DecodedAudio]):
         contention: Contention | None = None,
     ) -> None:
         spare = slots if codec.depth else 0
-        super().__init__(_STAGE, Slots(slots, spare), beat=beat, died=died)
+        super().__init__(_STAGE, Slots(slots, spare), metrics, beat, died, clock, contention)
         self.spec: CodecSpec = codec.spec
-        self.metrics = metrics
         self._codec = codec
         self._open_states = 0
         self._limits = limits or BatchLimits()
-        self._clock = clock
-        self._contention = Contention(clock) if contention is None else contention
         self._step_s: dict[tuple[int, int], deque[float]] = {}
         self._collected_s = 0.0
-        self._offline = OfflineShare()
         self._heard = True
-        self._states = StateGauges(metrics, codec)
-        for path in get_args(LaunchPath):  # counters start at 0
-            metrics.launches.labels(_STAGE, path)
+        self._recomputed = 0
+        if limit := codec.state_use.memory_bytes:
+            metrics.state_bytes.labels("limit").set(limit)
+            self._tell_of_states()
 
     @property
     def idle(self) -> bool:
@@ -100,11 +96,6 @@ class Engine(Runtime[Stream, DecodedAudio]):
         return self._contention.factor * best
 
     @property
-    def slowed(self) -> float:
-        """How many times as long work takes just now as without other programs."""
-        return self._contention.factor
-
-    @property
     def kv_positions(self) -> tuple[int, int]:
         """Of states that grow with their streams, in frames; see Codec.room."""
         return self._codec.room
@@ -134,8 +125,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         Raises Stopped.
         """
         make = partial(self._stream, request, resume, prefix, conditions)
-        if not self._put(lambda: self._admit(request.request_id, make)):
-            raise Stopped("the engine has stopped")
+        self._open(request.request_id, make)
 
     def feed(self, key: str, frames: Arrays) -> None:
         """The stream's next frames, an array by field."""
@@ -178,10 +168,6 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     # turn
 
-    @property
-    def _idle_s(self) -> float:
-        return self._offline.wait_s(self._clock(), super()._idle_s)
-
     def _turn(self) -> bool:
         self._contention.measure(counts=self._heard)
         launched = self._launch(self._schedule())
@@ -190,7 +176,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
             self._collect()
             collected = True
         self.metrics.active.labels(_STAGE).set(len(self._slots))
-        self._states.tell()
+        self._tell_of_states()
         if not (launched or collected):
             self._contention.idle()
         return launched or collected
@@ -243,8 +229,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         self._fail_all(failed)
         for part, (started, ticket) in launched:
             self._in_flight.launched((part, started, ticket))
-            for path in self._codec.paths(ticket):
-                self.metrics.launches.labels(_STAGE, path).inc()
+            self._launched(self._codec.paths(ticket))
         return True
 
     def _start(self, batch: Batch) -> tuple[float, Any]:
@@ -277,10 +262,8 @@ class Engine(Runtime[Stream, DecodedAudio]):
         worked_s = max(0.0, took_s - waited_s)
         if not self.spec.prepares:
             self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(worked_s)
-        self.metrics.stage_duration.labels(_STAGE).observe(took_s)
         self.metrics.batch.labels(_STAGE).observe(len(batch))
-        if self.on_step is not None:
-            self.on_step(took_s, [stream.key for stream, _ in batch])
+        self._stepped(took_s, (stream for stream, _ in batch))
 
     def _measure_segments(self, batch: Batch, results: Sequence[Decoded], worked_s: float) -> None:
         """What frames cost that come by the segment: as much of it as a step would hold.
@@ -312,12 +295,17 @@ class Engine(Runtime[Stream, DecodedAudio]):
         if work.final and work.segment is None:
             self._finish(stream)
 
+    def _tell_of_states(self) -> None:
+        """What streams' states take, of a codec whose states grow; nothing of any other."""
+        use = self._codec.state_use
+        if use.memory_bytes:
+            self.metrics.state_bytes.labels("used").set(use.held_bytes)
+            self.metrics.recomputations.labels().inc(use.recomputed - self._recomputed)
+            self._recomputed = use.recomputed
+
     def _freed(self, stream: Stream) -> None:
         self._in_flight.release(partial(self._close_state, stream))
 
     def _close_state(self, stream: Stream) -> None:
         self._open_states -= 1
         self._codec.close(stream.state)
-
-
-__all__ = ["DecodedAudio", "Engine", "Event", "Failed", "Finished", "Stopped"]

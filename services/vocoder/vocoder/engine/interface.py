@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ttscommon.engine.interface import StageEngine
-from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec
-from vocoder.engine.stream import Event, Resume
+from vocoder.engine.stream import Resume
 
 
 class SoundEngine(StageEngine, Protocol):
     """See Engine."""
 
-    metrics: Metrics
-
     @property
     def spec(self) -> CodecSpec: ...
-    def listen(self, sink: Callable[[Sequence[tuple[str, Event]]], object]) -> None: ...
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None: ...
     def conditions(
         self, request: SpeechRequest, reference: Arrays | None = None
@@ -34,5 +29,3 @@ class SoundEngine(StageEngine, Protocol):
     ) -> None: ...
     def feed(self, key: str, frames: Arrays) -> None: ...
     def finish(self, key: str) -> None: ...
-    def playback(self, key: str, start_s: float) -> None: ...
-    def cancel(self, key: str, then: Callable[[], object]) -> None: ...

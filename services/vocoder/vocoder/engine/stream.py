@@ -387,15 +387,3 @@ class Stream:
     def _settled(self, frame: int) -> bool:
         behind = frame - self._before
         return behind * self.spec.samples_per_frame + self.spec.settle_samples <= self._position
-
-
-__all__ = [
-    "DecodedAudio",
-    "Event",
-    "Failed",
-    "Finished",
-    "Resume",
-    "Stream",
-    "first_frame",
-    "whole_length",
-]

@@ -40,6 +40,10 @@ class Voice:
 class FakeBus:
     """Writes down what is sent; `tails` are the last records of logs, `arrive` brings a word."""
 
+    @property
+    def link(self) -> FakeBus:
+        return self
+
     worker_id: str = "gateway-1"
     sent: asyncio.Queue[tuple[str, Message]] = field(default_factory=asyncio.Queue)
     tails: dict[str, Any] = field(default_factory=dict)

@@ -22,7 +22,7 @@ RECORDING = bytes(range(256)) * 2000
 
 async def filled(settings: Any) -> Bus:
     bus = await Bus.connect(settings, "gateway")
-    await bus.ensure()
+    await bus.setup.create()
     for number in range(20):
         await bus.kv.put(subjects.VOICES, f"owner.voice-{number}", b"{}")
     await bus.objects.put(subjects.RECORDINGS, "recording", RECORDING)
@@ -48,7 +48,7 @@ async def test_voices_and_recordings_come_back_after_the_broker_lost_them(
     await wipe(bus)
     await restore(broker.bus, tmp_path)
     assert await kept(bus) == (20, RECORDING)
-    await bus.verify()
+    await bus.setup.verify()
     await bus.close()
 
 
@@ -137,10 +137,10 @@ async def test_a_backup_of_one_broker_is_restored_into_three(broker: Any, tmp_pa
     async with LocalStack(config) as cluster:
         three = cluster.bus.model_copy(update={"replicas": 3})
         moved = await Bus.connect(three, "gateway")
-        await moved.ensure()
+        await moved.setup.create()
         await restore(three, tmp_path / "backups")
         assert await kept(moved) == (20, RECORDING)
         for name in kept_streams("antiphon"):
             assert (await moved.link.jetstream.stream_info(name)).config.num_replicas == 3
-        await moved.verify()
+        await moved.setup.verify()
         await moved.close()

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus.link import Link, LinkTuning
-from ttscommon.bus.watches import DisconnectWatch
+from ttscommon.bus.watches import watch_disconnects
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused
 
@@ -114,7 +114,7 @@ async def test_a_wrong_system_password_is_told_and_holds_nothing_up(
     wrong = broker.bus.model_copy(update={"system_password": "wrong"})
     link = await Link.connect(wrong, "test", QUICK)
     links.append(link)
-    watching = asyncio.create_task(DisconnectWatch.start(link, lambda name: None))
+    watching = asyncio.create_task(watch_disconnects(link, lambda name: None))
     await until(lambda: "system_account.unusable" in capsys.readouterr().out)
     assert not watching.done()
     watching.cancel()

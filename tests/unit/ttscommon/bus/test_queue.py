@@ -99,7 +99,7 @@ async def test_word_of_a_job_of_a_lost_queue_removes_none_of_the_queue_in_its_pl
     await bus.link.jetstream.delete_stream(bus.link.name(TALKER.stream))
     bus.link.store.lost_queue(TALKER.stream)
     await bus.setup.create()
-    await bus.ensure_consumer(TALKER, "m")
+    await bus.setup.ensure_consumer(TALKER, "m")
     await bus.submit(TALKER, SpeechRequest("new", "m", "v", "hello"))
     await claim(bus)
     assert await lost.acknowledge(5.0)

@@ -38,7 +38,7 @@ async def test_what_is_created_once_is_verified_by_services_with_default_setting
     assert len(await operator.setup.create()) == len(Layout("antiphon").streams())
     assert await operator.setup.create() == []
     service = await connect(prepared=False, replicas=None, max_log_bytes=None)
-    await service.verify()
+    await service.setup.verify()
     assert (await stream(service, CODES.stream)).max_bytes == 1 << 26
 
 
@@ -46,10 +46,9 @@ async def test_a_process_with_other_settings_changes_nothing_and_refuses(connect
     operator = await connect(prepared=False, max_log_bytes=1 << 26)
     await operator.setup.create()
     other = await connect(prepared=False, max_log_bytes=1 << 22)
+    assert await other.setup.create() == []
     with pytest.raises(BusUnprepared, match="max_bytes 67108864 instead of 4194304"):
-        await other.verify()
-    with pytest.raises(BusUnprepared):
-        await other.ensure()
+        await other.setup.verify()
     assert (await stream(other, CODES.stream)).max_bytes == 1 << 26
 
 
@@ -74,10 +73,10 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     config.max_msgs = 2 * slots  # none of them could wait aside
     await bus.link.jetstream.update_stream(config)
     with pytest.raises(BusUnprepared, match="schema 1 instead of 5"):
-        await bus.verify()
+        await bus.setup.verify()
     assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
     assert (await stream(bus, TALKER.stream)).max_msgs == 6 * slots
-    await bus.verify()
+    await bus.setup.verify()
 
 
 async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
@@ -90,7 +89,7 @@ async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
     config.discard, config.max_bytes = DiscardPolicy.NEW, 1 << 20
     await bus.link.jetstream.update_stream(config)
     assert await bus.setup.migrate() == [name]
-    await bus.verify()
+    await bus.setup.verify()
 
 
 async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
@@ -105,7 +104,7 @@ async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
     with pytest.raises(BusUnprepared, match="subjects overlap"):
         await bus.setup.create()
     await bus.setup.migrate()
-    await bus.verify()
+    await bus.setup.verify()
     for stage in (TALKER, VOCODER):
         await bus.submit(stage, SpeechRequest("r", "m", "v", "hello"))
         job = await bus.queue.find(stage, "r")
@@ -118,7 +117,7 @@ async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
     await operator.setup.create()
     assert (await stream(operator, VOCODER.stream)).max_msgs == 600
     service = await connect(prepared=False, slots=None)
-    await service.verify()
+    await service.setup.verify()
     larger = await connect(prepared=False, slots=1000)
     assert await larger.setup.migrate() == ["antiphon-TALK_JOBS", "antiphon-VOCODE_JOBS"]
     assert (await stream(larger, TALKER.stream)).max_msgs == 6000
@@ -131,8 +130,8 @@ async def test_two_deployments_share_a_broker(connect: Connect) -> None:
         await connect(prepared=False, prefix="theirs", **small),
     )
     for bus in (mine, theirs):
-        await bus.ensure()
-        await bus.ensure_consumer(TALKER, "m")
+        await bus.setup.create()
+        await bus.setup.ensure_consumer(TALKER, "m")
     await mine.submit(TALKER, SpeechRequest("r", "m", "v", "hello"))
     async with asyncio.timeout(10):
         while await mine.queue.waiting(TALKER, "m") != 1:  # the consumer's count follows
@@ -144,11 +143,11 @@ async def test_two_deployments_share_a_broker(connect: Connect) -> None:
 
 async def test_a_consumer_is_made_once_and_left_as_it_is(connect: Connect) -> None:
     bus = await connect(prepared=False)
-    await bus.ensure()
-    await bus.ensure_consumer(TALKER, "m")
+    await bus.setup.create()
+    await bus.setup.ensure_consumer(TALKER, "m")
     jobs, durable = bus.link.name(TALKER.stream), bus.link.name(TALKER.durable("m"))
     info = await bus.link.jetstream.consumer_info(jobs, durable)
     info.config.max_waiting = None
     created = info.created
-    await bus.ensure_consumer(TALKER, "m")
+    await bus.setup.ensure_consumer(TALKER, "m")
     assert (await bus.link.jetstream.consumer_info(jobs, durable)).created == created

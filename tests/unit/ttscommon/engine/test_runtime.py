@@ -9,6 +9,7 @@ import pytest
 
 from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
 from ttscommon.engine.slots import Slots
+from ttscommon.process.metrics import Metrics
 
 
 @dataclass(eq=False)
@@ -30,7 +31,7 @@ class Countdown(Runtime[Stream, int]):
     """Emits each stream's number, a turn at a time."""
 
     def __init__(self, slots: int = 4, **hooks: Any) -> None:
-        super().__init__("countdown", Slots(slots), **hooks)
+        super().__init__("countdown", Slots(slots), Metrics(), **hooks)
         self.breaks = False
         self.freed: list[str] = []
 

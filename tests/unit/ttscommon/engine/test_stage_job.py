@@ -52,8 +52,9 @@ class NotingWriter:
 class Scene:
     def __init__(self) -> None:
         message: Any = None
+        engine: Any = NotingEngine()
         writer: Any = NotingWriter()
-        self.engine, self.writer = NotingEngine(), writer
+        self.engine, self.writer = engine, writer
         self.job = Job(REQUEST, 1, message)
         router: EventRouter[str] = EventRouter()
         self.router = router

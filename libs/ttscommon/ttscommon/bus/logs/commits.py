@@ -35,7 +35,7 @@ class Uncommitted:
         self._room = room
         self._waiting: deque[Pending] = deque()
         self._recent: deque[Pending] = deque(maxlen=recent)
-        self._changed: list[asyncio.Future[None]] = []
+        self._changed = asyncio.Event()
 
     def __iter__(self) -> Iterator[Pending]:
         """What is not committed."""
@@ -101,15 +101,11 @@ class Uncommitted:
 
     async def _wait(self, done: Callable[[], bool]) -> None:
         while not done():
-            change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._changed.append(change)
-            await change
+            await self._changed.wait()
 
     def _tell(self) -> None:
-        changed, self._changed = self._changed, []
-        for change in changed:
-            if not change.done():
-                change.set_result(None)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 class Tail:

@@ -15,6 +15,7 @@ import structlog
 from ttscommon.bus.faults import (
     WRONG_LAST_SEQUENCE,
     Unreachable,
+    available,
     code_of,
     is_permanent,
     reason,
@@ -212,10 +213,8 @@ class RequestLog:
 
     async def purge(self) -> None:
         """Remove the request's log; no writer may write it any more. Raises BusUnavailable."""
-        try:
+        with available(f"could not purge {self._subject}"):
             await self.link.jetstream.purge_stream(self._stream, subject=self._subject)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not purge {self._subject}") from error
 
     async def _append(self, data: bytes, last: int, message_id: str, tenant: str) -> int:
         headers = {_MESSAGE_ID: message_id, _EXPECTED: str(last)}

@@ -19,7 +19,7 @@ from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, LogGone, MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
-from ttscommon.wire.repairs import Nack, committed
+from ttscommon.wire.repairs import Nack, Offer, committed
 
 log_ = structlog.get_logger(__name__)
 
@@ -178,11 +178,13 @@ class LogSource:
         return
 
     async def answer(self, question: Incoming) -> None:
+        """With as many records as fit one message."""
         try:
             position = Nack.decode(question.data).position
         except MalformedMessage:
             return
-        await repair.answer(self._log.link, question, self._inbox.timeline.heard(position))
+        heard = Offer.of(self._inbox.timeline.heard(position))
+        await self._log.link.reply(question.reply, heard.encode())
 
     async def repair(self, *, lost: bool) -> bool:
         """False just after the broker's return, when its streams are not up."""

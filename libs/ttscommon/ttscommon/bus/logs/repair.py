@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
-from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage
-from ttscommon.wire.messages import Chunk, End, LogRecord, Position, decode_record
+from ttscommon.wire.messages import LogRecord, Position, decode_record
 from ttscommon.wire.repairs import WHERE, Nack, Offer, Resend
 
 log_ = structlog.get_logger(__name__)
@@ -44,11 +43,6 @@ async def where(log: RequestLog, timeout_s: float) -> Position | None:
         log_.warning("offer.malformed", error=error.message)
         return None
     return record if isinstance(record, Position) else None
-
-
-async def answer(link: Link, question: Incoming, records: Sequence[Chunk | End]) -> None:
-    """Answer a successor with as many records as fit one message."""
-    await link.reply(question.reply, Offer.of(records).encode())
 
 
 async def lacking(log: RequestLog, position: int, timeout_s: float) -> tuple[int, list[LogRecord]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.credit import CREDIT_BYTES
@@ -51,6 +53,7 @@ class WriterTuning:
 
 
 DEFAULT_TUNING: Final = WriterTuning()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,7 @@ async def find_predecessor(
 async def _tail_of_followers(log: RequestLog, tuning: WriterTuning) -> StoredRecord | None:
     try:
         async with asyncio.timeout(tuning.restore_s):
-            while True:
-                try:
-                    return await log.tail()
-                except Unreachable:
-                    await asyncio.sleep(tuning.again_s)
+            return await _answered(log.tail, tuning)
     except TimeoutError:
         raise BusUnavailable("no replica of the log answers") from None
 
@@ -130,7 +129,7 @@ async def _restored(log: RequestLog, position: int, tuning: WriterTuning) -> lis
     try:
         async with asyncio.timeout(tuning.restore_s):
             while timeline is None or timeline.next < position:
-                for stored in await _read(log, seen, tuning):
+                for stored in await _answered(partial(log.read, seen), tuning):
                     if timeline is None:  # a full store drops beginnings
                         timeline = Timeline(stored.record.start)
                     seen = stored.sequence
@@ -145,10 +144,10 @@ async def _restored(log: RequestLog, position: int, tuning: WriterTuning) -> lis
     return [chunk for chunk in chunks if chunk.start < position]
 
 
-async def _read(log: RequestLog, after: int, tuning: WriterTuning) -> list[StoredRecord]:
-    """Everything behind `after`, again and again until a replica answers."""
+async def _answered(ask: Callable[[], Awaitable[T]], tuning: WriterTuning) -> T:
+    """Ask again and again until a replica answers."""
     while True:
         try:
-            return await log.read(after)
+            return await ask()
         except Unreachable:
             await asyncio.sleep(tuning.again_s)

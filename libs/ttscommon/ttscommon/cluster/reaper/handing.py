@@ -17,7 +17,14 @@ from collections.abc import Sequence
 import structlog
 
 from ttscommon.bus import Bus, QueuedJob
-from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
+from ttscommon.cluster.leases import (
+    HeldLease,
+    JobLeases,
+    Lease,
+    figures_of,
+    forget,
+    leases_of_worker,
+)
 from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.held_jobs import holds, tidy
 from ttscommon.cluster.reaper.tuning import ReaperTuning
@@ -158,19 +165,10 @@ class HandingOn:
 
     def _offer(self, lease: Lease, job: QueuedJob) -> HandOver:
         """With an epoch after all that a worker may have taken already."""
-        return HandOver(
-            job.request.again_now(),
-            handed_over(self._offered.get(lease.all_of_job, lease.epoch)),
-            lease.receipt,
-            job.sequence,
-            lease.deaths,
-            lease.bounces,
-            lease.failures,
-            job.trace,
-            lease.shared,
-            lease.dead,
-            lease.silences,
-        )
+        epoch = handed_over(self._offered.get(lease.all_of_job, lease.epoch))
+        told = figures_of(lease)
+        request = job.request.again_now()
+        return HandOver(request, epoch, lease.receipt, job.sequence, trace=job.trace, **told)
 
     def _note_given(self, lease: Lease) -> None:
         self._given = {**self._recently_given(), lease.all_of_job: (lease, time.monotonic())}

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from ttscommon.bus import BucketEntry, Bus, DisconnectWatch, Incoming
+from ttscommon.bus import BucketEntry, Bus, Incoming, watch_disconnects
 from ttscommon.cluster.leases import Lease, lease_holders
 from ttscommon.cluster.reaper.failure_detector import FailureDetector, Roster, Verdict, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
@@ -132,7 +132,7 @@ class Reaper:
         link, tuning = self._bus.link, self._tuning
         link.on_reconnect(self._on_reconnect)
         ping = await link.subscribe(subjects.ping(self._bus.worker_id), _pong)
-        disconnects = asyncio.create_task(self._watch_disconnects())
+        disconnects = asyncio.create_task(watch_disconnects(link, self._on_disconnect))
         try:
             await asyncio.gather(
                 disconnects,
@@ -145,7 +145,7 @@ class Reaper:
         finally:
             link.off_reconnect(self._on_reconnect)
             await stop(disconnects, *self._tasks)
-            await self._bus.unsubscribe(ping)
+            await self._bus.link.unsubscribe(ping)
 
     async def check(self, worker_id: str, *, reported: bool = False) -> None:
         """Ping a worker, and hand its jobs on if it is dead."""
@@ -225,15 +225,6 @@ class Reaper:
     async def _check_leftovers(self) -> None:
         if self.leading:
             await self._leftovers.check()
-
-    async def _watch_disconnects(self) -> None:
-        """Never ends: without a system account pings alone are slower."""
-        watch = await DisconnectWatch.start(self._bus.link, self._on_disconnect)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            if watch is not None:
-                await watch.close()
 
     def _on_disconnect(self, name: str) -> None:
         if self.leading:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
 
 import msgspec
 import structlog
@@ -18,7 +17,7 @@ from ttscommon.cluster.worker.tuning import WorkerTuning
 from ttscommon.process.tasks import Chores
 from ttscommon.wire.epochs import message_of
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
-from ttscommon.wire.messages import Cancel, End, Outcome, SpeechRequest, decode, encode
+from ttscommon.wire.messages import End, Outcome, SpeechRequest, decode, encode
 from ttscommon.wire.subjects import AUDIO, Log, Stage
 
 log_ = structlog.get_logger(__name__)
@@ -187,35 +186,3 @@ async def _end_audio(bus: Bus, job: Job, end: End) -> None:
         await writer.close()
     finally:
         await writer.release()
-
-
-class Unheard:
-    """One worker's. Without a broker no gateway can say that it hears a job, and what gateways said
-    while this process was paused has yet to be read: such time does not count.
-    """
-
-    def __init__(
-        self, bus: Bus, stage: Stage, active: Mapping[str, Job], tuning: WorkerTuning
-    ) -> None:
-        self._bus = bus
-        self._stage = stage
-        self._active = active
-        self._tuning = tuning
-
-    async def watch(self) -> None:
-        """Look again and again; never ends."""
-        tuning = self._tuning
-        while True:
-            asleep_s = time.monotonic()
-            await asyncio.sleep(tuning.listeners_s)
-            now_s = time.monotonic()
-            paused = now_s - asleep_s > tuning.listeners_s + tuning.suspension.late_s
-            self._look(now_s, deaf=paused or not self._bus.connected)
-
-    def _look(self, now_s: float, *, deaf: bool) -> None:
-        for job in list(self._active.values()):
-            if deaf:
-                job.listened_s = now_s
-            elif job.is_unheard(now_s) and not job.cancelled.is_set():
-                log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
-                job.control(Cancel(job.request_id, "no listener"))

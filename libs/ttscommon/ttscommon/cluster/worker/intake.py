@@ -5,186 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
 from ttscommon.bus import Bus, Delivery, Incoming
-from ttscommon.cluster.jobs import Job
+from ttscommon.cluster.jobs import Claims, Job
 from ttscommon.cluster.leases import Lease
 from ttscommon.process.tasks import stop
 from ttscommon.wire.epochs import FULL, TAKEN, HandOver
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import SpeechRequest, decode
 from ttscommon.wire.subjects import Stage
-
-# A pull keeps the priority it was asked with, so it is asked anew when the load has fallen by so
-# much.
-_EASED: Final = 0.25
-
-
-class Claims:
-    """Counts jobs and outstanding pulls; together they never exceed the slots.
-
-    A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
-    end. So it has when this worker's load has fallen well below what the pull was asked with. Once
-    closed, nothing is pulled and nothing is taken. A job that was parked comes back before anything
-    is pulled.
-    """
-
-    def __init__(self, total: int, parkable: int = 0) -> None:
-        """`parkable`: jobs that may wait without a slot."""
-        self.total = total
-        self.used = 0
-        self.parked = 0
-        self.preempted = asyncio.Event()
-        self._pulls = 0
-        self._pulled_at = 0.0
-        self._closing = 0
-        self._parkable = parkable
-        self._returning = 0
-        self._closed = False
-        self._changed = asyncio.Event()
-
-    @property
-    def free(self) -> int:
-        return 0 if self._closed else self.total - self.used
-
-    @property
-    def load(self) -> float:
-        """The share of the slots that is taken."""
-        return self.used / self.total
-
-    async def reserve(self) -> None:
-        """Wait for a slot to pull for; `pulled` or `unreserve` must follow."""
-        while self._closed or self.used + self._pulls + self._returning >= self.total:
-            self._changed.clear()
-            await self._changed.wait()
-        self._pulls += 1
-        self._pulled_at = self.load
-        self._judge()
-
-    def pulled(self) -> bool:
-        """The pull brought a job; False if there is no room for it any more."""
-        self.unreserve()
-        return self.take()
-
-    def unreserve(self) -> None:
-        """The pull brought nothing."""
-        self._pulls -= 1
-        self._judge()
-
-    def take(self) -> bool:
-        """Take a slot for a job, at a pull's cost if need be; False if there is none."""
-        if self._closed or self.used >= self.total:
-            return False
-        self.used += 1
-        self._judge()
-        return True
-
-    def give_back(self) -> None:
-        """A job has ended."""
-        if self.used < 1:
-            raise AssertionError("gave back a slot that was not taken")
-        self.used -= 1
-        self._judge()
-
-    def lend(self) -> bool:
-        """Let another job take the slot of one that is spoken and waits for the broker.
-
-        As many may wait as there are slots, so that a broker that takes nothing ends the work.
-        """
-        if self._closing >= self.total:
-            return False
-        self._closing += 1
-        self.give_back()
-        return True
-
-    def settle(self) -> None:
-        """A job that lent its slot is over."""
-        self._closing -= 1
-
-    @property
-    def parkable(self) -> bool:
-        """Whether one more job may wait without a slot."""
-        return self.parked < self._parkable
-
-    def park(self) -> bool:
-        """Let other jobs have the slot of one that waits; False if too many wait already."""
-        if not self.parkable:
-            return False
-        self.parked += 1
-        self.give_back()
-        return True
-
-    async def unpark(self) -> None:
-        """Wait for a slot for a job that waited, also where nothing new is taken any more."""
-        self._returning += 1
-        self._judge()
-        try:
-            while self.used >= self.total:
-                self._changed.clear()
-                await self._changed.wait()
-        finally:
-            self._returning -= 1
-        self.used += 1
-        self.leave()
-
-    def leave(self) -> None:
-        """A job that was parked is so no more."""
-        self.parked -= 1
-        self._judge()
-
-    def close(self) -> None:
-        """Take nothing more, ever."""
-        self._closed = True
-        self._judge()
-
-    def _judge(self) -> None:
-        full = self._closed or self.used + self._pulls + self._returning > self.total
-        eased = self._pulled_at - self.load >= _EASED
-        if self._pulls and (full or eased):
-            self.preempted.set()
-        else:
-            self.preempted.clear()
-        self._changed.set()
-
-
-class Slot:
-    """The slot of one job. `spoken` lends it early, `park` for a while, `over` gives it back."""
-
-    def __init__(self, claims: Claims) -> None:
-        self.parked = False
-        self._claims = claims
-        self._lent = False
-
-    @property
-    def parkable(self) -> bool:
-        return self._claims.parkable
-
-    def spoken(self) -> None:
-        """The job's End is written; what is left is the broker's word."""
-        if not self.parked:
-            self._lent = self._lent or self._claims.lend()
-
-    def park(self) -> bool:
-        """The job waits; False if it has to keep the slot."""
-        self.parked = self._claims.park()
-        return self.parked
-
-    async def unpark(self) -> None:
-        """The job goes on."""
-        await self._claims.unpark()
-        self.parked = False
-
-    def over(self) -> None:
-        if self.parked:
-            self._claims.leave()
-        elif self._lent:
-            self._claims.settle()
-        else:
-            self._claims.give_back()
-
 
 # Request, epoch, delivery, and what is known of the job's past already.
 Begin = Callable[[SpeechRequest, int, Delivery, Lease | None], None]

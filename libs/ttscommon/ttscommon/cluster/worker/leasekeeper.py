@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import structlog
 
@@ -84,9 +85,9 @@ class LeaseKeeper:
 
     async def watch(self) -> None:
         """Audit whenever this worker was away, and now and then; never ends."""
-        with Suspensions(self._bus, self._tuning.suspension) as suspensions:
+        with self._bus.link.reconnections() as returned:
             while True:
-                await suspensions.next()
+                await absence(returned, self._tuning.suspension)
                 await self.audit()
 
     async def audit(self) -> None:
@@ -104,37 +105,16 @@ class LeaseKeeper:
         return self._active.get(job.request_id) is job
 
 
-class Suspensions:
-    """Use as a context manager; `next` waits for the end of one."""
-
-    def __init__(self, bus: Bus, tuning: SuspensionTuning) -> None:
-        self._bus = bus
-        self._tuning = tuning
-        self._returned = asyncio.Event()
-
-    def __enter__(self) -> Suspensions:
-        self._bus.link.on_reconnect(self._on_reconnect)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bus.link.off_reconnect(self._on_reconnect)
-
-    async def next(self) -> None:
-        """Until this process is back from an absence, or none was seen for `audit_s`."""
-        began_s = time.monotonic()
-        while not self._returned.is_set() and time.monotonic() - began_s < self._tuning.audit_s:
-            asleep_s = time.monotonic()
-            await self._tick()
-            if time.monotonic() - asleep_s > self._tuning.tick_s + self._tuning.late_s:
-                break
-        self._returned.clear()
-
-    async def _tick(self) -> None:
-        try:
-            async with asyncio.timeout(self._tuning.tick_s):
-                await self._returned.wait()
-        except TimeoutError:
-            return
-
-    async def _on_reconnect(self) -> None:
-        self._returned.set()
+async def absence(returned: asyncio.Event, tuning: SuspensionTuning) -> None:
+    """Until this process is back from an absence, or none was seen for `audit_s`. returned: see
+    Link.reconnections.
+    """
+    until_s = time.monotonic() + tuning.audit_s
+    while not returned.is_set() and time.monotonic() < until_s:
+        asleep_s = time.monotonic()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(tuning.tick_s):
+                await returned.wait()
+        if time.monotonic() - asleep_s > tuning.tick_s + tuning.late_s:
+            break
+    returned.clear()

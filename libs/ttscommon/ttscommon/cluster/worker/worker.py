@@ -11,11 +11,11 @@ import structlog
 from opentelemetry.trace import SpanContext
 
 from ttscommon.bus import Bus, Delivery, Incoming
-from ttscommon.cluster.jobs import Job, earliest_playback_s
+from ttscommon.cluster.jobs import Claims, Job, Slot, earliest_playback_s
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.reporter import Reporter
-from ttscommon.cluster.worker.endings import JobEndings, Unheard
-from ttscommon.cluster.worker.intake import Claims, Intake, Slot
+from ttscommon.cluster.worker.endings import JobEndings
+from ttscommon.cluster.worker.intake import Intake
 from ttscommon.cluster.worker.isolation import Isolation, Ruling
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
@@ -73,7 +73,6 @@ class Worker:
         self._reporter = Reporter(bus, stage, models, report)
         self._isolation = Isolation(bus, stage, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
-        self._unheard = Unheard(bus, stage, self.active, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
             bus,
@@ -117,7 +116,7 @@ class Worker:
         will have nothing to do with this process any more.
         """
         for model in self._models:
-            await self._bus.ensure_consumer(self._stage, model)
+            await self._bus.setup.ensure_consumer(self._stage, model)
         subscriptions = await self._subscribe()
         await self._reporter.enlist()
         ready()
@@ -128,7 +127,7 @@ class Worker:
         others = [
             asyncio.create_task(self._heartbeat(), name="heartbeat"),
             asyncio.create_task(self._leases.watch(), name="leases"),
-            asyncio.create_task(self._unheard.watch(), name="listeners"),
+            asyncio.create_task(self._cancel_unheard(), name="listeners"),
             asyncio.create_task(self._reporter.run(), name="reports"),
             asyncio.create_task(self._bus.link.failed(), name="link"),
         ]
@@ -142,7 +141,7 @@ class Worker:
             await stop(*others)
             await self._reporter.withdraw()
             for subscription in subscriptions:
-                await self._bus.unsubscribe(subscription)
+                await self._bus.link.unsubscribe(subscription)
 
     async def _subscribe(self) -> list[Any]:
         link, worker_id = self._bus.link, self._bus.worker_id
@@ -176,6 +175,24 @@ class Worker:
         while True:
             await asyncio.sleep(self._tuning.heartbeat_s)
             await self._leases.renew()
+
+    async def _cancel_unheard(self) -> None:
+        """Again and again. Without a broker no gateway can say that it hears a job, and what they
+        said while this process was paused has yet to be read: such time does not count.
+        """
+        tuning = self._tuning
+        while True:
+            asleep_s = time.monotonic()
+            await asyncio.sleep(tuning.listeners_s)
+            now_s = time.monotonic()
+            paused = now_s - asleep_s > tuning.listeners_s + tuning.suspension.late_s
+            deaf = paused or not self._bus.connected
+            for job in list(self.active.values()):
+                if deaf:
+                    job.listened_s = now_s
+                elif job.is_unheard(now_s) and not job.cancelled.is_set():
+                    log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
+                    job.control(Cancel(job.request_id, "no listener"))
 
     # A job's life
 
@@ -218,7 +235,7 @@ class Worker:
                 log.warning("job.superseded")
                 await self._supersede(predecessor)
             await self._leases.take(job, known=known is not None)
-            control = await self._bus.listen(subjects.control(job.request_id), job.control)
+            control = await self._bus.link.listen(subjects.control(job.request_id), job.control)
             self._chores.start(self._heed_tombstone(job))
             self._account(job)
             await self._work(job)
@@ -237,7 +254,7 @@ class Worker:
             await self._endings.failed(job)
         finally:
             if control is not None:
-                await self._bus.unsubscribe(control)
+                await self._bus.link.unsubscribe(control)
             self._over(job, slot)
 
     def _over(self, job: Job, slot: Slot) -> None:

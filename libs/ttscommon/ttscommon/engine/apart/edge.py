@@ -232,7 +232,7 @@ def run_edge(
     async def main(service: Service, settings: S) -> None:
         telling = asyncio.create_task(_tell(service, engine), name="alive")
         try:
-            await serve(service, settings, engine.build)
+            await serve(service, settings, lambda own: engine.build)
         finally:
             await stop(telling)
 

@@ -6,29 +6,20 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
 from ttscommon.engine.apart.line import EngineLine, EngineState, LineClosed, portable
 from ttscommon.engine.interface import StageEngine
-from ttscommon.engine.runtime import Failed, Sink, Stopped
+from ttscommon.engine.runtime import Failed, Stopped
 
 # Gauges of an engine are read by its edge for a report a second.
 _TELL_S: Final = 0.25
 _METRICS_TIMEOUT_S: Final = 2.0
 
 
-class ServedEngine(StageEngine, Protocol):
-    """What a host asks of either stage's engine."""
-
-    def listen(self, sink: Sink) -> None: ...
-    def playback(self, key: str, start_s: float) -> None: ...
-    def cancel(self, key: str, then: Callable[[], object]) -> None: ...
-    def unpark(self, key: str) -> None: ...
-
-
-E = TypeVar("E", bound=ServedEngine)
+E = TypeVar("E", bound=StageEngine)
 
 
 class EngineHost(ABC, Generic[E]):

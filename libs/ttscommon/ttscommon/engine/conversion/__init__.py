@@ -25,9 +25,9 @@ from ttscommon.engine.checkpoint import (
     VOICES,
     CheckpointError,
     dump_json,
-    read_json,
+    shard_names,
 )
-from ttscommon.engine.hub import BESIDE, CODECS, PARTS, TALKER, due, unordered
+from ttscommon.engine.hub import BESIDE, CODECS, PARTS, TALKER, due
 
 _VOICES: Final = "voices"
 # Endings of a pickle that is asked for by its name.
@@ -148,11 +148,8 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _shards(index: Path) -> list[tuple[Path, str]]:
-    weights = read_json(index, dict[str, object]).get("weight_map")
-    if not isinstance(weights, dict) or not weights:
-        raise CheckpointError(f"{index} has no weight_map")
     found = []
-    for name in sorted({str(name) for name in weights.values()}):
+    for name in shard_names(index):
         path = _inside(index.parent, name)
         stem = path.stem.removeprefix("pytorch_")
         found.append((path, f"{stem}{TENSORS}"))
@@ -247,6 +244,3 @@ def _header(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     header.pop("__metadata__", None)
     return dict(header)
-
-
-__all__ = ["ConversionLimits", "Shown", "convert", "due", "unordered"]

@@ -14,7 +14,7 @@ from torch.nn import functional
 from ttscommon.engine.kernels.blocks import swiglu
 from ttscommon.engine.kernels.choice import use_triton
 
-# On the CPU products of fewer rows add up in another order: see ttscommon.engine.nn.rows.
+# On the CPU products of fewer rows add up in another order: see ttscommon.engine.nn.exact.
 _LEAST_ROWS: Final = 4
 
 

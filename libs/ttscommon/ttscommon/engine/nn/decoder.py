@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.engine.kernels.few_rows import are_few, multiply
-from ttscommon.engine.nn.float8 import Float8Linear
-from ttscommon.engine.nn.norm import RMSNorm
+from ttscommon.engine.nn.blocks import RMSNorm
+from ttscommon.engine.nn.linears import Float8Linear, WideLinear
 from ttscommon.engine.nn.rope import Rope, RopeConfig
-from ttscommon.engine.nn.wide import WideLinear
 
 # (layer, q, k, v) -> attended. q and the result are [..., heads, head_dim], k and v
 # [..., kv_heads, head_dim]; the function also stores k and v.

@@ -2,7 +2,7 @@
 
 A linear module keeps its own product; what an adapter adds comes behind it. Rows without an adapter
 are not touched, not even by a zero. On the CPU the rows of an adapter are computed together, in
-multiples of four, so that a row's bits do not depend on its company (see `rows`). On a device all
+multiples of four, so that a row's bits do not depend on its company (see `exact`). On a device all
 is one shape, with the adapters in slots that stay where they are.
 """
 
@@ -19,11 +19,10 @@ from torch import Tensor, nn
 
 from ttscommon.cluster.adapters.peft import Lora, LoraPair
 from ttscommon.engine.kernels.lora import add_lora
-from ttscommon.engine.nn.float8 import Float8Linear
+from ttscommon.engine.nn.exact import pad_rows
+from ttscommon.engine.nn.linears import Float8Linear, WideLinear
 from ttscommon.engine.nn.packed import PackedLinear
-from ttscommon.engine.nn.rows import pad_rows
 from ttscommon.engine.nn.weights import Sources
-from ttscommon.engine.nn.wide import WideLinear
 from ttscommon.wire.errors import InvalidAdapter, UnknownAdapter
 
 _WEIGHT: Final = ".weight"

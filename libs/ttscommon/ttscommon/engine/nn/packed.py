@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.kernels.choice import compiles
 from ttscommon.engine.nn.decoder import DecoderBlock, Scale, SwiGLU
-from ttscommon.engine.nn.float8 import Float8Linear
-from ttscommon.engine.nn.wide import WideLinear
+from ttscommon.engine.nn.linears import Float8Linear, WideLinear
 
 if TYPE_CHECKING:
+    from ttscommon.engine.kernels.integer_products_numba import IntegerProduct
     from ttscommon.engine.kernels.products_numba import AnyProduct
 
 Kind = Literal["bfloat16", "float16", "int8"]
@@ -34,7 +34,7 @@ Weights = Literal["auto", "bfloat16", "float16", "int8", "fp8"]
 or float32.
 """
 
-LINEARS: Final = (nn.Linear, WideLinear)
+_LINEARS: Final = (nn.Linear, WideLinear)
 # A mixture's choice of experts turns on small differences.
 _ROUTER: Final = "router"
 _LEAST_STEP: Final = 2.0**-24
@@ -178,7 +178,7 @@ class Packer:
         if self._packing is None or parent not in self._homes or part == _ROUTER:
             return
         linear = getattr(parent, part)
-        if type(linear) in LINEARS:
+        if type(linear) in _LINEARS:
             setattr(parent, part, self._packing.layer(linear))
 
 
@@ -203,3 +203,39 @@ def narrowest(weight: Tensor) -> Kind | None:
 def loses(weight: Tensor) -> bool:
     """Whether float16 holds other numbers than these."""
     return bool((weight.half().to(weight.dtype) - weight).abs().max() > _LEAST_STEP / 2)
+
+
+class HalfLinear(PackedLinear):
+    """Of networks that are small enough to be packed at once. Weights that were stored in float16
+    lose nothing.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear, "float16")
+
+
+def integers_in(layer: nn.Module, *, narrow: bool = False) -> IntegerProduct:
+    """Of a layer that is halved, as compiled loops take it. narrow: weights are bytes."""
+    from ttscommon.engine.kernels.integer_products_numba import integers_of
+
+    assert isinstance(layer, HalfLinear)
+    weight, bias = layer.numbers()
+    return integers_of(weight.numpy(), bias.numpy(), narrow=narrow)
+
+
+def halve(module: nn.Module, *, lossless: bool = False) -> bool:
+    """Replace every `nn.Linear` inside of a module on the CPU by its `HalfLinear`.
+
+    lossless: only those whose weights are float16's numbers, or less than half of its smallest
+    step away, as weights that were stored in bfloat16 are. Returns False, with the module
+    unchanged, where nothing can be compiled.
+    """
+    if not compiles():
+        return False
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if not isinstance(child, nn.Linear) or type(child) not in _LINEARS:
+                continue
+            if not (lossless and loses(child.weight)):
+                setattr(parent, name, HalfLinear(child))
+    return True

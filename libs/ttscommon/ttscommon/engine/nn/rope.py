@@ -99,13 +99,8 @@ def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
     return torch.where(wavelength < scaling.original / scaling.high, frequency, stretched)
 
 
-def apply_rope(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
-    """Rotate [..., heads, head_dim] by tables gathered to [..., head_dim / 2]."""
-    return rotated(x, cosines.unsqueeze(-2), sines.unsqueeze(-2), interleaved=interleaved)
-
-
 def rotated(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
-    """`apply_rope` with tables that have every dimension of x already."""
+    """Rotate the last dimension by tables of half of it, which have every other dimension of x."""
     if interleaved:
         first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
     else:
@@ -175,4 +170,5 @@ class Rope(nn.Module):
             turning, still = x.split((self.head_dim, x.shape[-1] - self.head_dim), -1)
             return torch.cat((self.rotate(turning, angles), still), -1)
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
-        return apply_rope(exact, *angles, interleaved=self.config.interleaved).to(x.dtype)
+        cosines, sines = (one.unsqueeze(-2) for one in angles)
+        return rotated(exact, cosines, sines, interleaved=self.config.interleaved).to(x.dtype)

@@ -18,7 +18,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
 )
 from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
-from ttscommon.cluster.worker.intake import Claims, Slot
+from ttscommon.cluster.jobs import Claims, Slot
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import FULL, TAKEN, epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
@@ -92,7 +92,7 @@ async def test_a_vocode_job_that_cannot_be_read_ends_its_request_and_leaves_noth
 async def test_a_talk_job_that_cannot_be_read_ends_its_codes_and_reaches_the_vocoders(
     bus: Bus, other: Bus
 ) -> None:
-    await other.ensure_consumer(TALKER, "m")
+    await other.setup.ensure_consumer(TALKER, "m")
     async with working(bus, Seen(), stage=TALKER, feeds=VOCODER):
         await queue_raw(other, TALKER, "r", b"nonsense")
         async with asyncio.timeout(10), other.reader(CODES, "r") as reader:

@@ -54,7 +54,7 @@ async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(bus: Bus, othe
         await link.jetstream.delete_consumer(
             link.name(VOCODER.stream), link.name(VOCODER.durable("m"))
         )
-        await other.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
+        await other.setup.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
         await until(lambda: holds(first.message is not given))
         assert seen.jobs.empty()
         assert worker.free == 1
@@ -164,7 +164,7 @@ async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(bus: Bus, ot
             await other.submit(VOCODER, one)
         jobs = {job.request_id: job for job in [await seen.next() for _ in range(3)]}
         while not jobs["unheard"].cancelled.is_set():
-            await other.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
+            await other.link.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
             await asyncio.sleep(0.02)
         assert not jobs["heard"].cancelled.is_set()
         assert not jobs["resumable"].cancelled.is_set()
@@ -183,6 +183,6 @@ async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile
         for _ in range(3):  # looks after the pause
             await asyncio.sleep(0.05)
             assert not job.cancelled.is_set()
-        await other.send(subjects.listening("r"), Listening("r", "gateway"))
+        await other.link.send(subjects.listening("r"), Listening("r", "gateway"))
         await asyncio.wait_for(job.cancelled.wait(), TIMEOUT_S)  # nothing was said any more
         seen.finish.set()

@@ -18,7 +18,7 @@ from ttscommon.engine.kernels import choice
 from ttscommon.engine.kernels.few_rows import none_are_few
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources
-from ttscommon.engine.nn.float8 import Float8Linear
+from ttscommon.engine.nn.linears import Float8Linear
 from ttscommon.engine.nn.packed import PackedLinear, Weights, packed_on, packing
 from ttscommon.engine.nn.weights import Shards, decoder_sources, filled, published_shapes, unfilled
 

@@ -2,16 +2,17 @@
 
 import torch
 
-from ttscommon.engine.nn import Llama3Scaling, LongScaling, Rope, RopeConfig, apply_rope, rope_table
+from ttscommon.engine.nn import Llama3Scaling, LongScaling, Rope, RopeConfig, rope_table
+from ttscommon.engine.nn.rope import rotated
 
 
 def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> None:
     x = torch.randn(5, 3, 16, generator=torch.Generator().manual_seed(0))
-    tables = rope_table(5, 16)
+    tables = [table.unsqueeze(-2) for table in rope_table(5, 16)]
     halves = torch.cat((x[..., 0::2], x[..., 1::2]), -1)
-    rotated = apply_rope(halves, *tables, interleaved=False)
-    pairs = torch.stack(rotated.chunk(2, -1), -1).flatten(-2)
-    assert torch.equal(pairs, apply_rope(x, *tables, interleaved=True))
+    turned = rotated(halves, *tables, interleaved=False)
+    pairs = torch.stack(turned.chunk(2, -1), -1).flatten(-2)
+    assert torch.equal(pairs, rotated(x, *tables, interleaved=True))
 
 
 def test_scores_depend_on_distance_alone() -> None:
