@@ -94,7 +94,13 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
         catalogue = gateway.context.catalogue
-        catalogue.refreshed = export_capacity(metrics, catalogue.views, settings.utilisation)
+        export = export_capacity(metrics, catalogue.views, settings.utilisation)
+
+        def refreshed() -> None:
+            export()
+            reaper.hear(catalogue.reports)
+
+        catalogue.refreshed = refreshed
         http = asyncio.create_task(http_server.serve(sockets=[listener]), name="http")
         duties = [
             http,

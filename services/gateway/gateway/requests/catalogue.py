@@ -173,6 +173,8 @@ class Catalogue:
         """`peers`: the other gateways, which tell of their own streams."""
         self._peers = Peers() if peers is None else peers
         self._reports: dict[str, Report] = {}
+        # What was read last, whatever is thought of it.
+        self.reports: list[Replica] = []
         self._workers: dict[str, Report] = {}
         # What workers that were found dead had said last, and those of them that are left out.
         self._dead: dict[str, Report] = {}
@@ -385,6 +387,7 @@ class Catalogue:
             for key, entry in latest.items()
             if entry.value is not None and (replica := _parse(entry.value))
         }
+        self.reports = [report.replica for report in found.values()]
         missing = {
             key: report
             for key, report in self._reports.items()

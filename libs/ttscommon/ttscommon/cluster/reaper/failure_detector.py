@@ -36,9 +36,12 @@ class Roster:
     async def refresh(self) -> None:
         """Read who reports; raises BusUnavailable."""
         reports = await self._bus.kv.all(REPLICAS)
+        self.take([one for value in reports.values() if (one := _parse(value))])
+
+    def take(self, reports: Iterable[Replica]) -> None:
+        """These are all that report."""
         before = self._reporting()
-        found = [one for value in reports.values() if (one := _parse(value))]
-        self.replicas = [one for one in found if one.models or not one.loading]
+        self.replicas = [one for one in reports if one.models or not one.loading]
         self._missing = (self._missing | before) - self._reporting()
         known = {worker: stage for worker, stage in self._stages.items() if worker in self._missing}
         self._stages = known | {replica.worker_id: replica.stage for replica in self.replicas}

@@ -22,7 +22,8 @@ from ttscommon.wire.subjects import STAGES
 class HeldJobs:
     """`take` asks all workers at once. Who does not answer holds what it held, until `drop`.
 
-    `complete`: all workers answered the last time, and none was lost before.
+    `complete`: all workers answered the last time, and none was lost before. `answered_s`: when all
+    of them last did.
     """
 
     def __init__(self, bus: Bus, roster: Roster, tuning: ReaperTuning) -> None:
@@ -33,6 +34,7 @@ class HeldJobs:
         self._fallen: dict[str, tuple[str, float]] = {}
         self._lost = False
         self.complete = False
+        self.answered_s = 0.0
 
     def __len__(self) -> int:
         """Jobs in work."""
@@ -40,11 +42,13 @@ class HeldJobs:
 
     async def take(self) -> set[tuple[str, str]]:
         """Stage and request of every job that a worker holds."""
-        workers = self._roster.workers()
+        asked_s, workers = time.monotonic(), self._roster.workers()
         for worker_id in self._holdings.keys() - workers:
             self._holdings.pop(worker_id)
             self._lost = True
         answers = await asyncio.gather(*(self._ask(worker_id) for worker_id in workers))
+        if all(answers):
+            self.answered_s = asked_s
         self.complete = all(answers) and not self._lost
         self._lost = False
         return self.held()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import structlog
@@ -19,6 +19,7 @@ from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import LEASES
 
 KEY: Final = "reaper"
@@ -110,7 +111,7 @@ class Reaper:
         self._orphans = Orphans(bus, self._held_jobs, self._handing, tuning)
         self._leftovers = StaleLeases(bus, self._held_jobs, tuning)
         self._has_led = False
-        self._pinged_s = 0.0
+        self._pinged_s = self._heard_s = 0.0
         self._listed: dict[str, float] = {}
         # Workers whose leases are being read: who answers meanwhile is not dead.
         self._listing: set[str] = set()
@@ -146,6 +147,12 @@ class Reaper:
             link.off_reconnect(self._on_reconnect)
             await stop(disconnects, *self._tasks)
             await self._bus.link.unsubscribe(ping)
+
+    def hear(self, reports: Iterable[Replica]) -> None:
+        """This process has just read all reports, for another purpose."""
+        if self.leading and self._has_led:
+            self.roster.take(reports)
+            self._heard_s = time.monotonic()
 
     async def check(self, worker_id: str, *, reported: bool = False) -> None:
         """Ping a worker, and hand its jobs on if it is dead."""
@@ -197,17 +204,21 @@ class Reaper:
         if not self.leading:
             self._has_led = False
             return
-        await self.roster.refresh()
+        if time.monotonic() - self._heard_s >= self._tuning.replicas_s or not self._has_led:
+            await self.roster.refresh()
         if not self._has_led:
             self._leftovers.expect()
             self.roster.add(await lease_holders(self._bus))
             self._has_led = True
 
     async def _ping_round(self) -> None:
-        """Workers must answer, idle or not, whether or not a disconnect was seen."""
+        """Workers must answer, idle or not, whether or not a disconnect was seen. What idle ones
+        hold they are asked anyway.
+        """
         now = time.monotonic()
-        idle = not self._held_jobs and not self._detector.doubts
-        rests = idle and now - self._pinged_s < self._tuning.idle_round_s
+        idle = not (self._held_jobs or self._detector.doubts or self._listed)
+        answered_s = max(self._pinged_s, self._held_jobs.answered_s)
+        rests = idle and now - answered_s < self._tuning.idle_round_s
         if rests or not self.leading:
             return
         self._pinged_s = now

@@ -14,7 +14,7 @@ class ReaperTuning:
     round_s: float = 0.25
     """Between two pings of every worker."""
     idle_round_s: float = 1.0
-    """The same while no worker has a job."""
+    """The same while no worker has a job; that all of them say so, when asked, is an answer too."""
     ping_s: float = 0.5
     """How long an answer may take."""
     late_s: float = 0.25
