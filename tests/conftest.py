@@ -50,6 +50,9 @@ _LONG = (
     "pipeline/test_shared_process.py",
     "pipeline/test_twins_restart.py",
     "parity/test_broken.py",
+    "unit/antiphon_bench/gpu/test_bundle.py",
+    "unit/antiphon_bench/plan/test_fleet.py",
+    "unit/vocoder/test_conformance.py",
 )
 
 _PREFIXES = (f"test{number}" for number in count())

@@ -13,7 +13,7 @@ from tests.turning import turn
 from tests.unit.ttsfamilies.orpheus.snac.tiny import tiny as snac
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny as qwen3
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny_on
-from tests.unit.vocoder.test_conformance import Heard, delayed, fake
+from tests.unit.vocoder.test_conformance import Heard, delayed, fake, near
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
@@ -109,11 +109,6 @@ def speak(
 def step(engine: Engine, times: int) -> None:
     for _ in range(times):
         turn(engine)
-
-
-def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
-    same = len(one) == len(other)
-    return same and int(np.abs(one.astype(int) - other).max(initial=0)) <= codec.spec.tolerance
 
 
 def test_silence_is_zeros_and_lasts_as_long_as_its_frames(plain: Codec) -> None:
