@@ -7,8 +7,11 @@ from tests.unit.ttscommon.cluster.reaper.test_reaper import reaping
 from tests.unit.ttscommon.cluster.worker.scene import Seen, working
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import JobLeases, Lease
+from ttscommon.cluster.reaper.failure_detector import Roster
+from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING
 from ttscommon.wire.epochs import epoch_of
+from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import LEASES, TALKER
 
 SELDOM = replace(DEFAULT_TUNING, leftovers_s=3600.0)
@@ -76,3 +79,18 @@ async def test_the_lease_of_a_job_that_waits_for_another_worker_stays(
             known = await scene.lease(bus)
             assert known is not None
             assert known.receipt == lease.receipt
+
+
+async def test_an_answer_of_all_workers_counts_and_one_of_some_does_not(
+    bus: Bus, other: Bus
+) -> None:
+    async with working(other, Seen(), stage=TALKER):
+        roster, here = Roster(bus), Replica(other.worker_id, "talker", (), 1, 1)
+        held = HeldJobs(bus, roster, DEFAULT_TUNING)
+        roster.take([here])
+        assert await held.take() == set()
+        all_s = held.answered_s
+        assert all_s > 0.0
+        roster.take([here, Replica("talker-gone", "talker", (), 1, 1)])
+        assert await held.take() == set()
+        assert held.answered_s == all_s

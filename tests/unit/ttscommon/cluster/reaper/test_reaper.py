@@ -56,6 +56,26 @@ async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
     assert told.empty()
 
 
+async def test_an_idle_worker_that_does_not_say_what_it_holds_is_pinged(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    """One of a release before; what the others say, when asked, is an answer to a ping too."""
+    pings: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def pong(message: Any) -> None:
+        if not message.data:
+            pings.put_nowait(message.data)
+        await message.respond(b"")
+
+    await other.link.subscribe(subjects.ping(other.worker_id), pong)
+    idle = Replica(other.worker_id, "talker", (), 1, 1)
+    await bus.kv.put(REPLICAS, f"talker.{other.worker_id}", idle.encode())
+    often = replace(DEFAULT_TUNING, round_s=0.05, idle_round_s=0.05)
+    async with reaping(bus, scene, often):
+        for _ in range(3):
+            await asyncio.wait_for(pings.get(), 10)
+
+
 async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
     bus: Bus, other: Bus, connect: Connect, scene: Any
 ) -> None:
