@@ -5,8 +5,8 @@ as no thread is handed fewer than four of them: with one thread that means four 
 several a multiple of four. tests/unit/ttscommon/engine/nn/test_rows.py holds widths of 1024 to 6144
 to it, with equality. A step padded here gives every stream the same bits, alone or in a batch.
 
-MKL takes other kernels for products of few rows, and on Intel's processors the border depends on
-the shape, and with AVX2 there is none. MKL's strict mode of conditional numerical reproducibility
+MKL takes other kernels for products of few rows. On Intel's processors the border depends on the
+shape, and with AVX2 there is none. MKL's strict mode of conditional numerical reproducibility
 gives a row the same bits in any company, for any number of threads, with AVX2 and with AVX-512
 (docs/decisions/bit-exactness.md).
 """
