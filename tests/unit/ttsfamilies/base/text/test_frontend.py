@@ -1,7 +1,6 @@
 """Utterances to phones, and where a person would breathe."""
 
 import itertools
-import time
 from pathlib import Path
 
 import pytest
@@ -75,17 +74,6 @@ def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: 
     owners = [phone.word for phone in utterance.phones if phone.word >= 0]
     assert owners == sorted(owners)
     assert all(word.start < word.end for word in utterance.words)
-
-
-def test_a_sentence_takes_less_than_a_millisecond(frontend: EnglishFrontend) -> None:
-    sentences = [line.split("\t")[0] for line in TEACHER.read_text("utf-8").splitlines()]
-    seconds = []
-    for _ in range(3):
-        started = time.process_time()
-        for sentence in sentences:
-            frontend.phones(sentence)
-        seconds.append((time.process_time() - started) / len(sentences))
-    assert min(seconds) < 1e-3
 
 
 # Segments are cut where a person would breathe; the first is short and the next grow.

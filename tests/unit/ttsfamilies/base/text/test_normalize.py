@@ -1,9 +1,8 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import grows_linearly
 from tests.random_cases import examples
 from ttsfamilies.base.text.normalize import PAUSE_MARK, Normalizer
 
@@ -198,13 +197,4 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_grows_linearly(normalizer: Normalizer, unit: str) -> None:
-    """Five times the text takes about five times the processor time, at most ten."""
-
-    def seconds(length: int) -> float:
-        text = (unit * length)[:length]
-        started = time.process_time()
-        normalizer.words(text)
-        return time.process_time() - started
-
-    short = min(seconds(2_000) for _ in range(3))
-    assert min(seconds(10_000) for _ in range(2)) < 10 * short + 0.02
+    assert grows_linearly(lambda length: normalizer.words((unit * length)[:length]), 2_000)
