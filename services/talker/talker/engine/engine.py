@@ -83,6 +83,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._rounds = 1 if self._runner.depth else self.spec.rounds
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
+        # On a processor only what the thread itself ran says which width is cheapest.
+        on_processor = clock is time.monotonic and not self._runner.depth
+        self._step_clock = time.thread_time if on_processor else clock
+        self._stepping_s = 0.0
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
 
@@ -259,7 +263,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _launch(self, chosen: list[Stream]) -> None:
         if not chosen:
             return
-        began = self._clock()
+        began, self._stepping_s = self._clock(), self._step_clock()
         batch = [(stream, self._row(stream), stream.generation) for stream in chosen]
         launched, failed = launch_bisected(batch, self._start)
         self._fail_all(failed)
@@ -301,6 +305,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
         self._stepped(took_s, (stream for stream, _, _ in batch))
+        if not self._runner.depth:
+            since_s, self._stepping_s = self._stepping_s, self._step_clock()
+            took_s = self._stepping_s - since_s
         self._draft_lengths.account([row.plan for _, row, _ in batch], results.gained, took_s)
 
     def _accept(self, stream: Stream, row: Row, results: Results, index: int) -> None:

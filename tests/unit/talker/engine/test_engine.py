@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
@@ -401,6 +403,28 @@ def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> 
     assert {round(took_s, 6) for took_s, _ in steps} == {0.02}
     assert steps[0][1] == ["a", "b"]
     assert steps[-1][1] == ["b"]
+
+
+def test_a_width_is_judged_by_what_the_thread_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other programs take of a processor makes no width dearer than another."""
+    ran_s = itertools.count(0.0, 0.25)
+    monkeypatch.setattr("talker.engine.engine.time.thread_time", lambda: next(ran_s))
+    told_s: list[float] = []
+
+    class Told(DraftLengths):
+        def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
+            told_s.append(seconds)
+
+    driven = Driven(draft_lengths=Told)
+    driven.open("a")
+    driven.run()
+    assert set(told_s) == {0.25}
+    told_s.clear()
+    ahead = Driven(draft_lengths=Told, depth=1)  # a device, which ran meanwhile
+    ahead.open("a")
+    ahead.run()
+    assert told_s
+    assert max(told_s) < 0.25
 
 
 def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
