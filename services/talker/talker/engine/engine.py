@@ -84,8 +84,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
         # On a processor only what the thread itself ran says which width is cheapest.
-        on_processor = clock is time.monotonic and not self._runner.depth
-        self._step_clock = time.thread_time if on_processor else clock
+        self._step_clock = time.thread_time if clock is time.monotonic else clock
         self._stepping_s = 0.0
         # Positions that listeners' streams will have taken, and that others hold.
         self._expected = self._yielding = 0
