@@ -34,7 +34,15 @@ SMALL: Final = {
 def readers() -> list[psutil.Process]:
     """Processes of ours that read books."""
     children = psutil.Process().children()
-    return [one for one in children if "ttscommon.books" in one.cmdline()]
+    return [one for one in children if _reads(one)]
+
+
+def _reads(child: psutil.Process) -> bool:
+    """False of one that died since it was listed."""
+    try:
+        return "ttscommon.books" in child.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("attack", SMALL)
