@@ -82,15 +82,18 @@ class Direct:
 
         self._vocoder.listen(on_samples)
         self._talker.listen(on_frames)
-        self._vocoder.open(request)
-        prepared = self._talker.family.prepare(request)
-        units = list(prepared.read([Text(request.text)], final=True))
-        self._talker.open(prepared, None, units, final=True)
+        self._open(request)
         if not heard.wait(30):
             raise TimeoutError("the engines gave no sound")
         self._talker.cancel(request.request_id)
         self._vocoder.cancel(request.request_id)
         return FirstSound(times["frames"], times["samples"])
+
+    def _open(self, request: SpeechRequest) -> None:
+        self._vocoder.open(request)
+        prepared = self._talker.family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        self._talker.open(prepared, None, units, final=True)
 
     def close(self) -> None:
         self._talker.stop()

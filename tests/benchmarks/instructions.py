@@ -20,44 +20,32 @@ from typing import Final
 import torch
 
 from talker.engine import stream as talking
-from talker.loading import build_engine as build_talker
-from talker.settings import TalkerSettings
+from tests.benchmarks.hops import Direct
 from ttscommon.engine.runtime import Failed, Finished
-from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Text
 from vocoder.engine import stream as vocoding
-from vocoder.service import build_engine as build_vocoder
-from vocoder.settings import VocoderSettings
 
 _TEXT: Final = "The harbour was quiet in the early morning, and the fishermen spoke in low voices."
 _LIMIT_S: Final = 3600.0
 _COUNTED: Final = "--counted"
 
 
-class Speaking:
-    """Both engines, built as the services build theirs, the one's frames fed to the other."""
+class Speaking(Direct):
+    """Says whole sentences, several at once."""
 
     def __init__(self, voice_dir: Path) -> None:
-        self._talker = build_talker(TalkerSettings(voice_dir=voice_dir), Metrics())
-        self._vocoder = build_vocoder(VocoderSettings(voice_dir=voice_dir), Metrics())
-        self._samples = self._open = 0
+        super().__init__(voice_dir)
+        self._samples = self._unended = 0
         self._over = threading.Event()
         self._vocoder.listen(self._on_samples)
         self._talker.listen(self._on_frames)
-        self._vocoder.start()
-        self._talker.start()
 
     def seconds(self, streams: int, name: str) -> float:
         """Of sound, said in so many streams at once; raises TimeoutError."""
-        self._samples, self._open = 0, streams
+        self._samples, self._unended = 0, streams
         self._over.clear()
         for seed in range(streams):
-            request = SpeechRequest(f"{name}-{seed}", "vesper", "vesper", _TEXT, seed=seed)
-            self._vocoder.open(request)
-            prepared = self._talker.family.prepare(request)
-            units = list(prepared.read([Text(_TEXT)], final=True))
-            self._talker.open(prepared, None, units, final=True)
+            self._open(SpeechRequest(f"{name}-{seed}", "vesper", "vesper", _TEXT, seed=seed))
         if not self._over.wait(_LIMIT_S):
             raise TimeoutError("the engines did not end")
         return self._samples / self._vocoder.spec.sample_rate
@@ -75,8 +63,8 @@ class Speaking:
             if isinstance(event, vocoding.DecodedAudio):
                 self._samples += len(event.pcm)
             else:
-                self._open -= 1
-        if not self._open:
+                self._unended -= 1
+        if not self._unended:
             self._over.set()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import grows_linearly
 from tests.random_cases import examples
 from tests.unit.ttsfamilies.kokoro.tiny import english
 from ttscommon.wire.errors import NothingToSay
@@ -74,6 +75,11 @@ def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: 
     owners = [phone.word for phone in utterance.phones if phone.word >= 0]
     assert owners == sorted(owners)
     assert all(word.start < word.end for word in utterance.words)
+
+
+def test_time_grows_linearly(frontend: EnglishFrontend) -> None:
+    sentence = "The train to the north leaves from platform nine in five minutes. "
+    assert grows_linearly(lambda count: frontend.phones(sentence * count), 30)
 
 
 # Segments are cut where a person would breathe; the first is short and the next grow.
