@@ -176,7 +176,8 @@ class _Scan:
         best: _Found | None = None
         words = ""
         start = self._tokens[index].start()
-        for token in self._tokens[index:]:
+        for at in range(index, len(self._tokens)):  # a slice would copy all that follows
+            token = self._tokens[at]
             if not self._complete(token):
                 return None, True
             words += " " if token[0].isspace() else token[0]
