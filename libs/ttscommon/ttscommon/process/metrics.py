@@ -48,18 +48,23 @@ class MetricFamily(Generic[M]):
     def __init__(self, metric: M, common: tuple[str, ...]) -> None:
         self._metric = metric
         self._common = common
+        self._series: dict[tuple[str, ...], M] = {}
 
     def labels(self, *values: str) -> M:
         """The series with `values` for the labels that differ."""
-        every = (*values, *self._common)
-        return self._metric.labels(*every) if every else self._metric
+        if (known := self._series.get(values)) is None:
+            every = (*values, *self._common)
+            known = self._series[values] = self._metric.labels(*every) if every else self._metric
+        return known
 
     def remove(self, *values: str) -> None:
         """Export the series with `values` no longer; raises KeyError if there is none."""
+        self._series.pop(values, None)
         self._metric.remove(*values, *self._common)
 
     def forget(self, **labels: str) -> None:
         """Export no series that carries these labels any more."""
+        self._series.clear()
         if labels.keys() <= set(self._metric._labelnames):
             self._metric.remove_by_labels(labels)
 

@@ -39,6 +39,7 @@ class Drafts:
         self._eps = np.float32(net.norm.eps)
         self._backbone, self._heads = backbone_of(net), heads_of(net, net)
         self._guessing = guessing_of(net)
+        self._known: tuple[SlotTensors, dict[str, NDArray[Any]]] | None = None
 
     def hidden(self, x: Tensor, positions: Tensor, cached: Cached) -> Floats:
         """Of a prompt's positions, [tokens or more, dim] -> [tokens, dim]."""
@@ -50,7 +51,7 @@ class Drafts:
 
     def step(self, rows: Rows, state: SlotTensors, cached: Cached) -> Out:
         """`rows.rounds` times 1 to `rows.width` frames for each row, until its sequence is over."""
-        known, of = _arrays(state), rows.slots.numpy()[: rows.real]
+        known, of = self._arrays(state), rows.slots.numpy()[: rows.real]
         count = rows.width * rows.rounds
         positions = rows.positions.numpy()[: rows.real * count].reshape(rows.real, count)
         chain, draws = self._begin(known, of, rows.width, count)
@@ -65,7 +66,7 @@ class Drafts:
         """A frame for each prompt that ends here, from hidden states [rows, dim] at `positions`
         [rows or more].
         """
-        known, of = _arrays(state), rows.slots.numpy()[: rows.real]
+        known, of = self._arrays(state), rows.slots.numpy()[: rows.real]
         chain, draws = self._begin(known, of, 1, 1)
         drawn = self._nothing(len(of), 1)._replace(hidden=hidden)
         samples: Flags = rows.samples[: rows.real].numpy()
@@ -73,6 +74,12 @@ class Drafts:
         given = _slots(known), of, chain, draws, ends, self._last, samples
         steps.first(self._heads, *given, drawn)
         return self._out(drawn, None)
+
+    def _arrays(self, state: SlotTensors) -> dict[str, NDArray[Any]]:
+        """The same arrays; remembered, as a runner has one state."""
+        if self._known is None or self._known[0] is not state:
+            self._known = state, {name: tensor.numpy() for name, tensor in state.items()}
+        return self._known[1]
 
     def _begin(
         self, known: dict[str, NDArray[Any]], of: Ints, width: int, count: int
@@ -113,10 +120,6 @@ class Drafts:
             torch.from_numpy(drawn.bad),
             kept,
         )
-
-
-def _arrays(state: SlotTensors) -> dict[str, NDArray[Any]]:
-    return {name: tensor.numpy() for name, tensor in state.items()}
 
 
 def _slots(known: dict[str, NDArray[Any]]) -> steps.SlotArrays:

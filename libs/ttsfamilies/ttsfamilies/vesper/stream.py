@@ -142,17 +142,28 @@ class SpokenUnits:
     def over(self) -> bool:
         return self.pointers[-1] >= self.tokens
 
-    def move(self, code: int, move: int) -> tuple[int, int]:
-        """Take the frame that was chosen; returns the tokens of its two units."""
-        first, second = move & 1, move >> 1
-        pointer, held = self.pointers[-1], self.held[-1]
+    def move(self, codes: Sequence[int], moves: Sequence[int]) -> list[tuple[int, int]]:
+        """Take the frames that were chosen; returns the tokens of the two units of each."""
+        pointer, held, last = self.pointers[-1], self.held[-1], self.tokens - 1
         unit = len(self.codes) * UNITS_PER_FRAME
-        self.starts += [unit + 1] * first + [unit + 2] * second
-        self.codes.append(code)
-        self.moves.append(move)
-        self.pointers.append(pointer + first + second)
-        self.held.append(0 if second else 1 if first else held + UNITS_PER_FRAME)
-        return pointer, min(pointer + first, self.tokens - 1)
+        units = []
+        for move in moves:
+            if pointer > last:
+                raise AssertionError("a frame comes behind the utterance's last one")
+            first, second = move & 1, move >> 1
+            if first:
+                self.starts.append(unit + 1)
+            if second:
+                self.starts.append(unit + 2)
+            units.append((pointer, min(pointer + first, last)))
+            pointer += first + second
+            held = 0 if second else 1 if first else held + UNITS_PER_FRAME
+            self.pointers.append(pointer)
+            self.held.append(held)
+            unit += UNITS_PER_FRAME
+        self.codes += codes
+        self.moves += moves
+        return units
 
     def words(self) -> Iterator[tuple[Word, int, int]]:
         """Words that have ended since the last call: each, its first unit, and the one behind."""
@@ -180,14 +191,23 @@ class SpokenUnits:
 
 
 class _Pending(NamedTuple):
-    """A frame whose energy and text are still to be chosen; tokens: of its two units."""
+    """Frames of a step whose energy and text are still to be chosen.
 
-    code: int
-    move: int
-    unit: Unit
-    tokens: tuple[int, int]
+    code, move: [frames]; tokens: [frames, 2], of the two units of each; hidden: [frames, dim].
+    begin: how many frames come before.
+    """
+
+    code: Array
+    move: Array
+    tokens: Array
     hidden: Array
-    frame: int
+    unit: Unit
+    begin: int
+
+    def cut(self, start: int, end: int) -> _Pending:
+        """Frames start .. end of these."""
+        code, move, tokens, hidden = (array[start:end] for array in self[:4])
+        return _Pending(code, move, tokens, hidden, self.unit, self.begin + start)
 
 
 class VesperStream(TalkerStream):
@@ -288,45 +308,58 @@ class VesperStream(TalkerStream):
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         del cached  # always all of what was planned
         self._cached = True
-        codes, moves = frames["code"].tolist(), frames["move"].tolist()
-        for row, (code, move) in enumerate(zip(codes, moves, strict=True)):
-            self._gain(code, move, frames["hidden"][row])
+        codes, moves = frames["code"], frames["move"]
+        if count := len(codes):
+            assert self._progress is not None
+            unit, begin = self._progress.unit, self._frame
+            tokens = np.array(self._move(codes.tolist(), moves.tolist()))
+            hidden = frames["hidden"][:count]
+            self._pending.append(_Pending(codes, moves, tokens, hidden, unit, begin))
         if ended != (self._progress is None):
             raise AssertionError("device and host disagree on where the utterance ends")
         self._settle()
 
-    def _gain(self, code: int, move: int, hidden: Array) -> None:
-        """Take a frame that was computed."""
-        assert self._progress is not None
-        unit, frame = self._progress.unit, self._frame
-        self._pending.append(_Pending(code, move, unit, self._move(code, move), hidden, frame))
-
     def take(self, count: int) -> Taken:
-        taken = [self._pending.popleft() for _ in range(count)]
+        taken = self._taken(count)
+        end = taken[-1].begin + len(taken[-1].code)
         words = []
-        while self._words and self._words[0][0] <= taken[-1].frame:
+        while self._words and self._words[0][0] < end:
             words.append(self._words.popleft()[1])
         raw = {
-            "code": np.array([one.code for one in taken]),
-            "move": np.array([one.move for one in taken]),
-            "text": np.stack([one.unit.conditioning.text()[list(one.tokens)] for one in taken]),
-            "silent": np.array([one.unit.silent_frames > 0 for one in taken]).astype(np.int64),
-            "hidden": np.stack([one.hidden for one in taken]),
-            "frame": np.array([one.frame for one in taken]),
+            "code": np.concatenate([some.code for some in taken]),
+            "move": np.concatenate([some.move for some in taken]),
+            "text": np.concatenate([s.unit.conditioning.text()[s.tokens] for s in taken]),
+            "silent": np.repeat(
+                [int(some.unit.silent_frames > 0) for some in taken],
+                [len(some.code) for some in taken],
+            ),
+            "hidden": np.concatenate([some.hidden for some in taken]),
+            "frame": np.concatenate([some.begin + np.arange(len(some.code)) for some in taken]),
             "seed": np.full(count, self._request.seed),
         }
         return Taken(raw, tuple(words))
+
+    def _taken(self, count: int) -> list[_Pending]:
+        """The oldest `count` of what is pending."""
+        taken = []
+        while count:
+            some = self._pending.popleft()
+            if (size := len(some.code)) > count:
+                self._pending.appendleft(some.cut(count, size))
+                some = some.cut(0, count)
+            taken.append(some)
+            count -= len(some.code)
+        return taken
 
     def rewind(self, frames: int) -> None:
         """No further than the utterance that is spoken."""
         if (progress := self._progress) is not None and frames < self._frame:
             kept = len(progress.codes) - (self._frame - frames)
-            known = list(zip(progress.codes, progress.moves, strict=True))[:kept]
-            self._pending = deque(one for one in self._pending if one.frame < frames)
+            pending = (some for some in self._pending if some.begin < frames)
+            self._pending = deque(some.cut(0, frames - some.begin) for some in pending)
             words = deque(one for one in self._words if one[0] < frames)
             self._progress, self._frame = SpokenUnits(progress.unit), frames - kept
-            for code, move in known:
-                self._move(code, move)
+            self._move(progress.codes[:kept], progress.moves[:kept])
             self._words = words
         self._cached = self._staged = False
 
@@ -341,20 +374,22 @@ class VesperStream(TalkerStream):
                 self._cached = self._staged = False
             if self._progress is None or not self._restoring:
                 return
-            self._move(*self._restoring.popleft())
+            code, move = self._restoring.popleft()
+            self._move([code], [move])
             self._words.clear()  # they were sent with the chunk that was restored
 
-    def _move(self, code: int, move: int) -> tuple[int, int]:
-        """Take a frame; returns the tokens of its two units."""
+    def _move(self, codes: Sequence[int], moves: Sequence[int]) -> list[tuple[int, int]]:
+        """Take frames of the utterance; returns the tokens of the two units of each."""
         progress = self._progress
         assert progress is not None
-        began = (self._frame - len(progress.codes)) * UNITS_PER_FRAME
-        tokens = progress.move(code, move)
+        begun = self._frame - len(progress.codes)
+        tokens = progress.move(codes, moves)
         for word, start, end in progress.words():
-            times = (began + start) * self._unit_s, (began + end) * self._unit_s
+            first, last = begun * UNITS_PER_FRAME + start, begun * UNITS_PER_FRAME + end
+            times = first * self._unit_s, last * self._unit_s
             told = WordTime(word.text, *times, word.spoken, word.first, word.last)
-            self._words.append((self._frame, told))
-        self._frame += 1
+            self._words.append((begun + (end - 1) // UNITS_PER_FRAME, told))
+        self._frame += len(codes)
         if progress.over:
             self._progress = None
         return tokens

@@ -21,23 +21,23 @@ _ATTACK_S: Final = 0.003
 
 
 class Lead:
-    """samples: how many are silence in front, as far as it is known."""
+    """samples: how many are silence in front, as far as it is known. listens: `hear` is to tell."""
 
     def __init__(self, spec: CodecSpec, known: int = 0) -> None:
         self.samples = known
         self._silence = spec.silence
         self._attack = round(_ATTACK_S * spec.sample_rate)
         self._most = spec.samples_per_frame
-        self._unheard = False
+        self.listens = False
 
     def begin(self, frames: Arrays) -> None:
         """The request's first frames are decoded. A pause that it begins with was asked for."""
         if self._silence and len(frames["codes"]):
-            self._unheard = tuple(frames["codes"][0].tolist()) != self._silence
+            self.listens = tuple(frames["codes"][0].tolist()) != self._silence
 
     def hear(self, pcm: npt.NDArray[np.int16]) -> None:
         """What came of what has been decoded, [samples] from the request's first one on."""
-        if self._unheard and len(pcm):
+        if self.listens and len(pcm):
             loud = np.abs(pcm[: self._most].astype(np.int32)) > _AUDIBLE
             quiet = int(loud.argmax()) if loud.any() else len(loud)
-            self.samples, self._unheard = max(0, quiet - self._attack), False
+            self.samples, self.listens = max(0, quiet - self._attack), False

@@ -271,7 +271,8 @@ class Stream:
             raise FloatingPointError("the codec computed samples that are not finite")
         self._position = end
         self._note(decoded)
-        self._lead.hear(to_pcm(samples))
+        if self._lead.listens:
+            self._lead.hear(to_pcm(samples))
         pcm = to_pcm(levelled(samples, self._gain))[max(0, self.resume.skip - start) :]
         if len(pcm) and not self.sent:
             self.sent = True

@@ -195,7 +195,7 @@ def test_words_are_timed_by_units() -> None:
     told = Conditioning(np.zeros(2), np.zeros((6, 2)), lambda: np.zeros((6, 1)), words)
     progress = SpokenUnits(Unit(told))
     # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
-    tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
+    tokens = [*progress.move([9] * 2, [2, 3]), *progress.move([9] * 4, [0, 1, 2, 2])]
     assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
     assert progress.pointers == [0, 1, 3, 3, 4, 5, 6]
     assert progress.held == [0, 0, 0, 2, 1, 0, 0]

@@ -86,7 +86,7 @@ class AttendsByQuery:
     def __init__(self, cache: PagedCache, batch: Sequence[Row]) -> None:
         self._cache = cache
         self._keys, self._values = cache.keys.numpy(), cache.values.numpy()
-        layouts = [cache.layout(row).rows.numpy() for row in batch]
+        layouts = [cache.layout(row).numbers for row in batch]
         plans = [row.plan for row in batch]
         counts = [plan.count for plan in plans]
         self._tokens = sum(counts)
@@ -124,8 +124,9 @@ class _Layout:
 
     def __init__(self, blocks: list[int]) -> None:
         self.blocks = blocks
-        starts = torch.tensor(blocks)[:, None] * BLOCK_POSITIONS
-        self.rows = (starts + torch.arange(BLOCK_POSITIONS)).view(-1)
+        starts = np.array(blocks)[:, None] * BLOCK_POSITIONS
+        self.numbers = (starts + np.arange(BLOCK_POSITIONS)).ravel()
+        self.rows = torch.from_numpy(self.numbers)
         first = blocks[0] * BLOCK_POSITIONS
         contiguous = all(b == a + 1 for a, b in pairwise(blocks))
         self.slice = slice(first, first + len(self.rows)) if contiguous else None
