@@ -37,6 +37,7 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_S: Final = 0.08
 _FLOOR_DB: Final = -50.0
 _READ_BYTES: Final = 4096
+_GAP: Final = "   "
 
 
 class Meter:
@@ -54,6 +55,11 @@ class Meter:
         self._rest = data[whole:]
         for start in range(0, whole, step):
             self._bars.append(_bar(data[start : start + step]))
+
+    def within(self, columns: int) -> str:
+        """At most so many bars: of a longer sound each stands for the loudest of several."""
+        span = max(1, -(-len(self._bars) // columns))
+        return "".join(max(self._bars[at : at + span]) for at in range(0, len(self._bars), span))
 
     def __str__(self) -> str:
         return "".join(self._bars)
@@ -152,7 +158,7 @@ async def run(
                     heard.take(event)
                     if isinstance(event, Audio):
                         live.update(_progress(heard, console.width))
-        console.print(_summary(heard), highlight=False)
+        console.print(_summary(heard, console.width), highlight=False)
     finally:
         outbox.put(None)
         await writing
@@ -200,7 +206,7 @@ def _progress(heard: Heard, width: int) -> Text:
     return Text.assemble((f"{heard.audio_s:6.2f} s ", "dim"), (loudness, "cyan"))
 
 
-def _summary(heard: Heard) -> Text:
+def _summary(heard: Heard, width: int) -> Text:
     started, playback, factor = heard.started, heard.playback, heard.realtime_factor
     if started is None or playback is None or heard.ttfp_s is None or factor is None:
         return Text("nothing was said", style="yellow")
@@ -213,18 +219,30 @@ def _summary(heard: Heard) -> Text:
     ]
     if playback.underruns:
         facts.insert(4, ("gaps", _milliseconds(playback.underrun_s)))
-    text = Text()
-    for name, value in facts:
-        text.append(f"{name} ", style="dim")
-        style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
-        text.append(f"{value}   ", style=style)
+    text = _in_lines([_figure(name, value) for name, value in facts], width)
     origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
     if heard.busy:
         text.append("\nthe machine was too busy to speak in time", style="yellow")
     for word in heard.lost:
         where = f"behind '{word}'" if word else "before its end"
         text.append(f"\nthe model lost its text {where}: another --seed may help", style="yellow")
-    return Text.assemble((f"{heard.meter}\n", "cyan"), text, "\n", (origin, "dim"))
+    return Text.assemble((heard.meter.within(width), "cyan"), "\n", text, "\n", (origin, "dim"))
+
+
+def _figure(name: str, value: str) -> Text:
+    style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
+    return Text.assemble((f"{name} ", "dim"), (value, style))
+
+
+def _in_lines(figures: Sequence[Text], width: int) -> Text:
+    """As many in a line as it holds; a figure stays with its name."""
+    lines = [figures[0]]
+    for figure in figures[1:]:
+        if len(lines[-1]) + len(_GAP) + len(figure) <= width:
+            lines[-1] = Text.assemble(lines[-1], _GAP, figure)
+        else:
+            lines.append(figure)
+    return Text("\n").join(lines)
 
 
 def _of_which(stages: dict[str, float]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 import subprocess
 import sys
@@ -233,6 +234,8 @@ def close_all(opened: Sequence[Sink]) -> None:
 
 
 def _file(path: Path, format_: str | None) -> Sink:
+    if not path.parent.is_dir():  # told now, not behind all that is spoken
+        raise FileNotFoundError(errno.ENOENT, "there is no folder", str(path.parent))
     name = (format_ or path.suffix.removeprefix(".") or _WAV).lower()
     if name == _WAV:
         return WavFile(path)

@@ -178,6 +178,8 @@ class _Talk:
                     await _tell(socket, type="input.text", text=self._script.pieces[self._sent])
                     self._sent += 1
                 elif self._script.complete:
+                    if not self._sent:  # so that the gateway says that there is nothing to say
+                        await _tell(socket, type="input.text", text="")
                     await _tell(socket, type="input.done")
                     self._text_done = True
 

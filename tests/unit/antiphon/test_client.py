@@ -99,6 +99,24 @@ async def test_text_goes_piece_by_piece_and_audio_comes_back() -> None:
     ]
 
 
+async def test_of_no_text_the_gateway_says_that_there_is_nothing_to_say() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def handler(socket: ServerConnection) -> None:
+        seen.extend(await received_until_done(socket))
+        await socket.send(json.dumps(REFUSAL))
+
+    async def nothing() -> AsyncIterator[str]:
+        for piece in list[str]():
+            yield piece
+
+    async with server(handler) as url:
+        with pytest.raises(GatewayError):
+            async for _ in speak(url, nothing(), SpeechOptions()):
+                pass
+    assert seen[1:] == [{"type": "input.text", "text": ""}, {"type": "input.done"}]
+
+
 async def test_audio_arrives_while_text_is_still_being_written() -> None:
     async def handler(socket: ServerConnection) -> None:
         await socket.recv()

@@ -1,6 +1,7 @@
 """What `antiphon say` shows, and where the sound goes."""
 
 import io
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -36,14 +37,16 @@ class Memory:
         self.closed = True
 
 
-async def said(monkeypatch: pytest.MonkeyPatch, *events: Event) -> tuple[str, Memory]:
+async def said(
+    monkeypatch: pytest.MonkeyPatch, *events: Event, width: int = 100
+) -> tuple[str, Memory]:
     async def answer(*_: Any) -> AsyncIterator[Event]:
         for event in events:
             yield event
 
     monkeypatch.setattr(say, "speak", answer)
     output, sink = io.StringIO(), Memory()
-    console = Console(file=output, width=100)
+    console = Console(file=output, width=width)
     await say.run("http://x", say.whole("Hello."), SpeechOptions(), [sink], console)
     return output.getvalue(), sink
 
@@ -63,6 +66,31 @@ async def test_the_sound_goes_to_the_sink_and_the_figures_to_the_screen(
         "voice slt, seed 7",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100])
+async def test_no_figure_is_parted_from_its_name(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    stages = {"talker_s": 0.234, "vocoder_s": 0.061, "bus_s": 0.025}
+    started, done = Started("r1", RATE, "slt", 7), Finished("ok", {"stages": stages})
+    text, _ = await said(monkeypatch, started, Audio(TONE), done, width=width)
+    lines = [line.rstrip() for line in text.splitlines()]
+    for name, value in (
+        ("first sound", r"\d+ ms \(talker 234, vocoder 61, bus 25\)"),
+        ("audio", r"1\.00 s"),
+        ("realtime factor", r"\d\.\d\d"),
+        ("least slack", "-"),
+    ):
+        assert any(re.search(f"{name} {value}(   |$)", line) for line in lines), lines
+
+
+async def test_a_long_sound_is_drawn_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, done = Started("r1", RATE, "slt", 7), Finished("ok", {})
+    text, _ = await said(monkeypatch, started, *[Audio(TONE)] * 60, done, width=80)
+    bars = [line for line in text.splitlines() if set(line.strip()) & set("▁▂▃▄▅▆▇█")]
+    assert len(bars) == 1
+    assert 40 < len(bars[0]) <= 80
 
 
 @pytest.mark.parametrize("busy", [True, False])
