@@ -27,7 +27,9 @@ from antiphon_bench.config import (
 class Options:
     """What every measurement needs to know."""
 
-    url: Annotated[str, typer.Option(help="Base address of the server.")] = "http://127.0.0.1:8000"
+    url: Annotated[
+        str, typer.Option(help="Base address.", show_default="port 8000 of this machine")
+    ] = "http://127.0.0.1:8000"
     protocol: Annotated[
         Protocol, typer.Option(help="http: POST /v1/audio/speech; ws: Antiphon's socket.")
     ] = "http"
@@ -44,7 +46,9 @@ class Options:
     keep_alive: Annotated[bool, typer.Option(help="http only: reuse connections.")] = True
     words_per_s: Annotated[float, typer.Option(help="ws only: type word by word.")] = 0.0
     timeout: Annotated[float, typer.Option(help="Longest request (s).")] = 60.0
-    texts: Annotated[TextSet, typer.Option(help="short, medium, long or mixed.")] = "mixed"
+    texts: Annotated[TextSet, typer.Option(metavar="SET", help="short, medium, long or mixed.")] = (
+        "mixed"
+    )
     cv: Annotated[float, typer.Option(help="Burstiness: 1 is Poisson, 3 comes in bursts.")] = 1.0
     listen: Annotated[bool, typer.Option(help="Closed loop: users listen to the end.")] = True
     rude: Annotated[

@@ -18,7 +18,7 @@ from antiphon import plan as plan_command
 from antiphon import read as read_command
 from antiphon import up as up_command
 from antiphon.examples import examples
-from antiphon.printing import NEEDS_BENCH, fail
+from antiphon.printing import fail, flowing, needs_bench
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.local import Engine, LogLevel
@@ -82,8 +82,9 @@ def up(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=TALKER[,codec=CODEC][,device=DEVICE]",
+            metavar="NAME=TALKER",
             help="Serve a published checkpoint, by folder or hub name, next to the default voice;"
+            " ,codec=CODEC names one that lies elsewhere, ,device=DEVICE where it computes;"
             " repeatable.",
         ),
     ] = None,
@@ -93,6 +94,7 @@ def up(
             min=1,
             max=256,
             envvar=f"{PREFIX}MODELS_PER_WORKER",
+            show_envvar=False,  # help has no room for it in a line of 80
             help="Small models that share a talker's and a vocoder's process, on a CPU.",
         ),
     ] = 16,
@@ -128,7 +130,10 @@ def up(
         list[str] | None,
         typer.Option("--set", metavar="STAGE.NAME=VALUE", help="A service's setting; repeatable."),
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="Least level shown.")] = "info",
+    log_level: Annotated[
+        LogLevel,
+        typer.Option(metavar="LEVEL", help="Least level shown: debug, info, warning, error."),
+    ] = "info",
     json_log: Annotated[bool, typer.Option("--json", help="Log as the services write it.")] = False,
 ) -> None:
     """Run broker, gateway, talkers and vocoders, supervised, with one log.
@@ -226,8 +231,12 @@ def bench(context: typer.Context) -> None:
     try:
         from antiphon_bench.cli import app as bench_app
     except ImportError as error:
-        fail("bench", error, NEEDS_BENCH)
+        fail("bench", error, needs_bench())
     bench_app(context.args, prog_name="antiphon bench")
+
+
+for _registered in app.registered_commands:
+    _registered.help = flowing(_registered.callback)
 
 
 def _curves(folder: Path | None) -> list[str]:

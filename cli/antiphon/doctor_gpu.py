@@ -11,7 +11,7 @@ from typing import Final
 
 import torch
 
-from antiphon.printing import Finding, Grade
+from antiphon.printing import Finding, Grade, needs_bench
 from ttscommon.engine.device.device import Cuda, Device, NotRecorded
 from ttscommon.engine.device.needs import compiling
 from ttscommon.engine.device.present import NoDevice, device_title
@@ -151,7 +151,7 @@ def step(device: Device, size: Size = "0.6b", batch: int = 64, runs: int = 20) -
     try:
         from antiphon_bench.gpu.engines import measured_step
     except ImportError:
-        text = "not measured: it needs `pip install 'antiphon[bench]'`"
+        text = f"not measured: it {needs_bench()}"
         return Finding("step", Grade.NOTE, text)
     try:
         took_s, predicted_s = measured_step(device, size, batch, runs)

@@ -38,14 +38,25 @@ File = Annotated[Path, typer.Option("--file", envvar="ANTIPHON_KEYS_FILE", help=
 def make(
     name: Name,
     file: File = Path("keys.toml"),
-    weight: Annotated[float | None, typer.Option(min=0.001, max=1000)] = None,
-    streams: Annotated[int | None, typer.Option(min=1, help="At once.")] = None,
-    requests_per_minute: Annotated[float | None, typer.Option(min=0.001)] = None,
-    characters_per_minute: Annotated[float | None, typer.Option(min=0.001)] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", min=0.001, max=1000, help="Its share under load; 1 if not given."
+        ),
+    ] = None,
+    streams: Annotated[int | None, typer.Option(metavar="N", min=1, help="At once.")] = None,
+    requests_per_minute: Annotated[
+        float | None, typer.Option(metavar="N", min=0.001, help="At most; any number if not given.")
+    ] = None,
+    characters_per_minute: Annotated[
+        float | None, typer.Option(metavar="N", min=0.001, help="Likewise.")
+    ] = None,
     model: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
     voice: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
     adapter: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
-    adapter_uploads: Annotated[int | None, typer.Option(min=0, help="It may keep.")] = None,
+    adapter_uploads: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="It may keep.")
+    ] = None,
     expires: Annotated[datetime | None, typer.Option(help="In UTC.")] = None,
 ) -> None:
     """Make a key and print it."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon.printing import NEEDS_BENCH, fail
+from antiphon.printing import fail, needs_bench
 
 if TYPE_CHECKING:
     from antiphon_bench.plan.costs import Shape
@@ -66,7 +66,10 @@ def plan(
         float, typer.Option(min=0, max=1, help="Target: share of refusals, at most.")
     ] = 0.001,
     fleet: Annotated[
-        str, typer.Option(help="Judge GATEWAYS,TALKERS,VOCODERS in place of looking for them.")
+        str,
+        typer.Option(
+            help="Judge so many gateways, talkers, vocoders in place of looking for them."
+        ),
     ] = "",
     once: Annotated[
         bool, typer.Option("--once", help="Do not look at what gives way under more.")
@@ -108,7 +111,7 @@ def plan(
     try:
         from antiphon_bench.plan import PlanError, costs, loads, report, search
     except ImportError as error:
-        fail("plan", error, NEEDS_BENCH)
+        fail("plan", error, needs_bench())
     talking = {"slots": slots, "batch_streams": batch, "kv_blocks": kv_blocks}
     vocoding = {"slots": vocoder_slots}
     try:

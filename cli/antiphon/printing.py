@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
@@ -30,6 +32,9 @@ def show(heads: Row, rows: Sequence[Row], console: Console | None = None) -> Non
     as COLUMNS says.
     """
     console = console or Console()
+    if not rows:
+        console.print("none", style="dim")
+        return
     widths = (max(map(len, column)) for column in zip(heads, *rows, strict=True))
     if sum(widths) + _GAP * (len(heads) - 1) <= console.width:
         console.print(_table(heads, rows), highlight=False)
@@ -68,11 +73,26 @@ def _paragraph(heads: Row, row: Row, console: Console) -> None:
             console.print(Text(" " * edge + line), soft_wrap=True, highlight=False)
 
 
-NEEDS_BENCH: Final = "needs `pip install 'antiphon[bench]'`"
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+
+
+def needs_bench(checkout: Path = _CHECKOUT) -> str:
+    """How to install the load generator where it is missing: a checkout has it at hand."""
+    if (checkout / "bench" / "pyproject.toml").exists():
+        return f"needs `make -C {checkout} .venv/.developing`"
+    return "needs `pip install 'antiphon[bench]'`"
+
+
+def flowing(documented: object) -> str:
+    """A docstring as help that is wrapped once: a line for each paragraph."""
+    paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
 def fail(command: str, error: Exception, said: str = "", *, status: int = 1) -> NoReturn:
     """`said`: in place of the error's own words."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        said = f"{error.strerror}: {error.filename}"
     Console(stderr=True).print(
         f"[bold red]antiphon {command}:[/] {escape(said or str(error))}",
         highlight=False,

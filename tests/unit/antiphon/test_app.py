@@ -146,7 +146,11 @@ def test_the_version_is_shown() -> None:
     [
         (["say", "Hi.", "-o", "a.doc"], "no format that is written here"),
         (["say", "Hi.", "-o", "-", "--url", "ftp://a"], "no address of a gateway"),
-        (["say", "-f", "/no/such/file", "-o", "-"], "No such file"),
+        (
+            ["say", "-f", "/no/such/file", "-o", "-"],
+            "say: No such file or directory: /no/such/file",
+        ),
+        (["say", "Hi.", "-o", "/no/such/a.wav"], "say: there is no folder: /no/such"),
         (["voices", "--url", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
         (["models", "--url", "http://a:b"], "no address of a gateway"),
     ],

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,33 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 def known() -> dict[str, Any]:
     """Every command."""
     return dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", ["read", "up", "convert", "detect", "plan"])
+def test_help_is_wrapped_once(name: str) -> None:
+    """A line that ends early ends its paragraph, or the next word would not have fitted."""
+    text = run(name, "--help").partition("╭")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    for line, after in pairwise(lines):
+        assert not after or not line or len(line) + 1 + len(after.split()[0]) > 78, (line, after)
+
+
+@pytest.mark.parametrize(
+    "name", ["say", "read", "up", "plan", "keys make", "bench run", "bench sweep"]
+)
+def test_help_cuts_no_word_at_80_columns(name: str) -> None:
+    assert "…" not in run(*name.split(), "--help")
+
+
+def test_nothing_to_list_is_said() -> None:
+    assert printed(("voice", "name"), [], 80) == ["none"]
+
+
+def test_what_is_missing_is_installed_as_this_was(tmp_path: Path) -> None:
+    assert printing.needs_bench(tmp_path) == "needs `pip install 'antiphon[bench]'`"
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "pyproject.toml").touch()
+    assert printing.needs_bench(tmp_path) == f"needs `make -C {tmp_path} .venv/.developing`"
 
 
 def test_every_command_has_examples_in_its_help() -> None:
