@@ -207,6 +207,8 @@ class Edge:
 _INVALID: Final = "invalid_request_error"
 _SERVER: Final = "server_error"
 _INTERNAL: Final = Edge(500, _SERVER)
+# Characters of what a client sent that an error repeats.
+_SHOWN: Final = 64
 
 # A store does not come back by itself.
 _STORE_RETRY_S: Final = 5
@@ -334,7 +336,7 @@ def from_validation(error: ValidationError, *, tagged: bool = False) -> BadReque
 
     `tagged`: it was a tagged union, which puts the tag in front of the field's own name.
     """
-    first = error.errors(include_url=False, include_context=False)[0]
+    first = error.errors(include_url=False)[0]
     path = first["loc"][1:] if tagged else first["loc"]
     param = ".".join(map(str, path)) or None
     match first["type"]:
@@ -346,7 +348,9 @@ def from_validation(error: ValidationError, *, tagged: bool = False) -> BadReque
             param = param or "type"
             return BadRequest(f"'{param}' is required", param=param)
         case "union_tag_invalid":
-            return BadRequest("unknown message type", param="type")
+            told = first["ctx"]
+            what = f"unknown message type '{told['tag'][:_SHOWN]}'"
+            return BadRequest(f"{what}; it is one of {told['expected_tags']}", param="type")
         case "extra_forbidden":
             return BadRequest(f"unknown field '{param}'", param=param)
     return BadRequest(f"'{param}': {first['msg']}", param=param)

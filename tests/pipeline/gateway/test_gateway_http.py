@@ -12,6 +12,7 @@ import soundfile
 
 from gateway.audio import Provenance
 from gateway.audio.provenance import claims
+from tests.unit.ttscommon.sound.test_recordings import wav
 
 JSON = {"content-type": "application/json"}
 TEXT = "The tide is coming in."
@@ -79,6 +80,18 @@ async def test_bad_input_gets_a_typed_error(stand: Any, subtests: pytest.Subtest
             assert response.headers["x-request-id"]
             spoken = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
             assert spoken.status_code == 200
+
+
+async def test_a_voice_of_a_recording_is_told_from_one_that_is_unknown(stand: Any) -> None:
+    body = {"input": TEXT, "voice": "anna"}
+    unknown = (await stand.http.post("/v1/audio/speech", json=body)).json()["error"]
+    form = {"data": {"name": "anna", "consent": "I agree."}, "files": {"audio_sample": wav()}}
+    assert (await stand.http.post("/v1/audio/voices", **form)).status_code == 200
+    made = (await stand.http.post("/v1/audio/speech", json=body)).json()["error"]
+    assert unknown["code"] == made["code"] == "unknown_voice"
+    assert "there is no voice 'anna'" in unknown["message"]
+    assert "made of a recording" in made["message"]
+    assert "ref_audio" in made["message"]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff\xfe", b'"text"', b""])

@@ -114,6 +114,14 @@ async def test_what_cannot_be_a_job_is_refused_at_once(stand: Any) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (status, code), change
 
 
+async def test_a_job_without_a_text_is_told_where_it_belongs(stand: Any) -> None:
+    empty: tuple[dict[str, Any], ...] = ({"json": {}}, {"files": {"file": ("a.txt", b" ")}})
+    for sent in empty:
+        error = (await stand.http.post(JOBS, **sent)).json()["error"]
+        assert (error["param"], error["code"]) == ("input", "bad_request")
+        assert "'input'" in error["message"]
+
+
 async def test_a_long_text_comes_as_json_or_as_a_file(stand: Any) -> None:
     text = 'He said "so". \\ \n\n' * 4000
     for sent in ({"json": {"input": text}}, {"files": {"file": ("a.txt", text.encode())}}):

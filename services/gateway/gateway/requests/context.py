@@ -22,7 +22,7 @@ from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
 from gateway.settings import GatewaySettings
 from ttscommon.sound.recordings import LEAST_SAID_S
-from ttscommon.wire.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, Turn
 from ttscommon.wire.parameters import ADAPTER, AdapterRef
 from ttscommon.wire.replicas import Model, Voice
@@ -87,7 +87,16 @@ class GatewayContext:
             if names == "own"
             else partial(self.names, lenient=names == "any", language=language)
         )
-        found, spoken = await self.catalogue.resolve(model, voice, naming)
+        try:
+            found, spoken = await self.catalogue.resolve(model, voice, naming)
+        except UnknownVoice as error:
+            if await self.voices.find(tenant, voice) is None:
+                raise
+            raise UnknownVoice(
+                f"the voice '{voice}' is made of a recording: it needs a model whose `accepts` in"
+                " /v1/models names ref_audio",
+                param="voice",
+            ) from error
         for preset in presets_of(found, spoken) or (None,):
             self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate

@@ -32,7 +32,7 @@ from gateway.protocols.shared.forms import read_form
 from gateway.protocols.shared.response import PROVENANCE_HEADER, RangedSound, while_connected
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from ttscommon.books import BookPauses, Cast, ReadBook, ReadOrder, one_line, parse_cast
-from ttscommon.wire.errors import AntiphonError, TextTooLong
+from ttscommon.wire.errors import AntiphonError, BadRequest, TextTooLong
 from ttscommon.wire.replicas import Model
 
 _SEEDS: Final = 1 << 31
@@ -85,6 +85,10 @@ async def read_job(
     raises.
     """
     body, data = await _read(request, context)
+    if not data.strip():
+        raise BadRequest(
+            f"there is no text: send it as 'input', or in a form as '{_FILE}'", param="input"
+        )
     if body.ref_audio or body.turns:
         raise Unsupported(
             "a job speaks with voices that are there: make one of the recording first",
