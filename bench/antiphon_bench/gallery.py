@@ -21,7 +21,7 @@ from antiphon_bench.results import (
     read_summary,
     read_sweep,
 )
-from antiphon_bench.tables import percent
+from antiphon_bench.tables import in_words, percent
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def build(folders: list[Path], out: Path) -> Path:
     )
     environment.filters["ms"] = _ms
     environment.filters["percent"] = percent
+    environment.filters["in_words"] = in_words
     runs = [run for results in loaded for run, _ in results.runs]
     page = environment.get_template("gallery.html").render(
         title=" · ".join(dict.fromkeys(results.label for results in loaded)),

@@ -29,8 +29,10 @@ def show_run(console: Console, summary: Summary) -> None:
     for name, label in _ROWS.items():
         if (q := summary.quantiles.get(name)) is not None:
             table.add_row(label, *_cells(q, plain=name == "rtf", low=name == "min_slack_s"))
+    if summary.server:
+        table.add_row("[dim]at the server[/dim]")
     for name, q in summary.server.items():
-        table.add_row(f"[dim]server {name}[/dim]", *_cells(q, plain=False))
+        table.add_row(f"[dim]  {in_words(name)}[/dim]", *_cells(q, plain=False))
     console.print(f"[bold]{summary.label}[/bold]  {summary.arrivals}  [dim]{summary.url}[/dim]\n")
     console.print(table)
     console.print(
@@ -54,6 +56,11 @@ def show_run(console: Console, summary: Summary) -> None:
     )
     if not health.trustworthy:
         console.print("[bold red]the generator was late: do not believe these figures[/bold red]")
+
+
+def in_words(name: str) -> str:
+    """A duration that a server tells, without the unit of its name: it is shown in another."""
+    return name.removesuffix("_s").replace("_", " ")
 
 
 def line(summary: Summary, passed: bool) -> str:

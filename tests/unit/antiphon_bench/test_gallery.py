@@ -1,7 +1,9 @@
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from antiphon_bench.config import Poisson, RunConfig
 from antiphon_bench.gallery import build
@@ -15,6 +17,7 @@ from antiphon_bench.results import (
     write_lines,
 )
 from antiphon_bench.stats import summarise, sweep_of
+from antiphon_bench.tables import show_run
 
 HEALTH = GeneratorHealth(
     processes=1,
@@ -91,9 +94,20 @@ def test_a_run_becomes_one_page_that_needs_nothing_else_but_recordings(tmp_path:
     assert 'src="http' not in page
     assert "a &lt;label&gt;" in page
     assert "http_429" in page
-    assert "queue_s" in page
+    assert "<td>queue</td>" in page
     assert 'src="wav/00002.wav"' in page
     assert "Five &lt;b&gt;words" in page
+
+
+@pytest.mark.parametrize("name", ["talker_engine_s", "min_slack_s", "vocoder_engine_s"])
+def test_a_run_keeps_its_rows_in_80_columns(tmp_path: Path, name: str) -> None:
+    results = [request(i, server={name: 0.1234 * (i + 1)}) for i in range(6)]
+    console = Console(width=80, record=True)
+    show_run(console, write_run(tmp_path, 1.0, results))
+    said = name.removesuffix("_s").replace("_", " ")
+    assert any(
+        re.match(rf"  {said} +\d+\.\d ms", line) for line in console.export_text().splitlines()
+    )
 
 
 def test_several_sweeps_share_a_page_with_their_goodput_and_the_run_at_it(tmp_path: Path) -> None:
