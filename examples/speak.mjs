@@ -19,5 +19,6 @@ socket.onopen = async () => {
 };
 socket.onmessage = ({ data }) => {
   if (typeof data !== "string") player.stdin.write(Buffer.from(data));
+  else if (data.startsWith('{"type":"error"')) console.log(data);
 };
 socket.onclose = () => player.stdin.end();

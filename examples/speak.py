@@ -1,6 +1,7 @@
 """Speak what a language model writes, while it writes: llm "Tell me a story" | python speak.py"""
 
 import asyncio
+import codecs
 import json
 import os
 
@@ -11,8 +12,9 @@ PLAYER = os.environ.get("PLAYER", "aplay -q -f S16_LE -r 24000 -c 1")
 
 
 async def send_tokens(socket):
-    while token := (await asyncio.to_thread(os.read, 0, 64)).decode(errors="ignore"):
-        await socket.send(json.dumps({"type": "input.text", "text": token}))
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")  # a character may come in two reads
+    while data := await asyncio.to_thread(os.read, 0, 64):
+        await socket.send(json.dumps({"type": "input.text", "text": decoder.decode(data)}))
     await socket.send('{"type": "input.done"}')
     await socket.send('{"type": "session.close"}')
 
@@ -26,6 +28,8 @@ async def main():
             if isinstance(message, bytes):
                 player.stdin.write(message)
                 await player.stdin.drain()
+            elif message.startswith('{"type":"error"'):
+                print(message)
     player.stdin.close()
     await player.wait()
 

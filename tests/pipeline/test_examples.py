@@ -1,6 +1,7 @@
 """The examples, run as anybody would: tokens on standard input, sound into a player."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from antiphon.stack import LocalStack
 
@@ -49,6 +51,35 @@ async def test_an_example_speaks_what_is_written(
         assert await process.wait() == 0
     seconds = heard.stat().st_size / 2 / 24_000
     assert seconds == pytest.approx(len(TEXT) * 1.6 / 25, rel=0.1)
+
+
+async def test_no_character_is_lost_between_two_reads_and_an_error_is_shown() -> None:
+    text, told = "x" * 63 + "é and the rest", []
+    error = '{"type":"error","request_id":null,"error":{"message":"no room"}}'
+
+    async def take(socket: ServerConnection) -> None:
+        async for frame in socket:
+            told.append(json.loads(frame))
+            if told[-1]["type"] == "session.close":
+                await socket.send(error)
+                return
+
+    async with serve(take, "127.0.0.1", 0) as running:
+        port = next(iter(running.sockets)).getsockname()[1]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(EXAMPLES / "speak.py")),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={
+                **os.environ,
+                "ANTIPHON_URL": f"ws://127.0.0.1:{port}",
+                "PLAYER": "cat > /dev/null",
+            },
+        )
+        async with asyncio.timeout(30):
+            shown, _ = await process.communicate(text.encode())
+    assert "".join(one["text"] for one in told if one["type"] == "input.text") == text
+    assert shown.decode().strip() == error
 
 
 @pytest.mark.parametrize("example", ["speak.py", "speak.mjs"])
