@@ -23,7 +23,15 @@ from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.local import Engine, LogLevel
 from antiphon.stack.voices import VoiceMissing, default_voice
-from antiphon.starting import own_settings, require_device, start_timeout_s, telling, unused_gpu
+from antiphon.starting import (
+    UnknownSetting,
+    own_settings,
+    require_device,
+    require_setting,
+    start_timeout_s,
+    telling,
+    unused_gpu,
+)
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
 
@@ -255,6 +263,10 @@ def _stage_settings(assignments: list[str]) -> dict[str, dict[str, str]]:
         if not equals or not name or stage not in _STAGES:
             hint = f"{assignment!r} is not STAGE.NAME=VALUE with one of {', '.join(_STAGES)}"
             raise typer.BadParameter(hint, param_hint="--set")
+        try:
+            require_setting(stage, name.lower())
+        except UnknownSetting as error:
+            raise typer.BadParameter(str(error), param_hint="--set") from error
         environ[stage][PREFIX + name.upper()] = value
     return environ
 

@@ -78,16 +78,30 @@ def own_settings() -> dict[str, dict[str, str]]:
         raise typer.BadParameter(str(error), param_hint="environment") from error
 
 
+def _names(kind: type[ServiceSettings]) -> set[str]:
+    """Of its settings, old ones that it still reads among them."""
+    return {*kind.model_fields, *(old.removeprefix(PREFIX).lower() for old in kind.renamed)}
+
+
 def _stages_of(variable: str, name: str) -> list[str]:
     if name in _DECIDED:
         raise UnknownSetting(f"{variable}: `antiphon up` decides this itself: {_DECIDED[name]}")
-    stages = [stage for stage, kind in _KINDS.items() if name.lower() in kind.model_fields]
+    stages = [stage for stage, kind in _KINDS.items() if name.lower() in _names(kind)]
     if not stages:
-        known = {field.upper() for kind in _KINDS.values() for field in kind.model_fields}
+        known = {field.upper() for kind in _KINDS.values() for field in _names(kind)}
         close = get_close_matches(name, known, 1)
         hint = f"; did you mean {PREFIX}{close[0]}?" if close else ""
         raise UnknownSetting(f"{variable}: no service has such a setting{hint}")
     return stages
+
+
+def require_setting(stage: str, name: str) -> None:
+    """Raises UnknownSetting where the services of a stage have none of this name."""
+    known = _names(_KINDS[stage])
+    if name.split(NESTED.lower())[0] not in known:
+        close = get_close_matches(name, known, 1)
+        hint = f"; did you mean {stage}.{close[0]}?" if close else ""
+        raise UnknownSetting(f"{stage}.{name}: there is no such setting{hint}")
 
 
 _CPU_START_S: Final = 120.0

@@ -122,6 +122,24 @@ def test_up_refuses_what_makes_no_sense(started: list[StackConfig], arguments: l
     assert started == []
 
 
+def test_a_setting_that_a_stage_has_not_is_told_before_the_start(
+    started: list[StackConfig],
+) -> None:
+    result = runner.invoke(app, ["up", "--set", "talker.slot=8"], env={"COLUMNS": "200"})
+    assert (result.exit_code, started) == (2, [])
+    assert "talker.slot: there is no such setting; did you mean talker.slots?" in result.output
+    for known in ("gateway.tracing__sample_ratio=1", "vocoder.piece_frames=8"):
+        assert runner.invoke(app, ["up", "--set", known]).exit_code == 0
+
+
+def test_an_old_name_in_the_environment_reaches_the_stage_that_reads_it(
+    started: list[StackConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_PIECE_FRAMES", "8")
+    assert runner.invoke(app, ["up"]).exit_code == 0
+    assert started[0].environ["vocoder"] == {"ANTIPHON_PIECE_FRAMES": "8"}
+
+
 def test_say_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
     output = str(tmp_path / "a.wav")
     result = runner.invoke(app, ["say", "Hello.", "-o", output, "--url", "http://127.0.0.1:1"])
