@@ -21,7 +21,7 @@ EXAMPLES: Final = {
     "read": (
         "antiphon read book.epub -o book.opus",
         "antiphon read book.epub -o book.mp3 --voice vesper-calm --speed 0.9",
-        "antiphon read book.md -o book.m4b --cast cast.txt --vtt book.vtt",
+        "antiphon read book.md -o book.opus --cast cast.txt --vtt book.vtt",
     ),
     "voices": (
         "antiphon voices",
