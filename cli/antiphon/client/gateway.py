@@ -208,6 +208,8 @@ async def _listed(address: Address, path: str, name: str) -> list[dict[str, Any]
             rows: list[dict[str, Any]] = response.json()[name]
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise GatewayError(address.silent) from error
+    except httpx.TimeoutException as error:
+        raise GatewayError(f"{address.url} did not answer within {_TIMEOUT_S:g} s") from error
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         what = path.partition("?")[0].rpartition("/")[2]
         raise GatewayError(f"{address.url} has no list of {what}: {error}") from error

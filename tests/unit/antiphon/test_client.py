@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -200,6 +201,16 @@ async def test_nobody_there_is_said_with_what_to_do() -> None:
             pass
     with pytest.raises(GatewayError, match="antiphon up"):
         await voices("http://127.0.0.1:1")
+
+
+async def test_a_list_that_does_not_come_in_time_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("antiphon.client.gateway._TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(GatewayError, match=r"did not answer within 0\.05 s"):
+            await voices(f"http://127.0.0.1:{port}")
 
 
 async def test_standard_input_is_decoded_across_reads(monkeypatch: pytest.MonkeyPatch) -> None:
