@@ -106,6 +106,17 @@ class ReplicaSnapshot:
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
         return models[name]
 
+    def voice(self, model: Model, voice_id: str) -> Voice:
+        """See `voice_of`; the UnknownVoice names the model that has it, if another does."""
+        try:
+            return voice_of(model, voice_id)
+        except UnknownVoice as error:
+            for other in self.models().values():
+                if any(voice.id == voice_id for voice in other.voices):
+                    text = f"{error.message}, or ask for the model '{other.name}', which has it"
+                    raise UnknownVoice(text, param="voice") from error
+            raise
+
     def serves_all_of(self, other: ReplicaSnapshot) -> bool:
         """Whether each stage has a replica of every model that it has there."""
         return self._served() >= other._served()
@@ -323,7 +334,7 @@ class Catalogue:
             model, voice = naming(model, voice)
         found = self._served(model)
         if self.snapshot.live("vocoder", found.name):
-            return found, voice_of(found, voice)
+            return found, self.snapshot.voice(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
             raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
         raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")

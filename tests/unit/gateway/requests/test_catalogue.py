@@ -59,6 +59,16 @@ def test_a_voice_is_found_by_id_or_is_the_first() -> None:
         voice_of(model, "hal")
 
 
+def test_a_voice_of_another_model_is_told_with_its_model() -> None:
+    low = Model("nocturn", "vesper", 24_000, 20.0, (Voice("nocturn", "Nocturn", "en-US"),))
+    here = replica("talker", "a")
+    snapshot = ReplicaSnapshot((here, msgspec.structs.replace(here, models=(low,))))
+    with pytest.raises(UnknownVoice, match="try slt, awb, or ask for the model 'nocturn'"):
+        snapshot.voice(here.models[0], "nocturn")
+    with pytest.raises(UnknownVoice, match=r"try slt, awb$"):
+        snapshot.voice(here.models[0], "hal")
+
+
 def test_a_blend_is_a_voice_of_models_that_mix_them() -> None:
     plain = replica("talker", "a").models[0]
     mixing = msgspec.structs.replace(plain, blends=True)
