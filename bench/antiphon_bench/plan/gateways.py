@@ -17,7 +17,7 @@ from antiphon_bench.plan.models import NAME
 from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
-from ttscommon.cluster.admission.capacity import streams_of
+from ttscommon.cluster.admission.capacity import room_of, streams_of
 from ttscommon.cluster.admission.judge import Standing
 from ttscommon.sound.playback import Headroom, PlaybackAccount
 from ttscommon.wire.errors import Overloaded
@@ -200,7 +200,7 @@ class Gateway:
 
     def _seen(self, view: View) -> Streams:
         silent = sum(call.silent for call in self._world.living())
-        return streams_of(view, silent, self._slack_s, self._setup.utilisation)
+        return streams_of(view, silent, self._slack_s, room_of(view, self._setup.utilisation))
 
     def _look(self) -> None:
         """Move the limit, as long as there are streams."""

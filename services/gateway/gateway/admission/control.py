@@ -10,8 +10,9 @@ from typing import Protocol
 
 from gateway.admission.peers import LoopWord, Peers
 from ttscommon.cluster.admission import AdmissionLimits, Judge, Streams
-from ttscommon.cluster.admission.capacity import View, streams_of
+from ttscommon.cluster.admission.capacity import Room, View, room_of, streams_of
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.replicas import Replica
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class AdmissionControl:
         self._metrics = metrics
         self._gives_up = gives_up
         self._slack_s: dict[str, float] = {}
+        self._rooms: dict[str, tuple[Sequence[Sequence[Replica]], Room]] = {}
         self._reported_s = -math.inf
 
     def streams(self, model: str) -> Streams:
@@ -163,7 +165,14 @@ class AdmissionControl:
         silent = self._silent(model) + self._peers.silent(model)
         slack_s = min((one for one in slacks if one is not None), default=None)
         view = self._capacity.capacity(model)
-        return streams_of(view, silent, slack_s, self._utilisation)
+        return streams_of(view, silent, slack_s, self._room(model, view))
+
+    def _room(self, model: str, view: View) -> Room:
+        """Remembered while the replicas are the same: it is asked for many times a request."""
+        known = self._rooms.get(model)
+        if known is None or any(a is not b for a, b in zip(known[0], view.stages, strict=True)):
+            known = self._rooms[model] = view.stages, room_of(view, self._utilisation)
+        return known[1]
 
     def look(self, now: float) -> None:
         """Move every loop, and give up a stream where one has to be."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
@@ -65,6 +65,9 @@ class ReplicaSnapshot:
     """The replicas that lived at the last refresh. Pure; every question to it is a method."""
 
     replicas: tuple[Replica, ...] = ()
+    _live: dict[tuple[StageName, str], tuple[Replica, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def models(self) -> dict[str, Model]:
         """By name, everything that a talker serves; voices come from the workers that list them."""
@@ -74,9 +77,15 @@ class ReplicaSnapshot:
                 found.setdefault(model.name, model)
         return dict(sorted(found.items()))
 
-    def live(self, stage: StageName, model: str) -> list[Replica]:
-        """The replicas of `stage` that take jobs of `model`."""
-        return [r for r in self._serving(stage) if any(m.name == model for m in r.models)]
+    def live(self, stage: StageName, model: str) -> tuple[Replica, ...]:
+        """The replicas of `stage` that take jobs of `model`; remembered, as it is asked for many
+        times a request.
+        """
+        if (known := self._live.get((stage, model))) is None:
+            serving = self._serving(stage)
+            known = tuple(r for r in serving if any(m.name == model for m in r.models))
+            self._live[stage, model] = known
+        return known
 
     def busy(self, model: str) -> int:
         """Streams that the talkers of `model` report."""
@@ -224,12 +233,8 @@ class Catalogue:
         talkers = self.snapshot.live("talker", model)
         others = self._peers.streams(model) + min(self._others.get(model, (0,)))
         rate_hz = next((m.frame_rate_hz for r in talkers for m in r.models if m.name == model), 0.0)
-        return View(
-            tuple(talkers),
-            tuple(self.snapshot.live("vocoder", model)),
-            self.own[model] + others,
-            rate_hz,
-        )
+        vocoders = self.snapshot.live("vocoder", model)
+        return View(talkers, vocoders, self.own[model] + others, rate_hz)
 
     def adopt(self, model: str) -> None:
         """One of the others' streams goes on here: until the next refresh it would count twice.

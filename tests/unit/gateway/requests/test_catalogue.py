@@ -43,7 +43,7 @@ def test_a_draining_replica_takes_nothing_new() -> None:
     snapshot = ReplicaSnapshot((replica("talker", "a", draining=True),))
     with pytest.raises(Unavailable):
         snapshot.model("a", "a")
-    assert snapshot.live("talker", "a") == []
+    assert snapshot.live("talker", "a") == ()
 
 
 def test_an_unknown_model_is_answered_with_the_known_ones() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from statistics import median
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ttscommon.cluster.admission.loop import Streams
 from ttscommon.wire.replicas import Replica
@@ -91,17 +91,28 @@ class View:
         return self.talkers, self.vocoders
 
 
-def streams_of(view: View, silent: int, slack_s: float | None, utilisation: float) -> Streams:
-    """What a loop is to know. `utilisation`: share of the engines' speed to plan with."""
+class Room(NamedTuple):
+    """Streams that replicas have place for; see Streams."""
 
-    return Streams(
-        open=view.busy,
-        silent=silent,
-        slack_s=slack_s,
+    least: int
+    most: int
+    expected: int
+
+
+def room_of(view: View, utilisation: float) -> Room:
+    """It follows from the view's replicas alone. `utilisation`: share of the engines' speed to plan
+    with.
+    """
+    return Room(
         least=min(len(stage) for stage in view.stages),
         most=min(sum(min(r.slots, cached_streams(r)) for r in stage) for stage in view.stages),
         expected=min(expected(stage, view.frame_rate_hz, utilisation) for stage in view.stages),
     )
+
+
+def streams_of(view: View, silent: int, slack_s: float | None, room: Room) -> Streams:
+    """What a loop is to know."""
+    return Streams(view.busy, silent, slack_s, *room)
 
 
 def expected(stage: Iterable[Replica], frame_rate_hz: float, utilisation: float) -> int:

@@ -14,6 +14,7 @@ from ttscommon.cluster.admission.capacity import (
     View,
     cached_streams,
     realtime_streams,
+    room_of,
     seconds_at,
     streams_of,
 )
@@ -37,7 +38,7 @@ def view(busy: int = 0, talkers: tuple[Replica, ...] = (), **fields: Any) -> Vie
 
 
 def seen(of: View) -> Streams:
-    return streams_of(of, 0, None, 0.85)
+    return streams_of(of, 0, None, room_of(of, 0.85))
 
 
 def test_workers_expect_to_keep_up_with_what_can_be_spoken_in_real_time() -> None:
