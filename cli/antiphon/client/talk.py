@@ -108,6 +108,16 @@ class _Script:
             self._changed.clear()
             await self._changed.wait()
 
+    async def more(self, count: int) -> bool:
+        """Whether anything to speak follows `count` pieces; waits until that is known."""
+        while True:
+            if any(piece.strip() for piece in self.pieces[count:]):
+                return True
+            if self.complete:
+                return False
+            self._changed.clear()
+            await self._changed.wait()
+
     async def _read(self) -> None:
         try:
             async for piece in self._text:
@@ -140,7 +150,8 @@ class _Talk:
         """Begin, or go on, over a new connection; ends with Finished."""
         if self._request_id is None:
             self._sent, self._text_done = self._first_piece, False
-        # What was being typed when a connection broke ends there; the rest is a second request.
+        # What was being typed when a connection broke ends there; the rest is a second request,
+        # if there is any.
         second = self._sent
         awaited = 1 + (self._request_id is not None and not self._text_done)
         sender = asyncio.create_task(self._send(socket))
@@ -149,7 +160,8 @@ class _Talk:
                 if isinstance(event, Finished):
                     awaited -= 1
                     self._request_id = None
-                    if awaited and event.outcome != "cancelled":
+                    goes_on = awaited and event.outcome != "cancelled"
+                    if goes_on and await self._script.more(second):
                         self._first_piece = second
                         continue
                     yield event
@@ -172,6 +184,8 @@ class _Talk:
                     token=self._token,
                     from_sample=heard,
                 )
+            if self._sent and not self._text_done:
+                self._text_done = not await self._script.more(self._sent)
             while not self._text_done:
                 await self._script.wait(self._sent)
                 if self._sent < len(self._script.pieces):

@@ -1,6 +1,7 @@
 """The client against a small server that speaks the protocol of docs/protocol.md."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -246,6 +247,49 @@ async def test_words_are_timed_from_the_first_sample_and_told_once() -> None:
         events = [event async for event in speak(url, whole("The tide"), SpeechOptions())]
     told = [event.words for event in events if isinstance(event, Words)]
     assert told == [(Word("The", 0.0, 0.25),), (Word("tide", 1.0, 1.5),)]
+
+
+@pytest.mark.parametrize("rest", ["", "\n"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the speech ends", "after it"])
+async def test_text_that_ends_behind_a_broken_connection_is_no_second_request(
+    late: bool, rest: str
+) -> None:
+    connections = 0
+    ends = asyncio.Event()
+    wrong = {"message": "input.done must follow input.text", "code": "wrong_order"}
+
+    async def handler(socket: ServerConnection) -> None:
+        nonlocal connections
+        connections += 1
+        await socket.recv()
+        message = json.loads(await socket.recv())
+        await socket.send(json.dumps(START))
+        if connections == 1:
+            await socket.send(b"\1\0")
+            socket.transport.abort()
+            return
+        assert (message["type"], message["from_sample"]) == ("session.resume", 1)
+        if late:
+            await socket.send(json.dumps(DONE))
+        ends.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                told = await received_until_done(socket)
+                if told:
+                    await socket.send(json.dumps({"type": "error", "error": wrong}))
+        if not late:
+            await socket.send(json.dumps(DONE))
+
+    async def text() -> AsyncIterator[str]:
+        yield "The tide comes in."
+        await ends.wait()
+        if rest:
+            yield rest
+
+    async with server(handler) as url, asyncio.timeout(10):
+        events = [event async for event in speak(url, text(), SpeechOptions())]
+    assert [type(event) for event in events] == [Started, Audio, Finished]
+    assert connections == 2
 
 
 async def test_a_key_is_brought_and_a_refusal_is_in_the_gateways_words() -> None:
