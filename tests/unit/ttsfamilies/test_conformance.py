@@ -447,6 +447,11 @@ def test_restored_before_its_text_is_here_it_waits_and_goes_on(
     agree(family, concatenate([cut(whole, 0, at), heard.arrays]), whole, at)
 
 
+def test_a_model_with_speeds_of_its_own_lists_speed(family: Family) -> None:
+    slowest, fastest = family.spec.speeds
+    assert ("speed" in family.spec.accepts) == (slowest < fastest)
+
+
 def test_a_request_without_words_fails_typed_and_alone(family: Family) -> None:
     bench = Bench(family)
     silent, spoken = bench.open(request("s", "... !")), bench.open(request("t"))

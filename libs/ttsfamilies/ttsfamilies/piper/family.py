@@ -23,13 +23,14 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.base.text.rules import british
+from ttsfamilies.piper.facts import FAMILY
 from ttsfamilies.piper.net import Vits
 from ttsfamilies.piper.phones import (
     PROGRAM,
@@ -208,10 +209,7 @@ def spec_of(name: str, net: Vits, config: PiperConfig, ways: Sequence[str]) -> M
     latent, channels = net.enc_p.proj.out_channels // 2, net.enc_p.emb.embedding_dim
     rate_hz = config.audio.sample_rate / HOP
     return ModelSpec(
-        name=name,
-        family="piper",
-        sample_rate=config.audio.sample_rate,
-        frame_rate_hz=rate_hz,
+        **stated(FAMILY, name, config.audio.sample_rate, rate_hz),
         voices=config.voices(),
         frame=frame_of(latent),
         replay=REPLAY,

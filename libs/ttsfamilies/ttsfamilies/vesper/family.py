@@ -32,7 +32,7 @@ from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, Slo
 from ttsfamilies.base.runners.kv import AttendsByQuery
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
-from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared, known_voice, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.guard import RunawaySigns, Stall
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -40,6 +40,7 @@ from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Uttera
 from ttsfamilies.base.text.misaki import SILENCE, SYMBOLS, TOKENS, Tokens, in_parts, tokens_of
 from ttsfamilies.base.text.reader import utterances_of
 from ttsfamilies.base.text.rules import british
+from ttsfamilies.vesper.facts import FAMILY
 from ttsfamilies.vesper.frame import MOVING, FrameChoice
 from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, round_steps, token_contexts
 from ttsfamilies.vesper.stream import (
@@ -284,10 +285,7 @@ def spec_of(
     asked = dict.fromkeys(("code", "held", "begins"), NUMBER)
     chosen = dict.fromkeys(("code", "move", "silent"), NUMBER)
     return ModelSpec(
-        name=name,
-        family="vesper",
-        sample_rate=sample_rate,
-        frame_rate_hz=frame_rate_hz,
+        **stated(FAMILY, name, sample_rate, frame_rate_hz),
         voices=voices,
         frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
         replay={"move": Field((), "u1", MOVES), "window": Field((), "u1", WIDTH)},

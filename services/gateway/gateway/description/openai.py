@@ -40,7 +40,7 @@ _FORMATS: Final = tuple(audio.media_type for audio in FORMATS.values())
 _JOB_SOUND: Final = sound(*_FORMATS, "audio/mp4")
 _MODEL: Final = {
     "id": "vesper", "object": "model", "created": 0, "owned_by": "antiphon", "family": "vesper",
-    "sample_rate": 24_000, "accepts": [], "languages": ["en-US"], "extra_params": [],
+    "sample_rate": 24_000, "accepts": ["speed"], "languages": ["en-US"], "extra_params": [],
 }  # fmt: skip
 _VOICE: Final = {
     "id": "vesper", "name": "Vesper", "language": "en-US", "languages": ["en-US"],
