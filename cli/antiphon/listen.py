@@ -93,6 +93,7 @@ def say(
         *(model, voice, seed, sample_rate, speed, instructions, language, adapter)
     )
     try:
+        sinks.require_folders(srt, vtt)
         chosen = sinks.sinks(output, play, format_)
         source = _source(text, file, console)
         heard = asyncio.run(say_command.run(url, source, options, chosen, console, key))

@@ -233,9 +233,15 @@ def close_all(opened: Sequence[Sink]) -> None:
             stack.callback(sink.close)
 
 
+def require_folders(*files: Path | None) -> None:
+    """Raises FileNotFoundError before all is spoken, where a file could not be made behind it."""
+    for path in files:
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no folder", str(path.parent))
+
+
 def _file(path: Path, format_: str | None) -> Sink:
-    if not path.parent.is_dir():  # told now, not behind all that is spoken
-        raise FileNotFoundError(errno.ENOENT, "there is no folder", str(path.parent))
+    require_folders(path)
     name = (format_ or path.suffix.removeprefix(".") or _WAV).lower()
     if name == _WAV:
         return WavFile(path)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 from structlog.typing import WrappedLogger
 
@@ -134,7 +135,8 @@ def run(config: StackConfig, console: Console, *, raw: bool) -> int:
     except (StackFailed, BrokerMissing) as error:
         # What a failed child said last stands in the log just above.
         reason = str(error).splitlines()[-1]
-        console.print(f"[bold red]antiphon up:[/] {reason}", highlight=False)
+        line = f"[bold red]antiphon up:[/] {escape(reason)}"
+        console.print(line, highlight=False, soft_wrap=True)
         return _EXIT_FAILED
 
 
@@ -181,7 +183,7 @@ async def _show_waiting(stack: LocalStack, console: Console) -> None:
         while True:
             text = waiting_for(stack.waiting, stack.serving)
             if text and text != shown and not console.is_terminal:
-                console.print(text)
+                console.print(text, soft_wrap=True)
             status.update(f"{text} [dim]{time.monotonic() - began_s:.0f} s[/]")
             shown = text
             await asyncio.sleep(_LOOK_S)

@@ -26,6 +26,7 @@ from antiphon import texts
 from antiphon.reading.folder import Layout, SpokenPortion, Wanted, WorkFolder, lay_out, work_folder
 from antiphon.reading.order import Order, Plan, plan
 from antiphon.reading.speaking import Server, Speaking
+from antiphon.sinks import require_folders
 from antiphon.stack import LocalStack
 from antiphon.starting import compile_missing
 from antiphon.up import LogView, log_through
@@ -48,6 +49,7 @@ class Reading:
 
 def run(order: Order, console: Console) -> None:
     """Raises what reading, speaking and writing raise; what is spoken until then is kept."""
+    require_folders(order.output, order.srt, order.vtt)
     order.book()  # a book that cannot be read is refused before anything is started
     if order.restart:
         shutil.rmtree(order.folder, ignore_errors=True)

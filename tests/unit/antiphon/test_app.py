@@ -169,6 +169,10 @@ def test_the_version_is_shown() -> None:
             "say: No such file or directory: /no/such/file",
         ),
         (["say", "Hi.", "-o", "/no/such/a.wav"], "say: there is no folder: /no/such"),
+        (
+            ["say", "Hi.", "-o", "-", "--srt", "/no/such/a.srt"],
+            "say: there is no folder: /no/such",
+        ),
         (["voices", "--url", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
         (["models", "--url", "http://a:b"], "no address of a gateway"),
     ],

@@ -225,6 +225,7 @@ def test_portions_of_two_rates_are_no_book(tmp_path: Path) -> None:
     ("book", "output", "says"),
     [
         ("good.txt", "a.wav", ".opus, .mp3, .m4b"),
+        ("good.txt", "missing/a.mp3", "there is no folder"),
         ("good.pdf", "a.mp3", "no book that is read here"),
         ("bad.epub", "a.mp3", "no EPUB"),
         ("latin.txt", "a.mp3", "not UTF-8 at byte 2"),

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from antiphon import up
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.starting import compile_missing
 from antiphon.up import LogView, late, left_out, waiting_for
@@ -37,6 +37,20 @@ def test_the_last_lines_say_which_models_are_not_served_and_why() -> None:
     assert left_out({"vivian": "config.json: rope_theta is 0.0"}) == [
         "vivian is not served: config.json: rope_theta is 0.0"
     ]
+
+
+def test_what_stopped_the_start_is_one_line_however_long_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = "the gateway [is] not ready after 120 s; " * 5 + "that is all"
+
+    async def fails(*_: object) -> int:
+        raise StackFailed(f"what it said last\n{reason}")
+
+    monkeypatch.setattr(up, "_run", fails)
+    output = io.StringIO()
+    assert up.run(StackConfig(engine="fake"), Console(file=output, width=80), raw=False) == 1
+    assert output.getvalue() == f"antiphon up: {reason}\n"
 
 
 def screen(config: StackConfig) -> str:
