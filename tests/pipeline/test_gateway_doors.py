@@ -142,6 +142,26 @@ Now
 """
 
 
+WHOSE = """
+import { whose } from "./takes.js";
+console.log([whose(["slt"], 0), whose(["slt", "awb"], 0), whose(["slt", "awb"], 1)].join("|"));
+"""
+
+
+def test_the_playground_says_of_which_of_two_voices_its_figures_are(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node")
+    for file in STATIC.glob("*.js"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "test.js").write_text(WHOSE)
+    ran = subprocess.run(
+        [node, tmp_path / "test.js"], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert ran.stdout == "|Figures and curve of A: slt|Figures and curve of B: awb\n"
+
+
 def test_the_playground_writes_subtitles_and_wav(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:

@@ -88,7 +88,8 @@ async function perform(text, voices) {
   if (!text) return $("text").focus();
   takes.clear();
   const seed = Math.floor(Math.random() * 2 ** 31), { sample_rate: rate } = models.get($("model").value);
-  for (const voice of voices) {
+  for (const [index, voice] of voices.entries()) {
+    $("whose").textContent = takes.whose(voices, index);
     const take = await speak(text, wish(voice, seed), voice, rate);
     if (take) takes.add(take);
     if (!take || take.stopped) break;

@@ -23,12 +23,17 @@ export function add(take) {
   $("takes").replaceChildren(...takes.map((each, index) => card(each, index, scale)));
 }
 
+const lettered = (name, index) => `${"AB"[index]}: ${name}`;
+
+// Of which voice the large figures are, where two are compared.
+export const whose = (voices, index) => voices.length > 1 ? `Figures and curve of ${lettered(voices[index], index)}` : "";
+
 function card(take, index, scale) {
-  const letter = takes.length > 1 ? `${"AB"[index]}: ` : "";
+  const name = takes.length > 1 ? lettered(take.name, index) : take.name;
   const length = take.parts.reduce((sum, part) => sum + part.length, 0) / take.rate;
   const about = `${length.toFixed(2)} s, first sound after ${Math.round(take.ttfp * 1000)} ms${take.whole ? "" : ", stopped"}`;
   return element("article", { className: "panel" },
-    element("h2", { textContent: letter + take.name }), element("p", { textContent: about }),
+    element("h2", { textContent: name }), element("p", { textContent: about }),
     ...timeline(take, scale), buttons(take));
 }
 
