@@ -186,6 +186,8 @@ async def test_malformed_bodies_are_the_clients_fault(stand: Any, protocol: str)
         assert response.status_code in (200, 202, 400, 404, 409, 413, 422, 429), response.text
         if not response.is_success:
             assert response.json()
+        elif response.status_code == 202:  # a key can keep a few jobs
+            await stand.http.delete(f"{where}/{response.json()['id']}")
 
     await spread(COUNT, one)
     await settled(stand)
