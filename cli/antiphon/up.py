@@ -37,6 +37,9 @@ _LEVEL_STYLES: Final = {
 }
 _NATS_LINE: Final = re.compile(r"\[\d+\] \S+ \S+ \[(\w+)\] (.*)")
 _NATS_LEVELS: Final = {"DBG": "debug", "TRC": "debug", "INF": "info", "WRN": "warning"}
+# The broker tells much at its start that only a broker's operator wants to know: that its generated
+# password is not hashed, in a file that only its owner can read, and that others start later.
+_CHATTER: Final = ("Plaintext passwords", "Error trying to connect to route (attempt 1)")
 _SHOWN_ELSEWHERE: Final = ("event", "level", "timestamp", "service", "exception", "logger")
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
@@ -61,9 +64,7 @@ class LogView:
     def event(self, source: str, event: Mapping[str, Any]) -> None:
         """Show one event."""
         level = str(event.get("level", "info"))
-        # The broker tells much at its start that only a broker's operator wants to know; that its
-        # generated password is not hashed in a file that only its owner can read is one of them.
-        chatter = level == "info" or "Plaintext passwords" in str(event.get("event"))
+        chatter = level == "info" or any(told in str(event.get("event")) for told in _CHATTER)
         effective = "debug" if source.startswith("broker") and chatter else level
         if level in _LEVELS and _LEVELS.index(effective) < self._threshold:
             return

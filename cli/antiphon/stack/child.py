@@ -209,6 +209,8 @@ class Child:
             ports = self._program.bound(process.pid)
             if ports is not None:
                 self.ports = ports
+                if self._ever_ready:
+                    log_.info("child.ready", child=self.name)
                 self._ever_ready = True
                 self.ready.set()
                 return

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, answers, until_silent
 from tests.waits import TIMEOUT_S
@@ -69,15 +70,18 @@ async def test_a_child_is_ready_when_its_program_says_so(tmp_path: Path) -> None
     assert child.pid is None
 
 
-async def test_a_killed_child_comes_back_with_the_ports_it_had(tmp_path: Path) -> None:
+async def test_a_killed_child_comes_back_with_the_ports_it_had_and_is_told(tmp_path: Path) -> None:
     script = Script(tmp_path / "port", READY + "time.sleep(60)")
-    async with supervised(script) as (child, _), asyncio.timeout(20):
-        await child.ready.wait()
-        first = child.pid
-        child.kill()
-        while child.pid in (first, None):
-            await asyncio.sleep(0.01)
-        await child.ready.wait()
+    with capture_logs() as caught:
+        async with supervised(script) as (child, _), asyncio.timeout(20):
+            await child.ready.wait()
+            first = child.pid
+            child.kill()
+            while child.pid in (first, None):
+                await asyncio.sleep(0.01)
+            await child.ready.wait()
+    told = [(one["event"], one["child"]) for one in caught]
+    assert told == [("child.died", "script"), ("child.ready", "script")]
     assert script.seen_ports == [{}, {"http": 7}]
 
 

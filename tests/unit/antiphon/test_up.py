@@ -113,6 +113,8 @@ def test_the_brokers_chatter_is_for_debugging_and_its_errors_are_for_everybody()
     trouble = ("broker-1", "[9] 2026/01/02 03:04:05.678901 [ERR] no space left")
     assert "no space left" in shown(chatter, trouble)
     assert "ready" not in shown(chatter, trouble)
+    early = "Error trying to connect to route (attempt 1): dial tcp 127.0.0.1:1: refused"
+    assert shown(("broker-2", f"[9] 2026/01/02 03:04:05.678901 [ERR] {early}")) == ""
     assert "Server is ready" in shown(chatter, level="debug")
 
 
