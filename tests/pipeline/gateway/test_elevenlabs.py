@@ -9,10 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
+
+from gateway.requests import ReplicaSnapshot
+from ttscommon.wire.replicas import Replica
 
 TEXT = "The tide is in."
 QUERY = "model_id=eleven_turbo_v2_5&output_format=pcm_16000&inactivity_timeout=180"
@@ -182,6 +186,29 @@ async def test_a_voice_is_made_where_a_model_clones_and_refused_elsewhere(stand:
     form = {"name": "Anna Smith"}
     made = await stand.http.post("/v1/voices/add", data=form, files={"files": b"RIFF"})
     assert (made.status_code, made.json()["detail"]["status"]) == (400, "unsupported")
+
+
+async def test_a_voice_is_refused_for_now_while_it_is_not_known_whether_a_model_clones(
+    stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = stand.gateway.context.catalogue
+
+    async def as_it_is() -> None:
+        """No worker reports anything new."""
+
+    async def refused(*replicas: Replica) -> str:
+        catalogue.snapshot = ReplicaSnapshot(replicas)
+        files = {"files": b"RIFF"}
+        made = await stand.http.post("/v1/voices/add", data={"name": "Anna"}, files=files)
+        assert made.status_code == 503
+        message: str = made.json()["detail"]["message"]
+        return message
+
+    monkeypatch.setattr(catalogue, "refresh", as_it_is)
+    talker = stand.stage.report("talker")
+    loading = msgspec.structs.replace(talker, worker_id="talker-2", models=(), loading="big")
+    assert "a talker is loading 'big'" in await refused(talker, loading)
+    assert "no talker is running" in await refused()
 
 
 async def test_a_dialogue_is_spoken_by_its_voices_in_turn(stand: Any, talk: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from starlette.requests import HTTPConnection, Request
 
-from gateway.errors import InvalidApiKey, NotFound, Unsupported, VoiceExists
+from gateway.errors import InvalidApiKey, ModelLoading, NotFound, Unsupported, VoiceExists
 from gateway.protocols.shared.context import chunks, tenant_of
 from gateway.protocols.shared.forms import read_form
 from gateway.requests import DEFAULT, GatewayContext, NewVoice, StoredVoice
@@ -127,12 +127,11 @@ def chosen(voices: Sequence[Listed], query: Mapping[str, str]) -> list[Listed]:
 async def make(context: GatewayContext, request: Request, file: str) -> StoredVoice:
     """A voice of the recording that a form brings in its field `file`.
 
-    Raises Unsupported where no model speaks with such voices, and what VoiceStore.add raises.
+    Raises Unsupported where no model speaks with such voices, Unavailable while that is not known,
+    and what VoiceStore.add raises.
     """
     tenant = tenant_of(context, request)
-    models = (await context.catalogue.models()).values()
-    if not any("ref_audio" in model.accepts for model in models):
-        raise Unsupported("no model here speaks with voices made of recordings", param=file)
+    await _require_cloning(context, file)
     kind = request.headers.get("content-type", "")
     texts, files = await read_form(kind, chunks(request, _MOST_FORM), {file: MOST_BYTES})
     new = _new(texts, files.get(file), file, request.headers.get(CONSENT, ""))
@@ -141,6 +140,16 @@ async def make(context: GatewayContext, request: Request, file: str) -> StoredVo
     except VoiceExists:
         again = f"{new.name[:55]}-{secrets.token_hex(4)}"
         return await context.voices.add(tenant, NewVoice(again, new.data, new.consent, new.text))
+
+
+async def _require_cloning(context: GatewayContext, file: str) -> None:
+    models = (await context.catalogue.models()).values()
+    if any("ref_audio" in model.accepts for model in models):
+        return
+    await context.catalogue.model(DEFAULT)
+    if loading := context.catalogue.snapshot.loading("talker"):
+        raise ModelLoading(f"a talker is loading '{min(loading)}': try again in a moment")
+    raise Unsupported("no model here speaks with voices made of recordings", param=file)
 
 
 def _new(texts: Mapping[str, str], data: bytes | None, file: str, consent: str) -> NewVoice:
