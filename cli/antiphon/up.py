@@ -37,9 +37,14 @@ _LEVEL_STYLES: Final = {
 }
 _NATS_LINE: Final = re.compile(r"\[\d+\] \S+ \S+ \[(\w+)\] (.*)")
 _NATS_LEVELS: Final = {"DBG": "debug", "TRC": "debug", "INF": "info", "WRN": "warning"}
-# The broker tells much at its start that only a broker's operator wants to know: that its generated
-# password is not hashed, in a file that only its owner can read, and that others start later.
-_CHATTER: Final = ("Plaintext passwords", "Error trying to connect to route (attempt 1)")
+# A broker tells much at its start and end that only a broker's operator wants to know: that its
+# generated password is not hashed, in a file that only its owner can read, that others start later,
+# and that it had begun to write what it does not need any more.
+_CHATTER: Final = (
+    "Plaintext passwords",
+    "Error trying to connect to route (attempt 1)",
+    "store is closed",
+)
 _SHOWN_ELSEWHERE: Final = ("event", "level", "timestamp", "service", "exception", "logger")
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
