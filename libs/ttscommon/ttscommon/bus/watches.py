@@ -16,7 +16,7 @@ import structlog
 
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import system_credentials
-from ttscommon.bus.faults import STREAM_NOT_FOUND, Unreachable, reason
+from ttscommon.bus.faults import STREAM_NOT_FOUND, Unreachable, is_refusal, reason
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.link import Incoming, Link, dial
 from ttscommon.wire.errors import BusUnavailable, StoreFull, StoreLost, StoreUnavailable
@@ -55,6 +55,7 @@ async def watch_disconnects(link: Link, callback: Callable[[str], None]) -> None
             name=f"{link.worker_id}-system",
             **system_credentials(settings),
             error_cb=_complain(_COMPLAIN_S),
+            reconnected_cb=_say_that_it_is_back,
         )
         await client.subscribe(_SUBJECT, cb=on_event)
     except Unreachable as error:
@@ -67,16 +68,24 @@ async def watch_disconnects(link: Link, callback: Callable[[str], None]) -> None
 
 
 def _complain(interval_s: float) -> Callable[[Exception], Awaitable[None]]:
-    """An error callback that says at intervals why there is no connection."""
+    """An error callback that says at intervals why there is no connection.
+
+    One that was lost comes back, and pings find the dead meanwhile; one that is refused does not.
+    """
     logged_s = 0.0
 
     async def complain(error: Exception) -> None:
         nonlocal logged_s
         if time.monotonic() - logged_s >= interval_s:
             logged_s = time.monotonic()
-            log_.error("system_account.unusable", error=reason(error))
+            tell = log_.error if is_refusal(error) else log_.warning
+            tell("system_account.unusable", error=reason(error))
 
     return complain
+
+
+async def _say_that_it_is_back() -> None:
+    log_.info("system_account.usable")
 
 
 Write = Callable[[], Awaitable[object]]

@@ -115,7 +115,14 @@ async def test_a_wrong_system_password_is_told_and_holds_nothing_up(
     link = await Link.connect(wrong, "test", QUICK)
     links.append(link)
     watching = asyncio.create_task(watch_disconnects(link, lambda name: None))
-    await until(lambda: "system_account.unusable" in capsys.readouterr().out)
+    told: list[str] = []
+
+    def is_told() -> bool:
+        told.append(capsys.readouterr().out)
+        return "system_account.unusable" in told[-1]
+
+    await until(is_told)
+    assert "error" in told[-1].split("system_account.unusable")[0]
     assert not watching.done()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
