@@ -22,7 +22,6 @@ import structlog
 from ttscommon.process.settings import PREFIX
 
 _PERIOD_S: Final = 1.0
-_ANSWER_S: Final = 2.0
 _ASK: Final = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 Ports = Mapping[str, int]
 
@@ -238,21 +237,24 @@ def _die_with(supervisor: int) -> Callable[[], None] | None:
 
 
 async def until_silent(port: int, silent_s: float) -> None:
-    """Return when nothing was answered for so long, whatever the answers said."""
+    """Return when nothing was answered for so long, whatever the answers said.
+
+    A late answer is one: thousands of new connections at once hold a gateway up for seconds.
+    """
     heard_s = time.monotonic()
     while True:
-        if await answers(port):
+        if await answers(port, silent_s):
             heard_s = time.monotonic()
         elif time.monotonic() - heard_s >= silent_s:
             return
         await asyncio.sleep(_PERIOD_S)
 
 
-async def answers(port: int) -> bool:
+async def answers(port: int, within_s: float) -> bool:
     """Whether anything comes back in time. A process that is stopped still accepts connections."""
     writer = None
     try:
-        async with asyncio.timeout(_ANSWER_S):
+        async with asyncio.timeout(within_s):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(_ASK)
             return bool(await reader.read(1))

@@ -195,16 +195,22 @@ async def served(answer: bytes, after_s: float = 0.0) -> AsyncIterator[int]:
 
 async def test_what_is_slow_or_ill_answers() -> None:
     async with served(b"HTTP/1.1 503 Service Unavailable\r\n\r\n", after_s=0.5) as port:
-        assert await answers(port)
+        assert await answers(port, 2.0)
 
 
-async def test_what_only_accepts_connections_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("antiphon.stack.child._ANSWER_S", 0.2)
+async def test_what_only_accepts_connections_does_not_answer() -> None:
     async with served(b"") as port:
-        assert not await answers(port)
-    assert not await answers(port)  # nor what is gone
+        assert not await answers(port, 0.2)
+    assert not await answers(port, 0.2)  # nor what is gone
+
+
+async def test_an_answer_that_takes_most_of_the_silence_is_one() -> None:
+    async with served(b"HTTP/1.1 200 OK\r\n\r\n", after_s=2.2) as port:
+        done, _ = await asyncio.wait(
+            (watching := asyncio.create_task(until_silent(port, 3.0)),), timeout=4.5
+        )
+        assert not done
+        watching.cancel()
 
 
 async def test_silence_is_told_once_it_has_lasted() -> None:

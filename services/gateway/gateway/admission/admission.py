@@ -245,7 +245,8 @@ class Admission:
         is about to.
         """
         now, limits = self.clock(), self.limits
-        paused_s = max((one.paused_s(now) for one in self.control.running.values()), default=0.0)
+        written = (one for one in self.control.running.values() if one.writing is not None)
+        paused_s = max((one.paused_s(now) for one in written), default=0.0)
         rests_s = limits.rest_s - paused_s + limits.look_s if paused_s > limits.pause_s else 0.0
         if self.settings.admission == "off":
             return max(rests_s, limits.loop.hold_s)
