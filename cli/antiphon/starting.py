@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -89,8 +89,7 @@ def _stages_of(variable: str, name: str) -> list[str]:
     stages = [stage for stage, kind in _KINDS.items() if name.lower() in _names(kind)]
     if not stages:
         known = {field.upper() for kind in _KINDS.values() for field in _names(kind)}
-        close = get_close_matches(name, known, 1)
-        hint = f"; did you mean {PREFIX}{close[0]}?" if close else ""
+        hint = _meant(name, known, PREFIX)
         raise UnknownSetting(f"{variable}: no service has such a setting{hint}")
     return stages
 
@@ -99,9 +98,14 @@ def require_setting(stage: str, name: str) -> None:
     """Raises UnknownSetting where the services of a stage have none of this name."""
     known = _names(_KINDS[stage])
     if name.split(NESTED.lower())[0] not in known:
-        close = get_close_matches(name, known, 1)
-        hint = f"; did you mean {stage}.{close[0]}?" if close else ""
+        hint = _meant(name, known, f"{stage}.")
         raise UnknownSetting(f"{stage}.{name}: there is no such setting{hint}")
+
+
+def _meant(name: str, known: Collection[str], before: str) -> str:
+    """The end of an error: the one of the known names that is most like it, if any is."""
+    close = get_close_matches(name, known, 1)
+    return f"; did you mean {before}{close[0]}?" if close else ""
 
 
 _CPU_START_S: Final = 120.0

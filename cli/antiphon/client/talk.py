@@ -115,8 +115,7 @@ class _Script:
                 return True
             if self.complete:
                 return False
-            self._changed.clear()
-            await self._changed.wait()
+            await self.wait(len(self.pieces))
 
     async def _read(self) -> None:
         try:

@@ -59,14 +59,14 @@ class MetricFamily(Generic[M]):
 
     def remove(self, *values: str) -> None:
         """Export the series with `values` no longer; raises KeyError if there is none."""
-        self._series.pop(values, None)
         self._metric.remove(*values, *self._common)
+        self._series.pop(values, None)
 
     def forget(self, **labels: str) -> None:
         """Export no series that carries these labels any more."""
-        self._series.clear()
         if labels.keys() <= set(self._metric._labelnames):
             self._metric.remove_by_labels(labels)
+            self._series.clear()
 
 
 class TenantLabels:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
@@ -193,21 +193,27 @@ class SpokenUnits:
 class _Pending(NamedTuple):
     """Frames of a step whose energy and text are still to be chosen.
 
-    code, move: [frames]; tokens: [frames, 2], of the two units of each; hidden: [frames, dim].
-    begin: how many frames come before.
+    frames: what the spec calls raw, with `tokens` [frames, 2], of the two units of each, for text.
     """
 
-    code: Array
-    move: Array
-    tokens: Array
-    hidden: Array
+    frames: Arrays
     unit: Unit
-    begin: int
+
+    @property
+    def begin(self) -> int:
+        """The number of the first."""
+        return int(self.frames["frame"][0])
+
+    @property
+    def raw(self) -> Arrays:
+        """With their text, which may have to be waited for."""
+        known = dict(self.frames)
+        tokens = known.pop("tokens")
+        return {**known, "text": self.unit.conditioning.text()[tokens]}
 
     def cut(self, start: int, end: int) -> _Pending:
         """Frames start .. end of these."""
-        code, move, tokens, hidden = (array[start:end] for array in self[:4])
-        return _Pending(code, move, tokens, hidden, self.unit, self.begin + start)
+        return self._replace(frames=cut(self.frames, start, end))
 
 
 class VesperStream(TalkerStream):
@@ -308,35 +314,26 @@ class VesperStream(TalkerStream):
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         del cached  # always all of what was planned
         self._cached = True
-        codes, moves = frames["code"], frames["move"]
-        if count := len(codes):
+        if count := len(codes := frames["code"]):
             assert self._progress is not None
             unit, begin = self._progress.unit, self._frame
-            tokens = np.array(self._move(codes.tolist(), moves.tolist()))
-            hidden = frames["hidden"][:count]
-            self._pending.append(_Pending(codes, moves, tokens, hidden, unit, begin))
+            taken = {
+                **cut(frames, 0, count),
+                "tokens": np.array(self._move(codes.tolist(), frames["move"].tolist())),
+                "silent": np.full(count, int(unit.silent_frames > 0)),
+                "frame": begin + np.arange(count),
+                "seed": np.full(count, self._request.seed),
+            }
+            self._pending.append(_Pending(taken, unit))
         if ended != (self._progress is None):
             raise AssertionError("device and host disagree on where the utterance ends")
         self._settle()
 
     def take(self, count: int) -> Taken:
-        taken = self._taken(count)
-        end = taken[-1].begin + len(taken[-1].code)
+        raw = concatenate([some.raw for some in self._taken(count)])
         words = []
-        while self._words and self._words[0][0] < end:
+        while self._words and self._words[0][0] <= raw["frame"][-1]:
             words.append(self._words.popleft()[1])
-        raw = {
-            "code": np.concatenate([some.code for some in taken]),
-            "move": np.concatenate([some.move for some in taken]),
-            "text": np.concatenate([s.unit.conditioning.text()[s.tokens] for s in taken]),
-            "silent": np.repeat(
-                [int(some.unit.silent_frames > 0) for some in taken],
-                [len(some.code) for some in taken],
-            ),
-            "hidden": np.concatenate([some.hidden for some in taken]),
-            "frame": np.concatenate([some.begin + np.arange(len(some.code)) for some in taken]),
-            "seed": np.full(count, self._request.seed),
-        }
         return Taken(raw, tuple(words))
 
     def _taken(self, count: int) -> list[_Pending]:
@@ -344,11 +341,11 @@ class VesperStream(TalkerStream):
         taken = []
         while count:
             some = self._pending.popleft()
-            if (size := len(some.code)) > count:
+            if (size := rows(some.frames)) > count:
                 self._pending.appendleft(some.cut(count, size))
                 some = some.cut(0, count)
             taken.append(some)
-            count -= len(some.code)
+            count -= rows(some.frames)
         return taken
 
     def rewind(self, frames: int) -> None:

@@ -170,7 +170,7 @@ class AdmissionControl:
     def _room(self, model: str, view: View) -> Room:
         """Remembered while the replicas are the same: it is asked for many times a request."""
         known = self._rooms.get(model)
-        if known is None or any(a is not b for a, b in zip(known[0], view.stages, strict=True)):
+        if known is None or known[0] != view.stages:
             known = self._rooms[model] = view.stages, room_of(view, self._utilisation)
         return known[1]
 

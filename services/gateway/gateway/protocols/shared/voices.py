@@ -146,7 +146,7 @@ async def _require_cloning(context: GatewayContext, file: str) -> None:
     models = (await context.catalogue.models()).values()
     if any("ref_audio" in model.accepts for model in models):
         return
-    await context.catalogue.model(DEFAULT)
+    await context.catalogue.model(DEFAULT)  # raises where no talker runs
     if loading := context.catalogue.snapshot.loading("talker"):
         raise ModelLoading(f"a talker is loading '{min(loading)}': try again in a moment")
     raise Unsupported("no model here speaks with voices made of recordings", param=file)
