@@ -2,13 +2,17 @@
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.stacks import until_metric
+
+T = TypeVar("T")
 
 SLOTS = 4
 TYPISTS = 6
@@ -61,6 +65,29 @@ async def said_at_once(url: str, seed: int) -> bytes:
     return heard
 
 
+async def taken(begun: Callable[[], Awaitable[T]]) -> T:
+    """As clients do, come again where there is no room: a new stack lets in half of what it could
+    carry until it has seen that its listeners have enough.
+    """
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                return await begun()
+            except Refused:
+                await asyncio.sleep(0.1)
+
+
+async def typing(url: str, seed: int) -> ClientConnection:
+    """Somebody who has heard the beginning of what is written so far."""
+    socket = await begin(url, seed)
+    try:
+        await hear(socket, 1)
+    except Refused:
+        await socket.close()
+        raise
+    return socket
+
+
 async def parked(stack: Any, at_least: int) -> None:
     for child in ("talker-1", "vocoder-1"):
         await until_metric(stack, child, "tts_parked_streams", lambda found: found >= at_least)
@@ -69,20 +96,9 @@ async def parked(stack: Any, at_least: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", [STACK], indirect=True)
 async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(stack: Any) -> None:
-    typists = [await begin(stack.url, seed) for seed in range(SLOTS)]
-    await asyncio.gather(*(hear(one, 1) for one in typists))
-    async with asyncio.timeout(15):  # those that are refused come again, as clients do
-        while len(typists) < TYPISTS:
-            one = await begin(stack.url, len(typists))
-            try:
-                await hear(one, 1)
-                typists.append(one)
-            except Refused:
-                await one.close()
-                await asyncio.sleep(0.1)
-    # None of the others is refused in the moment in which that is news.
+    typists = [await taken(partial(typing, stack.url, seed)) for seed in range(TYPISTS)]
     await parked(stack, TYPISTS)
-    others = [asyncio.create_task(said_at_once(stack.url, 100 + n)) for n in range(SLOTS)]
+    others = (taken(partial(said_at_once, stack.url, 100 + n)) for n in range(SLOTS))
     assert all(await asyncio.gather(*others))
     for one in typists:
         await one.close()

@@ -1,13 +1,15 @@
 """Which web pages may call, and by which names."""
 
+import asyncio
 import resource
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from gateway.connections import ConnectionCounts, Doors
+from gateway.connections import ConnectionCounts, Doors, Turns
 from gateway.connections.doors import RESERVED, Budget, descriptor_budget
 from gateway.errors import TooManyConnections
 from gateway.settings import GatewaySettings
@@ -129,3 +131,23 @@ def test_a_name_has_as_many_places_as_it_may_hold_and_gets_them_back() -> None:
     for name in ("a", "a", "b"):
         places.leave(name)
     assert places.held("a") == places.held("b") == 0
+
+
+async def test_requests_of_one_moment_begin_a_few_a_turn_of_the_loop_in_their_order() -> None:
+    turns, begun = Turns(), list[int]()
+
+    async def request(number: int) -> None:
+        await turns.take()
+        begun.append(number)
+
+    requests = [asyncio.create_task(request(number)) for number in range(100)]
+    await asyncio.sleep(0)  # all of them have asked by now
+    requests[40].cancel()  # its client went
+    seen = [0, len(begun)]
+    while len(begun) < 99:
+        await asyncio.sleep(0)
+        seen.append(len(begun))
+    assert max(after - before for before, after in pairwise(seen)) == 32
+    assert begun == [*range(40), *range(41, 100)]
+    async with asyncio.timeout(1):
+        await turns.take()  # and nobody is waited for when all have begun
