@@ -8,13 +8,13 @@ import shutil
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import nats
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
@@ -49,6 +49,7 @@ _LONG = (
     "unit/ttsfamilies/base/runners/test_serving_on_a_device.py",
     "pipeline/test_shared_process.py",
     "pipeline/test_twins_restart.py",
+    "pipeline/test_processes.py",
     "parity/test_broken.py",
     "unit/antiphon_bench/gpu/test_bundle.py",
     "unit/antiphon_bench/plan/test_fleet.py",
@@ -93,29 +94,24 @@ def quick_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@contextmanager
-def _standing(config: StackConfig) -> Iterator[LocalStack]:
-    """Watched by a loop of its own, as tests have a loop each; it ends with this process."""
+@pytest.fixture(scope="session")
+def shared_broker(quick_folder: Path) -> Iterator[BusSettings]:
+    """The worker's broker, which no test may stop.
+
+    Watched by a loop of its own, as tests have a loop each; it ends with this process.
+    """
+    config = StackConfig(gateways=0, talkers=0, vocoders=0, store=quick_folder / "broker")
     running, loop = LocalStack(config), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
         asyncio.run_coroutine_threadsafe(running.start(), loop).result()
-        yield running
+        yield running.bus
     finally:
         asyncio.run_coroutine_threadsafe(running.stop(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-@pytest.fixture(scope="session")
-def shared_broker(quick_folder: Path) -> Iterator[BusSettings]:
-    """The worker's broker, which no test may stop."""
-    with _standing(
-        StackConfig(gateways=0, talkers=0, vocoders=0, store=quick_folder / "broker")
-    ) as running:
-        yield running.bus
 
 
 @pytest.fixture
@@ -134,6 +130,13 @@ async def broker(
         return
     shared: BusSettings = request.getfixturevalue("shared_broker")
     yield Broker(own := shared.model_copy(update={"prefix": next(_PREFIXES)}))
+    await _forget(own)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_broker(shared_broker: BusSettings) -> AsyncIterator[BusSettings]:
+    """A prefix for all tests of a module, which has no others."""
+    yield (own := shared_broker.model_copy(update={"prefix": next(_PREFIXES)}))
     await _forget(own)
 
 
@@ -162,13 +165,6 @@ async def _forget(bus: BusSettings) -> None:
     left = await jetstream.streams_info()
     await asyncio.gather(*(jetstream.delete_stream(info.config.name or "") for info in left))
     await link.close()
-
-
-@pytest.fixture(scope="session")
-def fake_stack(quick_folder: Path) -> Iterator[LocalStack]:
-    """The worker's stack of engines that need no model, which no test may disturb."""
-    with _standing(StackConfig(port=0, store=quick_folder / "stack", engine="fake")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,19 +1,21 @@
 """A file of keys for those who test what belongs to whom."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-NAMES: Final = ("alice", "bob")
+TWO: Final = MappingProxyType({"alice": "", "bob": ""})
 
 
-def keys_file(folder: Path, limits: str = "") -> Path:
-    """Every one's key is the name; `limits`: what each may do, as lines of TOML."""
+def hashed(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def keys_file(folder: Path, keys: Mapping[str, str] = TWO) -> Path:
+    """Every one's key is the name; what each may do, as lines of TOML."""
     path = folder / "keys.toml"
-    path.write_text(
-        "\n".join(
-            f'[keys.{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n{limits}'
-            for name in NAMES
-        )
-    )
+    tables = (f'[keys.{name}]\nsha256 = "{hashed(name)}"\n{may}' for name, may in keys.items())
+    path.write_text("\n".join(tables))
     return path

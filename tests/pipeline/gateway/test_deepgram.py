@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -36,56 +36,27 @@ async def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[s
     return audio, messages
 
 
-@pytest.mark.parametrize(
-    ("query", "media_type", "bytes_a_second"),
-    [
-        ("", "audio/mpeg", None),
-        ("?encoding=linear16&container=none&sample_rate=24000.0", "audio/pcm", 48_000),
-        ("?encoding=linear16", "audio/wav", None),
-        ("?encoding=mulaw&container=none", "audio/basic", 8000),
-        ("?encoding=opus&container=ogg", "audio/ogg", None),
-        ("?encoding=flac&sample_rate=16000", "audio/flac", None),
-    ],
+ENCODINGS: Final[tuple[tuple[str, str, int | None], ...]] = (
+    ("", "audio/mpeg", None),
+    ("?encoding=linear16&container=none&sample_rate=24000.0", "audio/pcm", 48_000),
+    ("?encoding=linear16", "audio/wav", None),
+    ("?encoding=mulaw&container=none", "audio/basic", 8000),
+    ("?encoding=opus&container=ogg", "audio/ogg", None),
+    ("?encoding=flac&sample_rate=16000", "audio/flac", None),
 )
-async def test_encodings_over_http(
-    stand: Any, query: str, media_type: str, bytes_a_second: int | None
-) -> None:
-    response = await stand.http.post(f"/v1/speak{query}", json={"text": TEXT})
-    assert response.headers["content-type"].startswith(media_type)
-    if bytes_a_second is not None:
-        seconds = len(response.content) / bytes_a_second
-        assert seconds == pytest.approx(len(TEXT) * 0.01, abs=0.001)
 
 
-async def test_a_model_of_any_letters_is_named_in_a_header(stand: Any) -> None:
-    response = await stand.http.post(
-        "/v1/speak", params={"model": "aura-2-thalia-en, 声\n"}, json={"text": TEXT}
-    )
+async def test_encodings_over_http(stand: Any) -> None:
+    for query, media_type, bytes_a_second in ENCODINGS:
+        response = await stand.http.post(f"/v1/speak{query}", json={"text": TEXT})
+        assert response.headers["content-type"].startswith(media_type), query
+        if bytes_a_second is not None:
+            seconds = len(response.content) / bytes_a_second
+            assert seconds == pytest.approx(len(TEXT) * 0.01, abs=0.001)
+    named = {"model": "aura-2-thalia-en, 声\n"}
+    response = await stand.http.post("/v1/speak", params=named, json={"text": TEXT})
     assert response.status_code == 200
     assert response.headers["dg-model-name"] == "aura-2-thalia-en%2C%20%E5%A3%B0%0A"
-
-
-async def test_after_cleared_nothing_of_before_comes(stand: Any, talk: Any) -> None:
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        if performance.job.request.text.startswith("long"):
-            await asyncio.Event().wait()
-        await performance.end()
-
-    stand.stage.script = script
-    async with connect(url(stand)) as socket:
-        await until(socket, "Metadata")
-        await say(socket, "Speak", text="long")
-        await say(socket, "Flush")
-        async with asyncio.timeout(TIMEOUT_S):
-            assert isinstance(await socket.recv(), bytes)
-        await say(socket, "Clear")
-        await until(socket, "Cleared")
-        await say(socket, "Speak", text="short")
-        await say(socket, "Flush")
-        audio, messages = await until(socket, "Flushed")
-    assert len(audio) == 2 * len(talk.sound("first"))
-    assert [m["type"] for m in messages] == ["Flushed"]
 
 
 async def test_turns_of_flux_begin_and_end(stand: Any, talk: Any) -> None:

@@ -52,14 +52,17 @@ def posted(path: str, body: bytes, kind: str = "application/json") -> bytes:
 
 
 def framed(
-    *messages: bytes, opcode: Opcode = Opcode.TEXT, path: bytes = b"/v1/audio/speech/stream"
+    *messages: bytes,
+    times: int = 1,
+    opcode: Opcode = Opcode.TEXT,
+    path: bytes = b"/v1/audio/speech/stream",
 ) -> bytes:
     head = (
         b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
         b"connection: upgrade\r\nsec-websocket-version: 13\r\n"
         b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    return head + b"".join(Frame(opcode, one).serialize(mask=True) for one in messages)
+    return head + times * b"".join(Frame(opcode, one).serialize(mask=True) for one in messages)
 
 
 FORM: Final = "multipart/form-data; boundary=b"
@@ -84,7 +87,7 @@ def noise() -> bytes:
     return b'{"type": "input_audio_buffer.append", "audio": "' + noisy + b'"}'
 
 
-# Made when they are sent: a hundred thousand frames take a second.
+# Made when they are sent.
 ATTACKS: Final[Mapping[str, Callable[[], bytes]]] = {
     "newlines": lambda: posted(UPLOAD, b"\r\n" * (13 * MB // 2), FORM),
     "empty parts": lambda: posted(UPLOAD, b"--b\r\n\r\n\r\n" * (13 * MB // 9), FORM),
@@ -112,13 +115,13 @@ ATTACKS: Final[Mapping[str, Callable[[], bytes]]] = {
     ),
     "chunks of one byte": lambda: (
         b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000 + b"0\r\n\r\n"
+        b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n"
     ),
     "pipelined requests": lambda: b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
     "many headers": lambda: b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
-    "empty frames": lambda: framed(*[b""] * 100_000, opcode=Opcode.CONT) + END,
-    "pings": lambda: framed(*[b""] * 100_000, opcode=Opcode.PING) + END,
-    "small messages": lambda: framed(*[b'{"type":"input.text","text":"a"}'] * 20_000) + END,
+    "empty frames": lambda: framed(b"", times=100_000, opcode=Opcode.CONT) + END,
+    "pings": lambda: framed(b"", times=100_000, opcode=Opcode.PING) + END,
+    "small messages": lambda: framed(b'{"type":"input.text","text":"a"}', times=20_000) + END,
     "a message of brackets": lambda: framed(b"[" * 200_000) + END,
     "a message of objects": lambda: framed(b'{"type": [' + b"{}," * 80_000 + b"1]}") + END,
     "a message of text": lambda: (

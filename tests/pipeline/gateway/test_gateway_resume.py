@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.waits import until
 from ttscommon.wire.messages import End
-from ttscommon.wire.subjects import AUDIO, CODES
+from ttscommon.wire.subjects import AUDIO
 
 TEXT = "half and half"
 
@@ -89,46 +89,32 @@ async def test_silence_in_front_is_left_out_before_a_loss_and_behind_it(
     assert np.array_equal(await the_rest(stand, talk, ticket, 5), whole[305:])
 
 
-async def test_the_rest_at_another_sample_rate_is_the_same_too(
+async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    ticket, heard, socket = await first_half(stand, talk, resumable=True, sample_rate=24_000)
-    socket.transport.abort()
-    await gone(stand)
-    halves.go.set()
-    rest = await the_rest(stand, talk, ticket, len(heard), sample_rate=24_000)
-    whole = await the_rest(stand, talk, ticket, 0, sample_rate=24_000)
-    assert np.array_equal(np.concatenate([heard, rest]), whole)
+    for context, resumable in ((None, True), (None, False), ("c", True)):
+        ticket, _, socket = await first_half(stand, talk, context, resumable=resumable)
+        if resumable:
+            await socket.close()
+        else:
+            socket.transport.abort()
+        await stand.stage.freed(ticket.request_id)
 
 
-@pytest.mark.parametrize(("context", "resumable"), [(None, True), (None, False), ("c", True)])
-async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
-    stand: Any, talk: Any, halves: Halves, context: str | None, resumable: bool
-) -> None:
-    ticket, _, socket = await first_half(stand, talk, context, resumable=resumable)
-    if resumable:
-        await socket.close()
-    else:
-        socket.transport.abort()
-    await stand.stage.freed(ticket.request_id)
-
-
-@pytest.mark.parametrize("context", [None, "c"])
 async def test_a_gateway_out_of_time_hands_its_listeners_over(
-    stand: Any, talk: Any, halves: Halves, context: str | None
+    stand: Any, talk: Any, halves: Halves
 ) -> None:
-    ticket, heard, socket = await first_half(stand, talk, context, resumable=True)
+    ticket, heard, socket = await first_half(stand, talk, resumable=True)
     await stand.gateway.drain(0.0)
-    told = [await talk.receive(socket) for _ in range(2 if context else 1)]
-    assert [m["error"]["code"] for m in told] == ["draining"] * len(told)
-    assert (told[-1]["request_id"], told[-1].get("context_id")) == (ticket.request_id, context)
+    told = await talk.receive(socket)
+    assert (told["error"]["code"], told["request_id"]) == ("draining", ticket.request_id)
     with pytest.raises(ConnectionClosed):
         await socket.recv()
     assert socket.close_code == 1012
     assert not stand.stage.jobs[0].cancelled.is_set()
     halves.go.set()
     stand.gateway.context.services.admission.draining = False  # as another gateway would be
-    rest = await the_rest(stand, talk, ticket, len(heard), context)
+    rest = await the_rest(stand, talk, ticket, len(heard))
     assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
 
 
@@ -199,18 +185,6 @@ async def test_a_request_is_heard_over_the_latest_connection_alone(
     await first.close()
 
 
-async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    admission = stand.gateway.context.services.admission
-    _, _, socket = await first_half(stand, talk, resumable=True)
-    socket.transport.abort()
-    await gone(stand)
-    assert admission.streams == 1
-    halves.go.set()
-    await until(lambda: not admission.streams)
-
-
 async def ended(bus: Any, ticket: Ticket) -> None:
     async with asyncio.timeout(10):
         while True:
@@ -220,52 +194,24 @@ async def ended(bus: Any, ticket: Ticket) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_request_whose_codes_are_gone_is_not_found_at_once(
+async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    ticket, _heard, socket = await first_half(stand, talk, resumable=True)
-    socket.transport.abort()
-    halves.go.set()
-    bus = stand.gateway.context.services.bus
-    await ended(bus, ticket)
-    await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream))
-    async with stand.session() as other:
-        await talk.send(other, "session.resume", **asdict(ticket), from_sample=0)
-        assert (await talk.receive(other))["error"]["code"] == "not_found"
-    assert not stand.stage.remakes
-
-
-async def heard_to_the_end(stand: Any, talk: Any, halves: Halves) -> tuple[Ticket, Any]:
-    """The ticket and the first half of a request that has its End, and whose client has left."""
     ticket, heard, socket = await first_half(stand, talk, resumable=True)
     halves.go.set()
     await talk.until(socket, "audio.done")
     await socket.close()
     await ended(stand.gateway.context.services.bus, ticket)
-    return ticket, heard
-
-
-async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    ticket, heard = await heard_to_the_end(stand, talk, halves)
     whole = talk.sound("first halfsecond half")
     for sample in (0, len(heard) - 1):
         rest = await the_rest(stand, talk, ticket, sample)
         assert np.array_equal(rest, whole[sample:])
     assert stand.stage.remakes == 2
-
-
-async def test_nothing_is_made_again_for_a_client_that_has_it_all(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
-    ticket, _ = await heard_to_the_end(stand, talk, halves)
-    everything = len(talk.sound("first halfsecond half"))
-    async with stand.session(seed=0) as again:
-        await talk.send(again, "session.resume", **asdict(ticket), from_sample=everything)
+    async with stand.session(seed=0) as again:  # it has all of it
+        await talk.send(again, "session.resume", **asdict(ticket), from_sample=len(whole))
         done = await talk.receive(again)
     assert (done["type"], done["outcome"]) == ("audio.done", "ok")
-    assert not stand.stage.remakes
+    assert stand.stage.remakes == 2
 
 
 async def test_a_context_that_cannot_be_resumed_says_so_alone(stand: Any, talk: Any) -> None:

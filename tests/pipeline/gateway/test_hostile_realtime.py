@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from gateway.protocols.realtime.items import MOST_ITEMS
-from gateway.requests import sessions
 from gateway.requests.tenants import ByteQuota
 from gateway.settings import GatewaySettings
 from tests.keys import keys_file
@@ -25,9 +24,8 @@ from tests.waits import until
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 
-SECRETS: Final = "/v1/realtime/client_secrets"
 A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
-LONG: Final = {"session": {"type": "realtime", "instructions": "x" * 4000}}
+pytestmark = pytest.mark.slow
 # A turn of 0.1 s and 0.1 s of silence, in mu-law.
 NOISE: Final = bytes(np.random.default_rng(5).integers(0, 256, 800, np.uint8)) + b"\xff" * 800
 
@@ -60,47 +58,6 @@ async def swallow(client: Client) -> None:
             pass
 
 
-async def test_secrets_without_end_leave_other_keys_theirs(
-    stand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "MOST_SECRETS", 50)
-
-    async def issue(key: dict[str, str], body: Any = LONG) -> str:
-        made = await stand.http.post(SECRETS, headers=key, json=body)
-        assert made.status_code == 200, made.text
-        return str(made.json()["value"])
-
-    async with probed(stand, "200 secrets of 4,000 characters"):
-        bobs = await issue(B)
-        first = await issue(A)
-        for _ in range(10):
-            *_, last = await asyncio.gather(*(issue(A) for _ in range(20)))
-    for value in (bobs, last):
-        async with opened(stand.url, additional_headers=bearer(value)) as client:
-            assert client.events[0]["session"]["instructions"] == "x" * 4000
-    assert await refused(stand, first) == 401
-    huge = {"session": {"type": "realtime", "instructions": "x" * 20_000}}
-    assert (await stand.http.post(SECRETS, headers=A, json=huge)).status_code == 400
-
-
-async def test_a_secret_that_expired_opens_nothing(stand: Any) -> None:
-    value, _ = await stand.gateway.context.sessions.issue("alice", {}, -1)
-    assert await refused(stand, value) == 401
-    assert await refused(stand, "ek_" + "A" * 43) == 401
-
-
-def bearer(value: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {value}"}
-
-
-async def refused(stand: Any, key: str) -> int:
-    with pytest.raises(InvalidStatus) as error:
-        async with opened(stand.url, additional_headers=bearer(key)):
-            pass
-    return int(error.value.response.status_code)
-
-
-@pytest.mark.slow
 async def test_turns_of_noise_without_end_stay_within_their_keys_share(
     hearing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,27 +87,6 @@ async def test_turns_of_noise_without_end_stay_within_their_keys_share(
     assert (await objects.stream_info(f"OBJ_{name}")).state.bytes < 300_000
 
 
-@pytest.mark.slow
-async def test_items_without_end_stay_within_bounds(stand: Any) -> None:
-    stand.stage.script = words
-    async with (
-        opened(stand.url, additional_headers=A) as client,
-        probed(stand, "3,000 items of 1,000 characters"),
-    ):
-        reading = asyncio.create_task(swallow(client))
-        for number in range(3000):
-            await client.say("x" * 1000, id=f"item-{number}")
-            if number % 500 == 0:
-                await speaks(stand, B)
-        session = session_of(stand, client)
-        await until(lambda: session.said.items.find("item-2999") is not None)
-        await stop(reading)
-        assert len(session.said.items.items) <= MOST_ITEMS
-    kept = await stand.stage.bus.kv.all(subjects.SESSIONS)
-    assert sum(map(len, kept.values())) < 1 << 20
-
-
-@pytest.mark.slow
 async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: Any) -> None:
     """Each turn in them is four events that nobody takes."""
     stand.stage.script = words

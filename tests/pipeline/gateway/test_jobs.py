@@ -112,9 +112,6 @@ async def test_what_cannot_be_a_job_is_refused_at_once(stand: Any) -> None:
     ):
         refused = await stand.http.post(JOBS, json={**JOB, **change})
         assert (refused.status_code, refused.json()["error"]["code"]) == (status, code), change
-
-
-async def test_a_job_without_a_text_is_told_where_it_belongs(stand: Any) -> None:
     empty: tuple[dict[str, Any], ...] = ({"json": {}}, {"files": {"file": ("a.txt", b" ")}})
     for sent in empty:
         error = (await stand.http.post(JOBS, **sent)).json()["error"]

@@ -7,10 +7,9 @@ import io
 import json
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import pytest
 import torch
 
 from talker.service import answered
@@ -20,36 +19,36 @@ from ttscommon.wire.lookups import PhonesFound
 TEXT = "The tide is in."
 
 
-@pytest.mark.parametrize("model", ["kokoro", "speaches-ai/Kokoro-82M-v1.0-ONNX"])
-async def test_their_models_and_voices_are_answered(stand: Any, model: str) -> None:
-    body = {"model": model, "input": TEXT, "voice": "am_adam(1)+af_sky(2)"}
-    answer = await stand.http.post("/v1/audio/speech", json=body)
-    assert (answer.status_code, answer.headers["x-voice"]) == (200, "awb")  # the male one
+async def test_their_models_and_voices_are_answered(stand: Any) -> None:
+    for model in ("kokoro", "speaches-ai/Kokoro-82M-v1.0-ONNX"):
+        body = {"model": model, "input": TEXT, "voice": "am_adam(1)+af_sky(2)"}
+        answer = await stand.http.post("/v1/audio/speech", json=body)
+        assert (answer.status_code, answer.headers["x-voice"]) == (200, "awb")  # the male one
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_captioned_speech_tells_when_words_begin_and_end(stand: Any, stream: bool) -> None:
+async def test_captioned_speech_tells_when_words_begin_and_end(stand: Any) -> None:
     async def script(performance: Any) -> None:
         for word in ("The ", "tide "):
             await performance.say(word, word=True)
         await performance.end()
 
     stand.stage.script = script
-    body = {
-        "model": "kokoro", "input": TEXT, "voice": "af_bella", "response_format": "pcm",
-        "stream": stream, "return_timestamps": True, "speed": 1,
-    }  # fmt: skip
-    answer = await stand.http.post("/dev/captioned_speech", json=body)
-    parts = [json.loads(line) for line in answer.text.splitlines()]
-    audio = b"".join(base64.b64decode(part["audio"]) for part in parts)
-    words = [one for part in parts for one in part["timestamps"]]
-    assert (len(parts) == 1) is not stream
-    assert {part["audio_format"] for part in parts} == {"audio/pcm"}
-    assert [(one["word"], one["start_time"], one["end_time"]) for one in words] == [
-        ("The ", 0.0, 0.04),
-        ("tide ", 0.04, 0.09),
-    ]
-    assert len(audio) == 2 * 0.09 * 24_000
+    for stream in (True, False):
+        body = {
+            "model": "kokoro", "input": TEXT, "voice": "af_bella", "response_format": "pcm",
+            "stream": stream, "return_timestamps": True, "speed": 1,
+        }  # fmt: skip
+        answer = await stand.http.post("/dev/captioned_speech", json=body)
+        parts = [json.loads(line) for line in answer.text.splitlines()]
+        audio = b"".join(base64.b64decode(part["audio"]) for part in parts)
+        words = [one for part in parts for one in part["timestamps"]]
+        assert (len(parts) == 1) is not stream
+        assert {part["audio_format"] for part in parts} == {"audio/pcm"}
+        assert [(one["word"], one["start_time"], one["end_time"]) for one in words] == [
+            ("The ", 0.0, 0.04),
+            ("tide ", 0.04, 0.09),
+        ]
+        assert len(audio) == 2 * 0.09 * 24_000
 
 
 class Tables:
@@ -87,56 +86,52 @@ async def talker(stand: Any, family: Any) -> AsyncIterator[None]:
     await bus.link.unsubscribe(subscription)
 
 
-@pytest.mark.parametrize(("letter", "tag"), [("a", "en-US"), ("b", "en-GB"), ("en-IE", "en-IE")])
-async def test_a_text_is_told_in_phones(stand: Any, letter: str, tag: str) -> None:
+async def test_a_text_is_told_in_phones(stand: Any) -> None:
     async with talker(stand, Tables()):
-        body = {"text": "The tide\u200b.", "language": letter}
-        answer = await stand.http.post("/dev/phonemize", json=body)
-    assert answer.json() == {"phonemes": f"The tide. ({tag})", "tokens": [1, 2]}
+        for letter, tag in (("a", "en-US"), ("b", "en-GB"), ("en-IE", "en-IE")):
+            body = {"text": "The tide\u200b.", "language": letter}
+            answer = await stand.http.post("/dev/phonemize", json=body)
+            assert answer.json() == {"phonemes": f"The tide. ({tag})", "tokens": [1, 2]}
 
 
-@pytest.mark.parametrize("given", ["af_bella+af_sky", ["af_bella", "af_sky"]])
-async def test_combined_voices_come_as_a_file_of_pytorchs(stand: Any, given: Any) -> None:
+async def test_combined_voices_come_as_a_file_of_pytorchs(stand: Any) -> None:
     async with talker(stand, Tables()):
-        answer = await stand.http.post("/v1/audio/voices/combine", json=given)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/octet-stream"
-    assert answer.headers["content-disposition"].endswith('.pt"')
-    tensor = torch.load(io.BytesIO(answer.content), weights_only=True)
-    assert (tensor.dtype, tuple(tensor.shape)) == (torch.float32, (3, 1, 2))
-    assert tensor.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+        for given in ("af_bella+af_sky", ["af_bella", "af_sky"]):
+            answer = await stand.http.post("/v1/audio/voices/combine", json=given)
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["content-type"] == "application/octet-stream"
+            assert answer.headers["content-disposition"].endswith('.pt"')
+            tensor = torch.load(io.BytesIO(answer.content), weights_only=True)
+            assert (tensor.dtype, tuple(tensor.shape)) == (torch.float32, (3, 1, 2))
+            assert tensor.flatten().tolist() == [0, 1, 2, 3, 4, 5]
 
 
-ASKED = (("/dev/phonemize", {"text": "The tide."}), ("/v1/audio/voices/combine", "af_bella"))
-
-
-@pytest.mark.parametrize(("path", "body"), ASKED)
-async def test_a_model_without_phones_or_tables_says_so(stand: Any, path: str, body: Any) -> None:
-    async with talker(stand, Nothing()):
-        answer = await stand.http.post(path, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported")
-
-
-@pytest.mark.parametrize(("path", "body"), ASKED)
-async def test_a_talker_of_before_is_not_waited_for(stand: Any, path: str, body: Any) -> None:
-    answer = await stand.http.post(path, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/dev/phonemize", {}),
-        ("/dev/phonemize", {"text": "..."}),
-        ("/dev/phonemize", {"text": "a" * 21_000}),
-        ("/v1/audio/voices/combine", {"voices": 7}),
-        ("/v1/audio/voices/combine", ["af_sky"] * 9),
-        ("/v1/audio/voices/combine", " "),
-    ],
+WRONG: Final[tuple[tuple[str, Any], ...]] = (
+    ("/dev/phonemize", {}),
+    ("/dev/phonemize", {"text": "..."}),
+    ("/dev/phonemize", {"text": "a" * 21_000}),
+    ("/v1/audio/voices/combine", {"voices": 7}),
+    ("/v1/audio/voices/combine", ["af_sky"] * 9),
+    ("/v1/audio/voices/combine", " "),
 )
-async def test_what_makes_no_question_is_refused(stand: Any, path: str, body: Any) -> None:
-    answer = await stand.http.post(path, json=body)
-    assert answer.status_code == 400, answer.text
+
+
+async def test_what_is_no_question_or_has_no_answer_is_told_so(stand: Any) -> None:
+    """A model without phones or tables, and a talker of a release that is not asked."""
+
+    async def refusals() -> list[tuple[int, str]]:
+        answers = [
+            await stand.http.post("/dev/phonemize", json={"text": "The tide."}),
+            await stand.http.post("/v1/audio/voices/combine", json="af_bella"),
+        ]
+        return [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
+
+    assert await refusals() == [(503, "unavailable")] * 2
+    async with talker(stand, Nothing()):
+        assert await refusals() == [(400, "unsupported")] * 2
+    for path, body in WRONG:
+        answer = await stand.http.post(path, json=body)
+        assert answer.status_code == 400, answer.text
 
 
 async def test_few_are_asked_at_once(stand: Any) -> None:

@@ -1,7 +1,6 @@
 """`GET /v1/usage`: what a key used, exactly, over sockets, HTTP, jobs, gateways and restarts."""
 
 import asyncio
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from gateway.app import create_gateway
 from gateway.settings import GatewaySettings
+from tests.keys import keys_file
 from tests.stacks import job_card
 from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
@@ -86,10 +86,7 @@ async def test_days_are_asked_for_by_their_dates(stand: Any) -> None:
 async def test_a_key_sees_its_own_use_and_no_others_and_one_that_is_killed_loses_a_second(
     tmp_path: Path,
 ) -> None:
-    keys = tmp_path / "keys.toml"
-    hashes = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "bob")}
-    keys.write_text("".join(f'[keys.{n}]\nsha256 = "{h}"\n' for n, h in hashes.items()))
-    environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(keys)}}
+    environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(keys_file(tmp_path))}}
     config = StackConfig(port=0, engine="fake", store=tmp_path / "store", environ=environ)
     async with LocalStack(config) as stack:
         alice, bob = (
