@@ -1,15 +1,20 @@
 """A stack of the families that hear and answer, with weights drawn from a seed."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import numpy as np
+from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
+from gateway.protocols.native import STREAM_PATH
 from tests.pipeline.test_checkpoints import models
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttsfamilies.glm_voice import synthetic as glm_voice
@@ -86,3 +91,39 @@ async def ready(stack: LocalStack) -> None:
     async with httpx.AsyncClient(base_url=stack.url, timeout=LIMIT_S) as client:
         await listed(client, *VOICES)
         await voiced(client)
+
+
+async def answered(
+    stack: LocalStack, *victims: str, speech: bytes = b"", text: str = "", **config: Any
+) -> tuple[Any, str]:
+    """[samples] int and the words of an answer; the victims are killed, one after each piece of
+    sound. Every character comes once.
+    """
+    left, pcm, words = list(victims), b"", ""
+    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
+
+        async def send(kind: str, **fields: Any) -> None:
+            await socket.send(json.dumps({"type": kind, **fields}))
+
+        await send("session.config", **config)
+        if speech:
+            await send("input.speech", audio=base64.b64encode(speech).decode())
+        if text:
+            await send("input.text", text=text)
+        await send("input.done")
+        while True:
+            async with asyncio.timeout(LIMIT_S):
+                message = await socket.recv()
+            if isinstance(message, bytes):
+                pcm += message
+                if left:
+                    stack.children[left.pop(0)].kill()
+                continue
+            told = json.loads(message)
+            if told["type"] == "audio.transcript":
+                assert told["start"] == len(words)
+                words += told["text"]
+            if told["type"] == "audio.done":
+                assert told["outcome"] == "ok"
+                return np.frombuffer(pcm, "<i2").astype(int), words
+            assert told["type"] != "error", told

@@ -58,6 +58,10 @@ class OtlpReceiver:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take nothing any more; safe to call twice."""
         self._server.shutdown()
         self._server.server_close()
 

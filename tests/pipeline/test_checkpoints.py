@@ -97,9 +97,10 @@ async def spoken(
     model: str = "tiny",
     voice: str = "vivian",
     text: str = TEXT,
+    **more: Any,
 ) -> Any:
     """[samples] int16 over the socket; the victims are killed, one after each piece of sound."""
-    options = SpeechOptions(model=model, voice=voice, seed=SEED, runaway_guard=False)
+    options = SpeechOptions(model=model, voice=voice, seed=SEED, runaway_guard=False, **more)
     left = list(victims)
     pcm = b""
     async for event in speak(stack.url, whole(text), options):

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,15 +13,14 @@ import numpy as np
 import pytest
 import pytest_asyncio
 import torch
-from websockets.asyncio.client import connect
 
 from antiphon.client import Audio, Finished, SpeechOptions, Started, Word, Words, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from gateway.protocols.native import STREAM_PATH
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.answering import answered
 from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
@@ -33,22 +31,15 @@ from ttscommon.wire.subjects import CODES
 from ttsfamilies.base.codec.base import Codec, Work
 from ttsfamilies.base.talker.guard import STEP
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.chatterbox import synthetic as chatterbox
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.cosyvoice import synthetic as cosyvoice
 from ttsfamilies.csm import synthetic as csm
 from ttsfamilies.csm.mimi.synthetic import add_decoder
-from ttsfamilies.fish_s2 import synthetic as fish_s2
 from ttsfamilies.glm_voice import synthetic as glm_voice
-from ttsfamilies.higgs_audio import synthetic as higgs_audio
 from ttsfamilies.kokoro import synthetic as kokoro
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
-from ttsfamilies.orpheus import synthetic as orpheus
-from ttsfamilies.orpheus.synthetic_snac import write_codec
 from ttsfamilies.piper import synthetic as piper
-from ttsfamilies.piper.phones import Espeak
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
-from ttsfamilies.qwen3_omni import synthetic as qwen3_omni
 from ttsfamilies.tacotron2 import synthetic as tacotron2
 from ttsfamilies.talkers import load as load_talker
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
@@ -92,13 +83,6 @@ class Served:
     stride: int = 1
     peak: int = 0
     rate: int = 24_000
-
-
-def write_orpheus(folder: Path) -> str:
-    """A talker that ends by itself, and a codec from elsewhere."""
-    orpheus.write_checkpoint(folder / "talker", seed=3, ending=2.0)
-    write_codec(folder / "codec", seed=2)
-    return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
 def write_csm(folder: Path) -> str:
@@ -151,30 +135,10 @@ def write_tacotron(folder: Path) -> str:
     return str(folder)
 
 
-def write_chatterbox(folder: Path) -> str:
-    """It ends its sentences by itself."""
-    chatterbox.write_checkpoint(folder, seed=3, ending=8.0)
-    chatterbox.add_codec(folder, seed=3)
-    return str(folder)
-
-
 def write_cosyvoice(folder: Path) -> str:
     """It asks for text, and ends its speech, by itself."""
     cosyvoice.write_family(folder, "tiny", "v2", seed=3)
     return str(folder)
-
-
-def write_omni(folder: Path) -> str:
-    """Four codebooks; it ends its speech by itself."""
-    qwen3_omni.write_checkpoint(folder, seed=3, codebooks=4, ending=3.0)
-    return str(folder)
-
-
-def write_higgs(folder: Path) -> str:
-    """A talker that ends by itself, and a codec from elsewhere."""
-    higgs_audio.write_checkpoint(folder / "talker", seed=8, ending=2.2)
-    higgs_audio.write_codec(folder / "codec", seed=2)
-    return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
 def write_voxcpm2(folder: Path) -> str:
@@ -183,55 +147,38 @@ def write_voxcpm2(folder: Path) -> str:
     return str(folder)
 
 
-def write_fish(folder: Path) -> str:
-    """It ends its speech by itself."""
-    fish_s2.write_checkpoint(folder, seed=8, codebooks=4, ending=3.0)
-    fish_s2.add_codec(folder, seed=2)
-    return str(folder)
-
-
-# Every `make test` serves this.
 CSM: Final = Served("csm", write_csm, "default", stride=1920)
-FAMILIES: Final = (CSM,)
-# Served by `make test-all`: a way through the stages that another family takes already.
-MORE: Final[tuple[Served, ...]] = (
+# Ways through the stages that no other takes; test_up_from_the_hub.py serves every family.
+FAMILIES: Final[tuple[Served, ...]] = (
+    CSM,
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
-    Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
     Served("zonos", write_zonos, "default", samples=22_050, stride=512, peak=1000, rate=44_100),
-    Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
-    Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
-    Served("omni", write_omni, "ethan", stride=1920),
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
-    Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
     Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
     Served("glm", write_glm_voice, "glm-4-voice", TEXT, 8_000, 1764, peak=300, rate=22_050),
 )
-_NAMED: Final = {family.name: family for family in MORE}
+_NAMED: Final = {family.name: family for family in FAMILIES}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
-CHATTERBOX, KYUTAI, TACOTRON = (_NAMED[name] for name in ("chatterbox", "kyutai", "tacotron"))
-KOKORO = _NAMED["kokoro"]
-VOXCPM, GLM = _NAMED["voxcpm"], _NAMED["glm"]
-# Likewise, but without a voice before a client has made one of a recording.
+KYUTAI, TACOTRON, KOKORO, VOXCPM, GLM = (
+    _NAMED[name] for name in ("kyutai", "tacotron", "kokoro", "voxcpm", "glm")
+)
+# Without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
-EVERY: Final = [
-    *(pytest.param(family, id=family.name) for family in FAMILIES),
-    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
-]
 
 
-def slow(*families: Served) -> pytest.MarkDecorator:
-    """Of families that are served by `make test-all`; the stack serves those it is asked for."""
-    marked = [pytest.param(each, id=each.name, marks=pytest.mark.slow) for each in families]
-    return pytest.mark.parametrize("family", marked)
+def each(*families: Served) -> pytest.MarkDecorator:
+    """Run for each of them; the stack serves those it is asked for, and CSM."""
+    named = [pytest.param(family, id=family.name) for family in families]
+    return pytest.mark.parametrize("family", named)
 
 
 def needed(items: Sequence[pytest.Item]) -> list[Served]:
-    """FAMILIES, and those of the others that a test which was selected is about."""
+    """CSM, and those of the others that a test which was selected is about."""
     asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
-    return [*FAMILIES, *(family for family in (*MORE, *RECORDED) if family in asked)]
+    return [family for family in (*FAMILIES, *RECORDED) if family is CSM or family in asked]
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +280,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", EVERY)
+@each(*FAMILIES)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,
@@ -356,13 +303,12 @@ def several_parts(family: Served, frames: Arrays) -> None:
     """Chunks and segments are what these texts are for."""
     if family is POCKET:
         assert len(np.unique(frames["passage"])) > 1
-    if family in (KOKORO, CHATTERBOX):
+    if family is KOKORO:
         assert np.count_nonzero(frames["left"] == 0) >= 3
     if family is TACOTRON:
         assert np.count_nonzero(frames["begins"]) == 3
 
 
-@pytest.mark.slow
 async def test_a_talker_that_dies_in_the_middle_of_a_redraw_goes_on_with_it(
     served: LocalStack, checkpoints: dict[str, Checkpoint], caught: asyncio.Event
 ) -> None:
@@ -427,23 +373,6 @@ async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient
     assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
 
 
-@pytest.mark.parametrize("family", EVERY)
-async def test_unknown_voices_are_refused(family: Served, client: httpx.AsyncClient) -> None:
-    error = await refused(client, family, voice="stranger")
-    assert error["code"] == "unknown_voice"
-    assert "stranger" in error["message"]
-
-
-@pytest.mark.parametrize(
-    "voice", ["af_heart*0.6+stranger*0.4", "af_heart*", "af_heart*0", "jf_alpha"]
-)
-@slow(KOKORO)
-async def test_blends_of_unknown_voices_are_refused(
-    family: Served, voice: str, client: httpx.AsyncClient
-) -> None:
-    assert (await refused(client, family, voice=voice))["code"] == "unknown_voice"
-
-
 async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
     client: httpx.AsyncClient,
 ) -> None:
@@ -462,7 +391,7 @@ async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
     await refused(client, CSM, model="vesper", voice="vesper", turns=turns)
 
 
-@slow(POCKET)
+@each(POCKET)
 async def test_pocket_tts_takes_another_voice_of_a_recording(
     family: Served, client: httpx.AsyncClient
 ) -> None:
@@ -473,7 +402,7 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(
     assert not near(one, await heard(client, family, max_new_tokens=10))
 
 
-@slow(ZONOS)
+@each(ZONOS)
 async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
     family: Served, client: httpx.AsyncClient
 ) -> None:
@@ -492,7 +421,7 @@ async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
     assert error["param"] == "extra_params.anger"
 
 
-@slow(*RECORDED)
+@each(*RECORDED)
 async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -513,7 +442,7 @@ async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     assert not near(await heard(client, family, instructions="Sing it."), whole)
 
 
-@slow(VOXCPM)
+@each(VOXCPM)
 async def test_voxcpm_joints_are_what_they_would_have_been_with_a_recordings_voice_too(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -539,7 +468,7 @@ async def test_voxcpm_joints_are_what_they_would_have_been_with_a_recordings_voi
     assert not near(alone, await heard(client, family, voice="bea"))
 
 
-@slow(KYUTAI)
+@each(KYUTAI)
 async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -572,7 +501,7 @@ async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
     assert times[-1] <= len(slow) / 24_000
 
 
-@slow(KOKORO)
+@each(KOKORO)
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -586,23 +515,11 @@ async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
     assert not silent[len(whole) : len(whole) + pause].any()
 
 
-async def listed(client: httpx.AsyncClient, family: Served) -> list[dict[str, Any]]:
-    found = (await client.get("/v1/audio/voices", params={"model": family.name})).json()["voices"]
-    return list(found)
-
-
-@slow(KOKORO)
-async def test_voices_are_listed(family: Served, client: httpx.AsyncClient) -> None:
-    spanish = {"ef_dora"} if Espeak.installed() else set[str]()
-    english = {"af_heart", "af_sky", "am_adam", "bf_emma"}
-    assert {voice["id"] for voice in await listed(client, family)} == english | spanish
-
-
-@slow(PIPER)
+@each(PIPER)
 async def test_speakers_of_a_piper_voice_are_listed_and_differ(
     family: Served, checkpoints: dict[str, Checkpoint], client: httpx.AsyncClient
 ) -> None:
-    found = str(await listed(client, family))
+    found = (await client.get("/v1/audio/voices", params={"model": family.name})).text
     assert "speaker-1" in found
     assert "en-US" in found
     (_, one), (_, other) = [
@@ -611,43 +528,16 @@ async def test_speakers_of_a_piper_voice_are_listed_and_differ(
     assert not near(one, other)
 
 
-@slow(GLM)
+@each(GLM)
 async def test_what_was_said_is_answered_once_when_talker_and_vocoder_die(
     family: Served, served: LocalStack
 ) -> None:
-    alone, words = await _answered(served)
+    config: dict[str, Any] = {"model": family.name, "voice": family.voice, "seed": SEED}
+    config["speech"] = wav(1.3, rate=16_000)
+    alone, words = await answered(served, **config)
     assert len(alone) % family.stride == 0
     assert len(alone) > family.samples
     assert words
-    pcm, again = await _answered(served, *workers(family))
+    pcm, again = await answered(served, *workers(family), **config)
     assert near(pcm, alone)
     assert again == words
-
-
-async def _answered(stack: LocalStack, *victims: str) -> tuple[Any, str]:
-    """[samples] int16 and the words of an answer; the victims are killed, one after each piece of
-    sound. Every character comes once.
-    """
-    left, pcm, words = list(victims), b"", ""
-    config = {"model": GLM.name, "voice": GLM.voice, "seed": SEED}
-    said = base64.b64encode(wav(1.3, rate=16_000)).decode()
-    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
-        await socket.send(json.dumps({"type": "session.config", **config}))
-        await socket.send(json.dumps({"type": "input.speech", "audio": said}))
-        await socket.send(json.dumps({"type": "input.done"}))
-        while True:
-            async with asyncio.timeout(180):
-                message = await socket.recv()
-            if isinstance(message, bytes):
-                pcm += message
-                if left:
-                    stack.children[left.pop(0)].kill()
-                continue
-            told = json.loads(message)
-            if told["type"] == "audio.transcript":
-                assert told["start"] == len(words)
-                words += told["text"]
-            if told["type"] == "audio.done":
-                assert told["outcome"] == "ok"
-                return np.frombuffer(pcm, "<i2"), words
-            assert told["type"] != "error", told

@@ -1,6 +1,7 @@
 """The stack adds nothing and loses nothing: streamed audio equals offline synthesis."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from antiphon.stack import LocalStack
 from antiphon.stack.checkpoints import Checkpoint
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.in_process import services, url
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
+from ttscommon.process.settings import BusSettings
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import CodecChunk, SpeechRequest
 from ttscommon.wire.replicas import LOUDNESS_LUFS
@@ -147,24 +151,42 @@ async def check(
 PATIENT = {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
 
 
-@pytest.mark.parametrize(("first", "count"), [(10, 5), pytest.param(0, 20, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("stack", [{"environ": {"gateway": PATIENT}}], indirect=True)
-async def test_sentences_alone_and_among_others_equal_offline_synthesis(
-    stack: Any, reference: Reference, first: int, count: int
+async def compare(
+    url: str,
+    bus_at: BusSettings,
+    reference: Reference,
+    indices: Sequence[int],
+    model: str = "vesper",
 ) -> None:
-    """A fifth of them one after another, then the others at once."""
-    indices, fifth = range(first, first + count), count // 5
-    bus = await Bus.connect(stack.bus, "parity")
+    """A fifth of the sentences one after another, then the others at once."""
+    fifth = len(indices) // 5
+    bus = await Bus.connect(bus_at, "parity")
     try:
-        async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
-            alone = [await streamed(client, index) for index in indices[:fifth]]
+        async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+            alone = [await streamed(client, index, model) for index in indices[:fifth]]
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(streamed(client, i)) for i in indices[fifth:]]
+                tasks = [group.create_task(streamed(client, i, model)) for i in indices[fifth:]]
         together = [task.result() for task in tasks]
         for index, (request_id, pcm) in zip(indices, [*alone, *together], strict=True):
-            await check(bus, reference, index, request_id, pcm)
+            await check(bus, reference, index, request_id, pcm, model)
     finally:
         await bus.close()
+
+
+async def test_sentences_alone_and_among_others_equal_offline_synthesis(
+    broker: LocalStack, reference: Reference
+) -> None:
+    patient = {"admission": "off", "keep_logs_s": 600}
+    async with services(broker.bus, {"engine": "torch"}, patient) as found:
+        await compare(url(found), broker.bus, reference, range(10, 15))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [{"environ": {"gateway": PATIENT}}], indirect=True)
+async def test_all_of_them_through_processes_of_their_own_do(
+    stack: LocalStack, reference: Reference
+) -> None:
+    await compare(stack.url, stack.bus, reference, range(20))
 
 
 LOWER = Checkpoint.parse(f"nocturn={LOWER_DIR}")
@@ -175,23 +197,12 @@ LOWER = Checkpoint.parse(f"nocturn={LOWER_DIR}")
     "stack", [{"environ": {"gateway": PATIENT}, "models": (LOWER,)}], indirect=True
 )
 async def test_the_lower_voice_beside_the_default_one_equals_offline_synthesis(
-    stack: Any, lower: Reference
+    stack: LocalStack, lower: Reference
 ) -> None:
-    bus = await Bus.connect(stack.bus, "parity")
-    try:
-        async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
-            async with asyncio.timeout(30):
-                while "nocturn" not in (await client.get("/v1/models")).text:
-                    await asyncio.sleep(0.05)  # gateways look once a second
-            async with asyncio.TaskGroup() as group:
-                tasks = {
-                    index: group.create_task(streamed(client, index, "nocturn"))
-                    for index in (4, 10, 14)
-                }
-        for index, task in tasks.items():
-            await check(bus, lower, index, *task.result(), "nocturn")
-    finally:
-        await bus.close()
+    async with httpx.AsyncClient(base_url=stack.url) as client, asyncio.timeout(30):
+        while "nocturn" not in (await client.get("/v1/models")).text:
+            await asyncio.sleep(0.05)  # gateways look once a second
+    await compare(stack.url, stack.bus, lower, (4, 10, 14), "nocturn")
 
 
 # Three sentences of a voice are within so much of what ten are.

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from antiphon.reading.order import Labels, Order
 from antiphon.reading.run import make_file, run, speak_book
 from antiphon.stack import LocalStack
 from tests.books import epub, png
+from tests.in_process import services, url
 from ttscommon.books import BookPauses, Cast
 
 
@@ -45,11 +47,17 @@ def spoken(wanted: Order) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(wanted.folder.glob("*.pcm"))}
 
 
+@pytest.fixture
+async def gateway_url(broker: LocalStack) -> AsyncIterator[str]:
+    async with services(broker.bus, {}, {}) as found:
+        yield url(found)
+
+
 async def test_a_book_is_whole_and_the_same_after_an_interruption(
-    fake_stack: LocalStack, tmp_path: Path
+    gateway_url: str, tmp_path: Path
 ) -> None:
-    whole = order(tmp_path / "whole", fake_stack.url)
-    broken = order(tmp_path / "broken", fake_stack.url, most=1)
+    whole = order(tmp_path / "whole", gateway_url)
+    broken = order(tmp_path / "broken", gateway_url, most=1)
     said = io.StringIO()
     console = Console(file=said, width=100)
     async with asyncio.timeout(120):

@@ -8,7 +8,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from antiphon.stack import LocalStack
-from tests.realtime import Client, opened, sound, transcript
+from tests.realtime import Client, opened, sound
 from tests.stacks import SLOW
 from tests.waits import TIMEOUT_S
 
@@ -24,33 +24,6 @@ async def some(client: Client, samples: int) -> None:
     """Until so much was heard."""
     while len(sound(client.events)) < samples:
         await client.event()
-
-
-@pytest.mark.slow
-@SLOW
-async def test_turns_and_an_interruption(stack: LocalStack) -> None:
-    async with opened(stack.url) as client:
-        await ask(client, "The lamps.")
-        first = await client.until("response.done")
-        await ask(client, TEXT)
-        await client.until("response.output_audio.delta")
-        await client.send("response.cancel")
-        cut = await client.until("response.done")
-        item = cut[-1]["response"]["output"][0]["id"]
-        about = {"item_id": item, "content_index": 0, "audio_end_ms": 100}
-        await client.send("conversation.item.truncate", **about)
-        await client.send("conversation.item.retrieve", item_id=item)
-        found = (await client.last("conversation.item.retrieved"))["item"]
-        await ask(client, "The lamps.")
-        again = await client.until("response.done")
-    assert [e[-1]["response"]["status"] for e in (first, cut, again)] == [
-        *("completed", "cancelled", "completed")
-    ]
-    assert len(sound(first)) == len(sound(again)) > 0
-    assert transcript(first) == transcript(again) == "The lamps."
-    assert len(sound(cut)) < 5 * len(sound(first))
-    assert TEXT.startswith(found["content"][0]["transcript"])
-    assert found["content"][0]["transcript"] != TEXT
 
 
 @pytest.mark.slow

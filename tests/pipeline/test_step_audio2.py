@@ -1,8 +1,5 @@
 """Step-Audio 2 in a stack: speech in, words and speech out, with a voice made of a recording."""
 
-import asyncio
-import base64
-import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -10,10 +7,9 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack
-from gateway.protocols.native import STREAM_PATH
+from tests import answering
 from tests.answering import LIMIT_S, VOICES, serving, voiced
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttsfamilies.step_audio2.synthetic import add_codec, write_checkpoint
@@ -43,41 +39,10 @@ async def voice(served: LocalStack) -> str:
     return VOICES["step"]
 
 
-async def answered(
-    stack: LocalStack, voice: str, *victims: str, speech: bytes = b"", text: str = "", **told: Any
-) -> tuple[Any, str]:
-    """[samples] int16 and the words of an answer; the victims are killed, one after each piece of
-    sound. Every character comes once.
-    """
-    left, pcm, words = list(victims), b"", ""
-    config = {"model": "step", "voice": voice, "seed": 7, "max_new_tokens": IDS, **told}
-    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
-
-        async def send(kind: str, **fields: Any) -> None:
-            await socket.send(json.dumps({"type": kind, **fields}))
-
-        await send("session.config", **config)
-        if speech:
-            await send("input.speech", audio=base64.b64encode(speech).decode())
-        if text:
-            await send("input.text", text=text)
-        await send("input.done")
-        while True:
-            async with asyncio.timeout(LIMIT_S):
-                message = await socket.recv()
-            if isinstance(message, bytes):
-                pcm += message
-                if left:
-                    stack.children[left.pop(0)].kill()
-                continue
-            heard = json.loads(message)
-            if heard["type"] == "audio.transcript":
-                assert heard["start"] == len(words)
-                words += heard["text"]
-            if heard["type"] == "audio.done":
-                assert heard["outcome"] == "ok"
-                return np.frombuffer(pcm, "<i2").astype(int), words
-            assert heard["type"] != "error", heard
+async def answered(stack: LocalStack, voice: str, *victims: str, **told: Any) -> tuple[Any, str]:
+    """An answer of so many ids, its [samples] int and its words; see tests/answering.py."""
+    config: dict[str, Any] = {"model": "step", "voice": voice, "seed": 7, "max_new_tokens": IDS}
+    return await answering.answered(stack, *victims, **config, **told)
 
 
 def near(one: Any, other: Any) -> bool:

@@ -16,13 +16,12 @@ from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import prepare
-from ttscommon.wire.subjects import STAGES
 
 TEXT = "One two."
 LONG_TEXT = "The tide comes in over the sand, and the boats turn slowly on their chains. " * 4
 AT_ONCE_S = 4.0
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -83,7 +82,6 @@ def lives(stack: LocalStack, *stages: str) -> list[int]:
     return [child.starts for name, child in stack.children.items() if name.startswith(stages)]
 
 
-@pytest.mark.slow
 async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_made_again(
     stack: LocalStack,
 ) -> None:
@@ -101,21 +99,6 @@ async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_ma
         await bus.close()
 
 
-async def test_consumers_that_were_lost_are_made_again_by_the_workers(
-    fake_stack: LocalStack,
-) -> None:
-    bus = await Bus.connect(fake_stack.bus, "test")
-    try:
-        for stage in STAGES.values():
-            jobs, durable = bus.link.name(stage.stream), bus.link.name(stage.durable("vesper"))
-            await bus.link.jetstream.delete_consumer(jobs, durable)
-        began_s = time.monotonic()
-        assert (await speak(fake_stack)).status_code == 200
-        assert time.monotonic() - began_s < 10
-    finally:
-        await bus.close()
-
-
 @contextmanager
 def no_room(stack: LocalStack) -> Iterator[None]:
     """No file of the broker's can grow: a full disk, as far as a program can tell."""
@@ -129,7 +112,6 @@ def no_room(stack: LocalStack) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.slow
 async def test_a_full_disk_is_told_at_once_while_speech_goes_on_and_is_over_when_there_is_room(
     stack: LocalStack,
 ) -> None:

@@ -123,19 +123,8 @@ def near(one: bytes, other: Any) -> bool:
     return len(found) == len(other) and int(np.abs(found - other).max()) <= 2
 
 
-async def test_it_speaks_before_its_thinker_has_ended(served: LocalStack) -> None:
-    wanted = await whole(served)
-    one = await opened(served)
-    await one.rows(0, 6)
-    await one.until("audio")  # and only then does the thinker think on
-    await one.rows(6, 1 + ROWS)
-    await one.send("input.done")
-    await one.until("audio.done", outcome="ok")
-    assert near(one.pcm, wanted)
-    await one.close()
-
-
 async def test_talker_and_vocoder_die_while_the_thinker_thinks(served: LocalStack) -> None:
+    """It thinks on when it has been heard."""
     wanted = await whole(served)
     one = await opened(served)
     for number, victim in enumerate(WORKERS):

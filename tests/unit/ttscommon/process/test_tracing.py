@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
 from ttscommon.process import tracing
-from ttscommon.process.settings import TracingSettings
+from ttscommon.process.settings import ServiceSettings, TracingSettings
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import TALKER
 
@@ -88,6 +88,7 @@ def test_phases_before_the_first_chunk_are_spans_below_it(spans: InMemorySpanExp
 
 
 def test_without_an_endpoint_nothing_is_traced_or_sent() -> None:
+    assert ServiceSettings.load({"ANTIPHON_TRACING__ENDPOINT": ""}).tracing.endpoint is None
     tracing.configure_traces("talker", TracingSettings())()
     headers: dict[str, str] = {}
     with tracing.sending(TALKER, REQUEST, headers):

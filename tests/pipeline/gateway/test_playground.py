@@ -1,8 +1,7 @@
-"""Both doors of the gateway, with all services as processes behind them."""
+"""The playground: its page, what that refers to, and what its modules write."""
 
 import base64
 import io
-import json
 import re
 import shutil
 import subprocess
@@ -13,50 +12,11 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
 
-from antiphon.stack import LocalStack
 from gateway.audio import Provenance
 from gateway.audio.provenance import claims
 
-STATIC = Path(__file__).resolve().parents[2] / "services/gateway/gateway/static"
-TEXT = "The tide came in before dawn. It was slow, and silver; can you hear the bells?"
-BODY = {"input": TEXT, "seed": 5, "sample_rate": 16_000}
-
-
-async def posted(stack: LocalStack, **body: Any) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
-        return await http.post("/v1/audio/speech", json={**BODY, **body})
-
-
-async def typed(stack: LocalStack, pieces: list[str]) -> tuple[bytes, dict[str, Any]]:
-    """The audio and the `audio.done` of a text that is typed in `pieces`."""
-    pcm = b""
-    async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
-        messages = [{"type": "session.config", "seed": 5}]
-        messages += [{"type": "input.text", "text": piece} for piece in pieces]
-        for message in [*messages, {"type": "input.done"}]:
-            await socket.send(json.dumps(message))
-        async for data in socket:
-            if isinstance(data, bytes):
-                pcm += data
-            elif (message := json.loads(data))["type"] in ("audio.done", "error"):
-                return pcm, message
-    raise AssertionError("the socket closed without an end")
-
-
-async def test_every_way_in_gives_the_same_samples(fake_stack: LocalStack) -> None:
-    whole = await posted(fake_stack, stream=False, response_format="wav")
-    assert whole.status_code == 200, whole.text
-    streamed = await posted(fake_stack, response_format="pcm")
-    assert streamed.content == whole.content.partition(b"data")[2][4:]
-    at_once, done = await typed(fake_stack, [TEXT])
-    assert at_once == streamed.content
-    assert (done["outcome"], done["samples"]) == ("ok", len(at_once) // 2)
-    by_word, _ = await typed(fake_stack, [f"{word} " for word in TEXT.split()])
-    assert by_word == at_once
-    by_letter, _ = await typed(fake_stack, list(TEXT))
-    assert by_letter == at_once
+STATIC = Path(__file__).resolve().parents[3] / "services/gateway/gateway/static"
 
 
 REFERENCE = re.compile(
@@ -77,12 +37,9 @@ async def parts_of_the_playground(http: httpx.AsyncClient) -> dict[str, httpx.Re
     return found
 
 
-async def test_the_playground_needs_nothing_from_outside(fake_stack: LocalStack) -> None:
-    async with httpx.AsyncClient(base_url=fake_stack.url) as http:
-        parts = await parts_of_the_playground(http)
-        missing = await http.get("/playground/../app.py"), await http.get("/playground/none.js")
-        models = (await http.get("/v1/models")).json()["data"]
-        voices = (await http.get("/v1/audio/voices")).json()["voices"]
+async def test_the_playground_needs_nothing_from_outside(stand: Any) -> None:
+    parts = await parts_of_the_playground(stand.http)
+    missing = [await stand.http.get(f"/playground/{path}") for path in ("../app.py", "none.js")]
     policy = parts["/"].headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe-inline" not in policy
@@ -97,8 +54,6 @@ async def test_the_playground_needs_nothing_from_outside(fake_stack: LocalStack)
         outside = re.findall(r"""(?:src|href|from|url\()=?\s*["'(]?https?://""", part.text)
         assert not outside, path
     assert [response.status_code for response in missing] == [404, 404]
-    assert [model["id"] for model in models] == ["vesper"]
-    assert {voice["id"] for voice in voices} == {"slt", "rms", "awb"}
 
 
 def labelled(page: str, name: str) -> bool:
@@ -119,8 +74,10 @@ def test_every_element_that_the_playground_asks_for_is_there_and_labelled() -> N
     assert [name for name in fields if not labelled(page, name)] == []
 
 
-SUBTITLES = """
-import { origin, subtitles, wav } from "./files.mjs";
+SCRIPT = """
+import { origin, subtitles, wav } from "./files.js";
+import { whose } from "./takes.js";
+console.log([whose(["slt"], 0), whose(["slt", "awb"], 0), whose(["slt", "awb"], 1)].join("|"));
 const words = [["Fish", 0.1, 0.4], ["&", 0.4, 0.5], ["chips.", 0.5, 1], ["Now", 3661.5, 3662]];
 console.log(subtitles(words.map(([word, start_s, end_s]) => ({ word, start_s, end_s }))));
 const head = new DataView(await wav([new Int16Array(3)], 24000).arrayBuffer());
@@ -130,7 +87,8 @@ const told = { model: "vesper", digital_source_type: "trainedAlgorithmicMedia",
 const tagged = await wav([new Int16Array(3)], 24000, origin(told)).arrayBuffer();
 process.stdout.write(Buffer.from(tagged).toString("base64"));
 """
-SUBTITLED = """WEBVTT
+SAID = """|Figures and curve of A: slt|Figures and curve of B: awb
+WEBVTT
 
 00:00:00.100 --> 00:00:01.000
 Fish &amp; chips.
@@ -142,37 +100,21 @@ Now
 """
 
 
-WHOSE = """
-import { whose } from "./takes.js";
-console.log([whose(["slt"], 0), whose(["slt", "awb"], 0), whose(["slt", "awb"], 1)].join("|"));
-"""
-
-
-def test_the_playground_says_of_which_of_two_voices_its_figures_are(tmp_path: Path) -> None:
+def test_the_playground_says_whose_its_figures_are_and_writes_subtitles_and_wav(
+    tmp_path: Path,
+) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node")
     for file in STATIC.glob("*.js"):
         shutil.copy(file, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "test.js").write_text(WHOSE)
+    (tmp_path / "test.js").write_text(SCRIPT)
     ran = subprocess.run(
         [node, tmp_path / "test.js"], capture_output=True, text=True, check=True, timeout=30
     )
-    assert ran.stdout == "|Figures and curve of A: slt|Figures and curve of B: awb\n"
-
-
-def test_the_playground_writes_subtitles_and_wav(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node")
-    (tmp_path / "files.mjs").write_text((STATIC / "files.js").read_text())
-    (tmp_path / "test.mjs").write_text(SUBTITLES)
-    ran = subprocess.run(
-        [node, tmp_path / "test.mjs"], capture_output=True, text=True, check=True, timeout=30
-    )
     said, _, tagged = ran.stdout.rpartition("\n")
-    assert said + "\n" == SUBTITLED
+    assert said + "\n" == SAID
     data = base64.b64decode(tagged)
     assert list(claims(data)) == [Provenance("vesper", "Köln").fields]
     with wave.open(io.BytesIO(data)) as file:
