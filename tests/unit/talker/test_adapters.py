@@ -130,38 +130,32 @@ async def test_the_one_that_was_used_longest_ago_makes_room(folder: Path) -> Non
     assert len(model.loads) == 3
 
 
-async def test_one_in_use_stays_and_who_finds_no_place_is_told(folder: Path) -> None:
-    model = Model()
-    adapters = talkers(folder, model)
+@pytest.mark.parametrize("slots", [2, 4])
+async def test_no_more_are_held_than_places_or_bytes_and_one_in_use_stays(
+    folder: Path, slots: int
+) -> None:
+    model = Model(slots=slots)
+    adapters = talkers(folder, model)  # a million bytes, 400,000 each
+    for number in range(4):
+        (await adapters.acquire(ref(number)))()
+        assert len(model.places) <= 2
     releases = [await adapters.acquire(ref(number)) for number in (0, 1)]
     with pytest.raises(Overloaded):
         await adapters.acquire(ref(2))
     assert set(model.places.values()) == {drawn(0).digest, drawn(1).digest}
-    patient = talkers(folder, Model(), wait_s=10.0)
-    held = [await patient.acquire(ref(number)) for number in (0, 1)]
-    waiting = asyncio.create_task(patient.acquire(ref(2)))
-    await asyncio.sleep(0.01)
-    assert not waiting.done()
-    held[1]()
-    (await asyncio.wait_for(waiting, TIMEOUT_S))()
     for release in releases:
         release()
     (await adapters.acquire(ref(2)))()
 
 
-async def test_bytes_are_bounded_as_the_number_is(folder: Path) -> None:
-    model = Model(slots=4)
-    adapters = talkers(folder, model)  # a million bytes, 400,000 each
-    for number in range(4):
-        (await adapters.acquire(ref(number)))()
-        assert len(model.places) <= 2
-    first = await adapters.acquire(ref(0))
-    second = await adapters.acquire(ref(1))
-    with pytest.raises(Overloaded):
-        await adapters.acquire(ref(2))
-    first()
-    second()
-    (await adapters.acquire(ref(2)))()
+async def test_who_finds_no_place_waits_for_one(folder: Path) -> None:
+    adapters = talkers(folder, Model(), wait_s=10.0)
+    _, release = [await adapters.acquire(ref(number)) for number in (0, 1)]
+    waiting = asyncio.create_task(adapters.acquire(ref(2)))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    release()
+    (await asyncio.wait_for(waiting, TIMEOUT_S))()
 
 
 async def test_an_upload_is_read_from_the_store_though_the_broker_was_away() -> None:

@@ -19,17 +19,30 @@ class Rendering(FakeModel):
         object.__setattr__(self.spec, "raw", self.spec.frame)
 
 
-def test_a_known_curve_is_found_again() -> None:
-    now = [0.0]
+class Clock:
+    """Moves by what models sleep."""
 
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
+    def __init__(self) -> None:
+        self.now = 0.0
 
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_known_curve_is_found_again(clock: Clock) -> None:
     truth = StepCurve(
         step_s={1: 0.010, 8: 0.020}, prefill_s=0.005, render_base_s=0.002, render_frame_s=0.0001
     )
-    model = Rendering("m", truth, sleep)
-    found = calibrate(model, 64, (1, 2, 8), 1, lambda: now[0])
+    model = Rendering("m", truth, clock.sleep)
+    found = calibrate(model, 64, (1, 2, 8), 1, clock)
     assert found.step_s == pytest.approx({1: 0.010, 2: 0.011429, 8: 0.020}, abs=1e-6)
     assert found.prefill_s == pytest.approx(0.005)
     assert found.render_base_s == pytest.approx(0.002, abs=1e-5)
@@ -37,15 +50,10 @@ def test_a_known_curve_is_found_again() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=StepCurve) == found
 
 
-def test_every_width_of_a_step_is_measured() -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
+def test_every_width_of_a_step_is_measured(clock: Clock) -> None:
     truth = StepCurve(step_s={1: 0.010, 8: 0.020})
-    model = FakeModel("m", truth, sleep, Manner(frames_per_step=4))
-    found = calibrate(model, 64, (1, 8), 1, lambda: now[0])
+    model = FakeModel("m", truth, clock.sleep, Manner(frames_per_step=4))
+    found = calibrate(model, 64, (1, 8), 1, clock)
     assert found.drafts.keys() == {1, 2, 4}
     for drafted in found.drafts.values():
         known = {streams: truth.seconds(streams, 0) for streams in drafted.step_s}
@@ -56,21 +64,16 @@ def test_every_width_of_a_step_is_measured() -> None:
 
 
 def test_what_the_engine_does_beside_its_model_counts_apart(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
     def accept(self: FakeStream, cached: int, frames: Arrays, ended: bool) -> None:
-        now[0] += 0.001
+        clock.sleep(0.001)
         taken(self, cached, frames, ended)
 
     taken = FakeStream.accept
     monkeypatch.setattr(FakeStream, "accept", accept)
     truth = StepCurve(step_s={1: 0.010, 8: 0.020})
-    found = calibrate(FakeModel("m", truth, sleep), 64, (1, 8), 1, lambda: now[0])
+    found = calibrate(FakeModel("m", truth, clock.sleep), 64, (1, 8), 1, clock)
     assert found.step_s == pytest.approx({1: 0.010, 8: 0.020}, abs=1e-6)
     assert found.turn_s == pytest.approx({1: 0.001, 8: 0.008}, abs=1e-5)
 

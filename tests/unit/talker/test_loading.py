@@ -2,31 +2,17 @@
 
 from pathlib import Path
 
-import pytest
-
-from talker.engine.engine import Engine
-from talker.loading import build_engine, load_family
+from talker.loading import build_engine
 from talker.settings import TalkerSettings
 from ttscommon.process.metrics import Metrics
 from ttsfamilies.step_audio2.synthetic import write_checkpoint
 
-ENDS_AT_ONCE = 40.0
 
-
-@pytest.fixture
-def silent(tmp_path: Path) -> TalkerSettings:
-    """A model whose answers end before their first sound."""
-    write_checkpoint(tmp_path, ending=ENDS_AT_ONCE)
-    return TalkerSettings(model="m", voice_dir=tmp_path, kv_blocks=256, slots=4)
-
-
-def test_a_model_that_ends_before_its_first_frame_loads_with_nothing_measured(
-    silent: TalkerSettings,
+def test_a_model_that_ends_before_its_first_frame_is_served_and_promises_no_pace(
+    tmp_path: Path,
 ) -> None:
-    assert dict(load_family(silent).measured_round_s) == {}
-
-
-def test_its_engine_promises_no_pace_before_traffic(silent: TalkerSettings) -> None:
-    engine: Engine = build_engine(silent, Metrics())
-    assert engine.step_seconds == {}
+    write_checkpoint(tmp_path, ending=40.0)
+    settings = TalkerSettings(model="m", voice_dir=tmp_path, kv_blocks=256, slots=4)
+    engine = build_engine(settings, Metrics())
+    assert dict(engine.family.measured_round_s) == engine.step_seconds == {}
     assert engine.idle

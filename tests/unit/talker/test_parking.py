@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from talker.engine.engine import Engine
-from talker.service import Talker
 from talker.text_feed import TextTiming
-from tests.unit.talker.test_service import SENTENCE, hear, job, spoken
-from tests.waits import until
+from tests.unit.talker.test_service import SENTENCE, job, later_text, spoken, talked
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.jobs import Claims, Slot
+from ttscommon.cluster.worker import Job
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
 from ttscommon.wire.subjects import CODES, TEXT
@@ -20,6 +20,8 @@ from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 QUICK = TextTiming(park_s=0.05)
 WORDS = ("and then ", "some more.")
 
+Work = asyncio.Task[tuple[list[list[int]], list[CodecChunk], End]]
+
 
 @pytest.fixture(params=[False, True], ids=["no cache", "cache"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
@@ -27,6 +29,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     engine = Engine(model, slots=1, blocks=64, metrics=Metrics())
     engine.start()
     yield engine
+    assert engine.idle
     engine.stop()
 
 
@@ -39,13 +42,26 @@ async def write(writer: LogWriter, text: str) -> None:
     await writer.put(TextPiece("r1", writer.position, text))
 
 
+def begun(
+    bus: Bus, engine: Engine, claims: Claims, timing: TextTiming = QUICK, epoch: int = 1
+) -> tuple[Job, Work]:
+    """A job whose text goes on."""
+    current = job(epoch, text_final=False)
+    current.slot = slot_of(claims)
+    return current, asyncio.create_task(talked(bus, engine, current, timing))
+
+
+async def parked(bus: Bus, engine: Engine, epoch: int = 1) -> tuple[Claims, Job, Work]:
+    claims = Claims(1, 1)
+    current, work = begun(bus, engine, claims, epoch=epoch)
+    await until(lambda: claims.parked == 1)
+    return claims, current, work
+
+
 async def test_a_stream_that_waits_for_text_leaves_its_slot_to_others_and_says_the_same(
     bus: Bus, engine: Engine
 ) -> None:
-    claims = Claims(1, 1)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
+    claims, _, work = await parked(bus, engine)
     typist = await bus.writer(TEXT, "r1", 1)
     for word in WORDS:
         await until(lambda: claims.parked == 1)
@@ -54,65 +70,42 @@ async def test_a_stream_that_waits_for_text_leaves_its_slot_to_others_and_says_t
         await write(typist, word)
         await until(lambda: claims.parked == 0)
     await typist.end(End("r1", typist.position, "ok"))
-    await asyncio.wait_for(work, 15)
     await typist.close()
-    frames, _, end = await hear(bus)
-    assert frames == spoken(len(SENTENCE) + sum(map(len, WORDS)))
-    assert end.outcome == "ok"
-    assert engine.idle
+    frames, _, end = await work
+    assert (frames, end.outcome) == (spoken(len(SENTENCE) + sum(map(len, WORDS))), "ok")
 
 
 async def test_text_that_goes_on_while_all_slots_are_taken_waits_for_one(
     bus: Bus, engine: Engine
 ) -> None:
-    claims = Claims(1, 1)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
-    await until(lambda: claims.parked == 1)
+    claims, _, work = await parked(bus, engine)
     other = slot_of(claims)
-    typist = await bus.writer(TEXT, "r1", 1)
-    await write(typist, "more")
-    await typist.end(End("r1", typist.position, "ok"))
-    await typist.close()
+    await later_text(bus, "more")
     assert not work.done()
     assert engine.idle
     other.over()
-    await asyncio.wait_for(work, 15)
-    assert len((await hear(bus))[0]) == len(spoken(len(SENTENCE) + 4))
+    assert (await work)[0] == spoken(len(SENTENCE) + 4)
 
 
 async def test_a_parked_stream_can_be_cancelled(bus: Bus, engine: Engine) -> None:
-    claims = Claims(1, 1)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
-    await until(lambda: claims.parked == 1)
+    _, current, work = await parked(bus, engine)
     current.control(Cancel("r1"))
-    await asyncio.wait_for(work, 15)
-    assert (await hear(bus))[2].outcome == "cancelled"
-    assert engine.idle
+    assert (await work)[2].outcome == "cancelled"
 
 
 async def test_text_that_never_comes_ends_a_parked_stream_as_any_other(
     bus: Bus, engine: Engine
 ) -> None:
     claims = Claims(1, 1)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    timing = TextTiming(timeout_s=0.4, park_s=0.05)
-    await asyncio.wait_for(Talker(bus, engine, timing).handle(current), 15)
-    frames, _, end = await hear(bus)
+    frames, _, end = await begun(bus, engine, claims, TextTiming(0.4, park_s=0.05))[1]
     assert (frames, end.outcome) == (spoken(len(SENTENCE)), "ok")
     assert claims.parked == 0
-    assert engine.idle
 
 
 async def test_a_stream_keeps_its_slot_where_as_many_wait_as_may(bus: Bus, engine: Engine) -> None:
+    """And not for good, as where its gateway died."""
     claims = Claims(1, 0)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, TextTiming(0.4, park_s=0.02)).handle(current))
+    _, work = begun(bus, engine, claims, TextTiming(0.4, park_s=0.02))
     async with bus.reader(CODES, "r1") as reader:
         said = 0
         while said < len(spoken(len(SENTENCE))):
@@ -120,43 +113,25 @@ async def test_a_stream_keeps_its_slot_where_as_many_wait_as_may(bus: Bus, engin
             assert isinstance(record, CodecChunk)
             said = record.end
     assert claims.free == 0
-    await asyncio.wait_for(work, 15)
-    assert (await hear(bus))[2].outcome == "ok"
+    assert (await work)[2].outcome == "ok"
 
 
 async def test_a_successor_of_a_worker_that_died_with_a_parked_stream_says_the_rest(
     bus: Bus, engine: Engine
 ) -> None:
-    claims = Claims(1, 1)
-    dying = job(text_final=False)
-    dying.slot = slot_of(claims)
-    first = asyncio.create_task(Talker(bus, engine, QUICK).handle(dying))
-    await until(lambda: claims.parked == 1)
-    first.cancel()
-    await asyncio.wait({first})
-    current = job(epoch=2, text_final=False)
-    current.slot = slot_of(after := Claims(1, 1))
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
-    await until(lambda: after.parked == 1)
-    typist = await bus.writer(TEXT, "r1", 1)
-    await write(typist, "more")
-    await typist.end(End("r1", typist.position, "ok"))
-    await typist.close()
-    await asyncio.wait_for(work, 15)
-    frames, _, end = await hear(bus)
-    assert frames == spoken(len(SENTENCE) + 4)
-    assert end.outcome == "ok"
-    assert engine.idle
+    _, _, dying = await parked(bus, engine)
+    dying.cancel()
+    await asyncio.wait({dying})
+    _, _, work = await parked(bus, engine, epoch=2)
+    await later_text(bus, "more")
+    frames, _, end = await work
+    assert (frames, end.outcome) == (spoken(len(SENTENCE) + 4), "ok")
 
 
 async def test_an_engine_that_stops_hands_on_the_streams_that_wait_too(
     bus: Bus, engine: Engine
 ) -> None:
-    claims = Claims(1, 1)
-    current = job(text_final=False)
-    current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
-    await until(lambda: claims.parked == 1)
+    _, _, work = await parked(bus, engine)
     engine.stop()
     with pytest.raises(Exception, match="stopped"):
-        await asyncio.wait_for(work, 15)
+        await asyncio.wait_for(work, TIMEOUT_S)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.service import Talker
 from talker.text_feed import TextTiming
 from tests.connections import Connect
-from tests.unit.talker.test_parking import slot_of
-from tests.unit.talker.test_service import hear, job
+from tests.unit.talker.test_parking import QUICK, slot_of
+from tests.unit.talker.test_service import job, last, talked
 from tests.unit.ttsfamilies.qwen3_omni.tiny import tiny
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.jobs import Claims
@@ -23,7 +22,6 @@ from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_omni.family import Qwen3Omni
 
-QUICK = TextTiming(park_s=0.05)
 FRAMES = 14
 ROWS = 8
 CONTEXT = 3
@@ -68,8 +66,7 @@ async def whole(connect: Connect, engine: Engine, model: Qwen3Omni) -> list[list
     await write(writer, pieces(model))
     await writer.end(End("r1", writer.position, "ok"))
     await writer.close()
-    await asyncio.wait_for(Talker(bus, engine).handle(rows_job()), 60)
-    frames, _, end = await hear(bus)
+    frames, _, end = await talked(bus, engine, rows_job())
     assert (len(frames), end.outcome) == (FRAMES, "ok")
     for log in (TEXT, CODES):
         await bus.log(log, "r1").purge()
@@ -86,6 +83,17 @@ async def spoken(bus: Bus, frames: int) -> None:
                 return
 
 
+async def ended(
+    thinker: LogWriter, work: asyncio.Task[tuple[list[list[int]], list[CodecChunk], End]]
+) -> list[list[int]]:
+    """The frames of a job whose rows are complete now."""
+    await thinker.end(End("r1", thinker.position, "ok"))
+    frames, _, end = await work
+    await thinker.close()
+    assert end.outcome == "ok"
+    return frames
+
+
 async def test_it_speaks_before_its_thinker_has_ended_and_waits_for_each_row(
     connect: Connect, engine: Engine, model: Qwen3Omni
 ) -> None:
@@ -93,29 +101,23 @@ async def test_it_speaks_before_its_thinker_has_ended_and_waits_for_each_row(
     bus, claims, (context, *said) = await connect(), Claims(1, 1), pieces(model)
     current = rows_job()
     current.slot = slot_of(claims)
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(current))
+    work = asyncio.create_task(talked(bus, engine, current, QUICK))
     thinker = await bus.writer(TEXT, "r1", 1)
     await write(thinker, [context])
     for number, row in enumerate(said, 1):
         await write(thinker, [row])
         await spoken(bus, number)  # a frame a row, and no more: the next would need another
-    last = await bus.log(CODES, "r1").last()
-    assert last is not None
-    assert last.record.end == ROWS
-    await thinker.end(End("r1", thinker.position, "ok"))
-    await asyncio.wait_for(work, 60)
-    await thinker.close()
-    frames, _, end = await hear(bus)
-    assert (frames, end.outcome) == (wanted, "ok")
+    assert (await last(bus)).end == ROWS
+    assert await ended(thinker, work) == wanted
     assert engine.idle
 
 
-async def test_a_thinker_that_dies_and_comes_back_goes_on_where_the_log_is(
+async def test_where_thinker_and_talker_die_their_successors_go_on_where_the_logs_are(
     connect: Connect, engine: Engine, model: Qwen3Omni
 ) -> None:
     wanted, rows = await whole(connect, engine, model), pieces(model)
     bus = await connect()
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(rows_job()))
+    work = asyncio.create_task(talked(bus, engine, rows_job(), QUICK))
     lost = await bus.writer(TEXT, "r1", 1)
     await write(lost, rows[:4])
     await lost.settle()
@@ -123,32 +125,13 @@ async def test_a_thinker_that_dies_and_comes_back_goes_on_where_the_log_is(
     await spoken(bus, 3)
     back = await bus.writer(TEXT, "r1", 2, restore=False)
     assert back.position == CONTEXT + 3
-    await write(back, rows[4:])
-    await back.end(End("r1", back.position, "ok"))
-    await asyncio.wait_for(work, 60)
-    await back.close()
-    frames, _, end = await hear(bus)
-    assert (frames, end.outcome) == (wanted, "ok")
-
-
-async def test_a_talkers_successor_reads_the_rows_again(
-    connect: Connect, engine: Engine, model: Qwen3Omni
-) -> None:
-    wanted, rows = await whole(connect, engine, model), pieces(model)
-    bus = await connect()
-    work = asyncio.create_task(Talker(bus, engine, QUICK).handle(rows_job()))
-    thinker = await bus.writer(TEXT, "r1", 1)
-    await write(thinker, rows[:6])
+    await write(back, rows[4:6])
     await spoken(bus, 5)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
-    again = asyncio.create_task(Talker(bus, engine, QUICK).handle(rows_job(epoch=2)))
-    await write(thinker, rows[6:])
-    await thinker.end(End("r1", thinker.position, "ok"))
-    await asyncio.wait_for(again, 60)
-    await thinker.close()
-    frames, _, end = await hear(bus)
-    assert (frames, end.outcome) == (wanted, "ok")
+    again = asyncio.create_task(talked(bus, engine, rows_job(epoch=2), QUICK))
+    await write(back, rows[6:])
+    assert await ended(back, again) == wanted
 
 
 @pytest.mark.parametrize("said", ["nothing", "that it failed"])
@@ -162,8 +145,7 @@ async def test_rows_that_are_never_complete_are_an_error_and_no_end_of_text(
         await thinker.end(End("r1", thinker.position, "error", "internal", "out of memory"))
     await thinker.settle()
     timing = TextTiming(timeout_s=1.0, park_s=0.05)
-    await asyncio.wait_for(Talker(bus, engine, timing).handle(rows_job()), 60)
-    frames, _, end = await hear(bus)
+    frames, _, end = await talked(bus, engine, rows_job(), timing)
     assert (end.outcome, end.code) == ("error", "input_lost")
     assert len(frames) <= 4  # those whose rows there were
     assert ("out of memory" in end.message) == (said != "nothing")
@@ -178,5 +160,4 @@ async def test_rows_without_anything_said_are_nothing_to_say(
     await write(thinker, pieces(model)[:1])
     await thinker.end(End("r1", thinker.position, "ok"))
     await thinker.close()
-    await asyncio.wait_for(Talker(bus, engine).handle(rows_job()), 60)
-    assert (await hear(bus))[2].code == "nothing_to_say"
+    assert (await talked(bus, engine, rows_job()))[2].code == "nothing_to_say"

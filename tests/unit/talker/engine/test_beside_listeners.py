@@ -8,17 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
-from ttscommon.engine.pace import Contention
+from tests.unit.talker.engine.test_engine import Driven, expected
 from ttscommon.engine.slots import OfflineTuning
-from ttscommon.process.metrics import Metrics
-from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
-from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve, fake_frames
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
 TUNING, LIMITS = OfflineTuning(), StepLimits(company=4)
 # A step of all jobs takes 28 ms, one of 3 fits into 10.
@@ -28,44 +24,30 @@ JOB_LETTERS, LETTERS = 200, 60
 SEED = 5
 
 
-class Turned:
+class Turned(Driven):
     """An engine that is turned by hand, with jobs in all slots but two, or with none."""
 
     def __init__(self, jobs: int = JOBS, curve: StepCurve = CURVE, depth: int = 0) -> None:
         self.now = 0.0
         self.steps: list[tuple[float, float, Sequence[str]]] = []
-        self.frames: dict[str, list[np.ndarray]] = {}
         self.first_s: dict[str, float] = {}
         self.ended: dict[str, float] = {}
         model = FakeModel("m", curve, self.sleep, Manner(cached=True), lambda: self.now)
-        self.engine = Engine(
-            model,
-            slots=JOBS + 2,
-            blocks=1000,
-            metrics=Metrics(),
-            depth=depth,
-            clock=lambda: self.now,
-            contention=Contention(read=lambda: None),
-            limits=LIMITS,
-        )
-        self.engine.listen(self._hear)
+        how = {"slots": JOBS + 2, "blocks": 1000, "depth": depth, "limits": LIMITS}
+        super().__init__(model, clock=lambda: self.now, **how)
         self.engine.on_step = lambda took_s, keys: self.steps.append((self.now, took_s, keys))
         for n in range(jobs):
-            self.open(f"job{n}", JOB_LETTERS, OFFLINE)
+            self.speak(f"job{n}", JOB_LETTERS, OFFLINE)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def open(self, key: str, letters: int, priority: int = 5) -> None:
-        self.frames[key] = []
-        asked = SpeechRequest(key, "m", "slt", "a" * letters, seed=SEED, priority=priority)
-        prepared = self.engine.family.prepare(asked)
-        units = list(prepared.read([Text(asked.text)], final=True))
-        self.engine.open(prepared, None, units, final=True)
+    def speak(self, name: str, letters: int, priority: int = 5) -> None:
+        self.open(name, "a" * letters, seed=SEED, priority=priority)
 
-    def run(self, until: Callable[[], bool], most: int = 20_000) -> None:
+    def until(self, holds: Callable[[], bool], most: int = 20_000) -> None:
         for _ in range(most):
-            if until():
+            if holds():
                 return
             turn(self.engine)
             self.now += 0.0005
@@ -74,17 +56,14 @@ class Turned:
     def run_for(self, seconds: float) -> list[tuple[float, Sequence[str]]]:
         """Steps of so many seconds: what each took, and of which streams it was."""
         begun, end = len(self.steps), self.now + seconds
-        self.run(lambda: self.now >= end)
+        self.until(lambda: self.now >= end)
         return [(took_s, keys) for _, took_s, keys in self.steps[begun:]]
 
-    def _hear(self, events: Sequence[tuple[str, Event]]) -> None:
+    def hear(self, events: Sequence[tuple[str, Event]]) -> None:
+        super().hear(events)
         for key, event in events:
-            if isinstance(event, ChunkReady):
-                self.frames[key].append(event.arrays["codes"])
-                self.first_s.setdefault(key, self.now)
-                self.engine.acknowledge(key)
-            else:
-                self.ended[key] = self.now
+            heard = self.first_s if isinstance(event, ChunkReady) else self.ended
+            heard.setdefault(key, self.now)
 
 
 def jobs_in(keys: Sequence[str]) -> int:
@@ -99,21 +78,21 @@ def test_where_no_listener_is_about_jobs_fill_every_step() -> None:
 def test_no_job_is_beside_a_listener_before_enough_is_in_hand() -> None:
     turned = Turned()
     turned.run_for(0.1)
-    turned.open("heard", 400)
+    turned.speak("heard", 400)
     begun = len(turned.steps)
-    turned.run(lambda: jobs_in(turned.steps[-1][2]) > 0 and len(turned.steps) > begun + 1)
+    turned.until(lambda: jobs_in(turned.steps[-1][2]) > 0 and len(turned.steps) > begun + 1)
     before = [keys for _, _, keys in turned.steps[begun:-1]]
     assert all(keys == ["heard"] for keys in before)
     played_s = turned.now - turned.first_s["heard"]
-    sent_s = sum(map(len, turned.frames["heard"])) / 25.0
+    sent_s = len(turned.codes("heard")) / 25.0
     assert sent_s - played_s >= TUNING.slack_s
 
 
 def test_steps_with_jobs_are_short_while_a_listener_is_expected_and_full_again_later() -> None:
     turned = Turned()
     turned.run_for(0.1)
-    turned.open("heard", LETTERS)
-    turned.run(lambda: "heard" in turned.ended)
+    turned.speak("heard", LETTERS)
+    turned.until(lambda: "heard" in turned.ended)
     turned.engine.step()
     begun_s, short = turned.now, turned.run_for(2.0)
     assert all(0 < jobs_in(keys) < JOBS for _, keys in short)
@@ -130,7 +109,7 @@ def test_steps_with_jobs_are_short_while_a_listener_is_expected_and_full_again_l
 def test_what_jobs_cost_is_not_promised_to_listeners() -> None:
     turned = Turned()
     alone = turned.engine.step_seconds
-    turned.open("heard", 400)
+    turned.speak("heard", 400)
     turned.run_for(3.0)
     assert turned.engine.step_seconds[1] == pytest.approx(alone[1], rel=0.2)
 
@@ -141,18 +120,14 @@ def test_jobs_go_on_beside_listeners_who_come_for_ever() -> None:
     next_s = 0.0
     while jobs_in(list(turned.ended)) < JOBS:
         if turned.now >= next_s and turned.engine.streams < turned.engine.capacity:
-            turned.open(f"heard{came}", LETTERS)
+            turned.speak(f"heard{came}", LETTERS)
             came, next_s = came + 1, turned.now + dice.expovariate(1 / 1.0)
-        end = turned.now + 0.05
-        turned.run(lambda end=end: turned.now >= end)  # type: ignore[misc]
+        turned.run_for(0.05)
     with_jobs = [at for at, _, keys in turned.steps if jobs_in(keys)]
     assert max(np.diff(with_jobs)) < 3.0
     assert came > 10
     for n in range(JOBS):
-        said = np.concatenate(turned.frames[f"job{n}"])
-        expected = fake_frames(np.full(len(said), SEED), np.arange(len(said)))
-        np.testing.assert_array_equal(said, expected)
-        assert len(said) == int(JOB_LETTERS * 1.6)
+        assert turned.codes(f"job{n}") == expected(SEED, int(JOB_LETTERS * 1.6))
 
 
 def test_no_step_is_for_jobs_while_a_listener_s_text_is_read() -> None:
@@ -169,7 +144,7 @@ def test_what_jobs_hold_of_the_cache_is_free_to_listeners() -> None:
     turned.run_for(1.0)
     free, total = turned.engine.kv_positions
     assert free == total
-    turned.open("heard", 400)
+    turned.speak("heard", 400)
     turned.engine.step()
     turned.engine.step()
     free, total = turned.engine.kv_positions
@@ -180,12 +155,12 @@ def heard_alone(listeners: int, depth: int = 0) -> Turned:
     """Listeners a tenth of a second apart, and three seconds of them, by a quick engine."""
     turned = Turned(jobs=0, curve=StepCurve(0.001, 0.001, 0.001), depth=depth)
     for n in range(listeners):
-        turned.open(f"heard{n}", 400)
+        turned.speak(f"heard{n}", 400)
         turned.run_for(0.1)
     turned.run_for(3.0)
     for n in range(listeners):
-        said = np.concatenate(turned.frames[f"heard{n}"])
-        assert np.array_equal(said, fake_frames(np.full(len(said), SEED), np.arange(len(said))))
+        said = turned.codes(f"heard{n}")
+        assert said == expected(SEED, len(said))
     return turned
 
 
@@ -201,14 +176,3 @@ def test_with_company_streams_that_are_well_supplied_share_steps() -> None:
     on_a_device = steps(LIMITS.company, depth=1)
     for others in (alone, on_a_device):
         assert max(np.diff([at for at, _ in others])) < frame_s
-
-
-def test_a_first_sound_does_not_wait_for_company() -> None:
-    took_s = []
-    for listeners in (0, LIMITS.company):
-        turned = heard_alone(listeners) if listeners else Turned(0, StepCurve(0.001, 0.001, 0.001))
-        asked_s = turned.now
-        turned.open("late", 400)
-        turned.run(lambda turned=turned: "late" in turned.first_s)  # type: ignore[misc]
-        took_s.append(turned.first_s["late"] - asked_s)
-    assert took_s[1] == pytest.approx(took_s[0], abs=0.001)

@@ -36,26 +36,9 @@ def drive(
     return chosen
 
 
-def test_a_family_without_drafts_always_steps_plainly() -> None:
-    assert drive(DraftLengths(1), 1, 10, free) == [1] * 10
-
-
 def test_the_choices_are_powers_of_two_and_the_widest() -> None:
     assert DraftLengths(6).choices == (1, 2, 4, 6)
     assert DraftLengths(4).choices == (1, 2, 4)
-
-
-def test_a_plain_step_is_measured_before_any_other() -> None:
-    assert DraftLengths(4).choose(1) == 1
-
-
-def test_wide_steps_win_where_they_cost_nothing() -> None:
-    assert set(drive(DraftLengths(4), 1, 60, free)[10:]) == {4}
-
-
-def test_plain_steps_win_where_every_position_costs() -> None:
-    chosen = drive(DraftLengths(4), 24, 200, paid)
-    assert chosen[10:].count(1) >= 180
 
 
 def test_the_width_follows_the_batch() -> None:
@@ -99,36 +82,22 @@ def known(streams: int = 2, rounds: int = 1) -> DraftLengths:
     return widths
 
 
-def test_streams_of_a_step_share_its_width() -> None:
-    streams = [Stream(), Stream()]
-    known().widen(streams, 512, 100)
-    assert [stream.width for stream in streams] == [4, 4]
-
-
-@pytest.mark.parametrize(("lacking", "width"), [(0, 4), (1, 1), (2, 2), (3, 4), (9, 4)])
-def test_a_lone_stream_tries_no_more_than_its_first_chunk_lacks(lacking: int, width: int) -> None:
-    stream = Stream(lacking=lacking)
-    known(1).widen([stream], 512, 100)
-    assert stream.width == width
-
-
-def test_streams_in_company_share_a_width_whatever_they_lack() -> None:
-    streams = [Stream(lacking=1), Stream()]
-    known().widen(streams, 512, 100)
-    assert [stream.width for stream in streams] == [4, 4]
-
-
-def test_nobody_drafts_beside_a_prompt() -> None:
-    streams = [Stream(), Stream(draftable=False)]
-    known().widen(streams, 512, 100)
-    assert [stream.width for stream in streams] == [1, 1]
-
-
-@pytest.mark.parametrize(("positions", "width"), [(512, 4), (6, 3), (3, 1)])
-def test_a_step_has_no_more_positions_than_it_may(positions: int, width: int) -> None:
-    streams = [Stream(), Stream()]
-    known().widen(streams, positions, 100)
-    assert [stream.width for stream in streams] == [width, width]
+@pytest.mark.parametrize(
+    ("lacking", "positions", "width"),
+    [
+        *(((lone,), 512, width) for lone, width in ((0, 4), (1, 1), (2, 2), (3, 4), (9, 4))),
+        ((1, 0), 512, 4),  # in company none waits for its own first chunk
+        ((0, None), 512, 1),  # nobody drafts beside a prompt
+        ((0, 0), 6, 3),
+        ((0, 0), 3, 1),
+    ],
+)
+def test_streams_of_a_step_share_a_width_within_what_they_lack_and_may_compute(
+    lacking: tuple[int | None, ...], positions: int, width: int
+) -> None:
+    streams = [Stream(draftable=lack is not None, lacking=lack or 0) for lack in lacking]
+    known(len(streams)).widen(streams, positions, 100)
+    assert [stream.width for stream in streams] == [width] * len(streams)
 
 
 @pytest.mark.parametrize(("positions", "rounds"), [(512, 4), (24, 3), (8, 1)])
@@ -150,7 +119,7 @@ def test_a_first_sound_waits_for_no_more_rounds_than_it_lacks(lacking: int, roun
     assert [(stream.width, stream.rounds) for stream in streams] == [(2, rounds)] * 2
 
 
-def test_a_family_that_drafts_nothing_may_have_rounds() -> None:
+def test_a_family_without_drafts_steps_plainly_and_may_have_rounds() -> None:
     stream = Stream()
     DraftLengths(1).widen([stream], 512, 100, 4)
     assert (stream.width, stream.rounds) == (1, 4)
@@ -166,24 +135,19 @@ def test_many_rounds_are_measured_by_themselves() -> None:
     assert (widths.choose(1), widths.choose(1, 8)) == (4, 1)
 
 
-def test_a_round_counts_as_a_step_by_itself() -> None:
-    told: list[tuple[int, float]] = []
-    widths = DraftLengths(4, lambda width, frames: told.append((width, frames)))
-    plan = Plan(7, 8, decode=True, rounds=4)
-    widths.account([plan, plan], [8, 6], 0.04)
-    assert told == [(2, 2.0), (2, 1.5)]
-
-
 @pytest.mark.parametrize(("limit", "count", "rounds"), [(99, 16, 4), (20, 12, 3), (9, 2, 1)])
 def test_a_plan_has_whole_rounds(limit: int, count: int, rounds: int) -> None:
     wide = Plan(7, 1, decode=True).widened(4, limit, 4)
     assert (wide.count, wide.rounds) == (count, rounds)
 
 
-def test_gains_are_told_by_width_and_prompts_are_not_counted() -> None:
+def test_gains_are_told_by_width_a_round_counts_as_a_step_and_prompts_do_not() -> None:
     told: list[tuple[int, float]] = []
     widths = DraftLengths(4, lambda width, frames: told.append((width, frames)))
-    wide = Plan(7, 4, decode=True)
-    widths.account([wide, wide], [3, 1], 0.01)
-    widths.account([Plan(0, 9)], [1], 0.01)
-    assert told == [(4, 3), (4, 1)]
+    for plan, gained in (
+        (Plan(7, 4, decode=True), [3, 1]),
+        (Plan(7, 8, decode=True, rounds=4), [8, 6]),
+        (Plan(0, 9), [1, 1]),
+    ):
+        widths.account([plan, plan], gained, 0.04)
+    assert told == [(4, 3), (4, 1), (2, 2.0), (2, 1.5)]

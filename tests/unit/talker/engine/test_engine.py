@@ -1,4 +1,7 @@
-"""The engine with a model without a network: joining, pausing, failing, cancelling, leaking."""
+"""The engine with a model without a network: joining, pausing, failing, parking, counting.
+
+test_schedules.py has whatever random streams do to one another.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from talker.engine.draft_lengths import DraftLengths
 from talker.engine.engine import Engine
-from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
+from tests.waits import TIMEOUT_S
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.pace import Contention
-from ttscommon.engine.runtime import Failed, Finished, Stopped
+from ttscommon.engine.runtime import Failed, Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
@@ -60,14 +62,11 @@ class Stream(FakeStream):
 
 
 class Runner(FakeRunner):
-    """Records its batches, and fails for some seeds."""
-
-    batches: list[int]
+    """Fails for some seeds."""
 
     def launch(self, batch: Sequence[Row]) -> Any:
         if any(row.stream.seed == BREAKS for row in batch):  # type: ignore[attr-defined]
             raise RuntimeError("this one breaks")
-        self.batches.append(len(batch))
         ready_s, results = super().launch(batch)
         results.bad = [row.stream.seed == NOT_FINITE for row in batch]  # type: ignore[attr-defined]
         return ready_s, results
@@ -81,18 +80,16 @@ class Runner(FakeRunner):
 class Model(FakeModel):
     """A fake whose streams and runner may break."""
 
-    def __init__(self, manner: Manner = Manner()) -> None:  # noqa: B008
+    def __init__(self, manner: Manner = Manner(), made: type[Runner] = Runner) -> None:  # noqa: B008
         super().__init__("m", StepCurve(), sleep=lambda _: None, manner=manner)
-        self.batches: list[int] = []
+        self._made = made
         object.__setattr__(self.spec, "raw", self.spec.frame)  # so that render is called
 
     def open(self, prepared: Prepared) -> Stream:
         return Stream(prepared.request, self.manner)
 
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
-        runner = Runner(self, rows, blocks, depth)
-        runner.batches = self.batches
-        return runner
+        return self._made(self, rows, blocks, depth)
 
 
 class Driven:
@@ -160,41 +157,6 @@ def expected(seed: int, frames: int) -> list[list[int]]:
 both_depths = pytest.mark.parametrize("depth", [0, 1], ids=["in step", "a step behind"])
 
 
-def test_streams_join_at_the_next_step_and_share_batches() -> None:
-    model = Model()
-    driven = Driven(model)
-    driven.open("a", seed=1)
-    for _ in range(3):
-        driven.engine.step()
-    driven.open("b", seed=2)
-    driven.run()
-    assert model.batches[:4] == [1, 1, 1, 2]
-    assert driven.codes("a") == expected(1, 17)
-    assert driven.codes("b") == expected(2, 17)
-    assert isinstance(driven.events["a"][-1], Finished)
-
-
-@both_depths
-def test_a_restored_stream_goes_on_with_the_next_frame(depth: int) -> None:
-    driven = Driven(depth=depth)
-    driven.open("a", seed=1, restored={"codes": np.array(expected(1, 5), dtype=np.int16)})
-    driven.run()
-    assert expected(1, 5) + driven.codes("a") == expected(1, 17)
-
-
-@both_depths
-def test_text_that_comes_late_is_waited_for(depth: int) -> None:
-    driven = Driven(depth=depth)
-    driven.open("a", "hello", final=False, seed=4)
-    for _ in range(20):
-        driven.engine.feed("a", (), final=False)
-        driven.engine.step()
-    assert driven.codes("a") == expected(4, 8)
-    driven.engine.feed("a", [6], final=True)
-    driven.run()
-    assert driven.codes("a") == expected(4, 17)
-
-
 @both_depths
 def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on(depth: int) -> None:
     driven = Driven(sizes=ChunkSizes(1, 1, ample=1.0), depth=depth)
@@ -223,35 +185,17 @@ def test_a_stream_that_breaks_falls_alone(seed: int, depth: int) -> None:
         assert driven.codes(name) == expected(index + 1, 17)
 
 
-def test_the_guilty_row_is_found_by_halving() -> None:
-    model = Model()
-    driven = Driven(model, slots=16)
-    for index in range(15):
-        driven.open(f"good{index}", seed=index + 1)
-    driven.open("bad", seed=BREAKS)
-    driven.engine.step()
-    assert sorted(model.batches) == [1, 2, 4, 8]
-    assert isinstance(driven.error("bad"), RuntimeError)
-    driven.run()
-
-
 def test_an_error_of_the_device_ends_the_engine_and_blames_nobody() -> None:
     class Lost(Runner):
         def collect(self, ticket: Any) -> Results:
             raise DeviceError("the device is gone")
 
-    class OnDevice(Model):
-        def runner(self, rows: int, blocks: int, depth: int) -> Runner:
-            runner = Lost(self, rows, blocks, depth)
-            runner.batches = self.batches
-            return runner
-
     died = threading.Event()
-    driven = Driven(OnDevice(), died=died.set)
+    driven = Driven(Model(made=Lost), died=died.set)
     driven.open("a")
     driven.open("b")
     driven.engine.start()
-    assert died.wait(10)
+    assert died.wait(TIMEOUT_S)
     assert isinstance(driven.engine.error, DeviceError)
     for name in "ab":
         assert isinstance(driven.error(name), Stopped)
@@ -266,6 +210,7 @@ def test_what_does_not_fit_the_model_is_refused_and_evicts_nobody() -> None:
     error = driven.error("long")
     assert isinstance(error, TextTooLong)
     assert error.param == "input"
+    assert "split the text" in str(error)
     assert driven.codes("long") == expected(1, 39)[: len(driven.codes("long"))]
     assert driven.codes("fine") == expected(2, 32)
 
@@ -275,75 +220,6 @@ def test_what_does_not_fit_the_cache_is_refused_instead_of_tried_for_good() -> N
     driven.open("long", "x" * 100, seed=1)
     driven.run()
     assert isinstance(driven.error("long"), TextTooLong)
-
-
-@both_depths
-def test_a_cut_prompt_gives_the_same_frames(depth: int) -> None:
-    restored = {"codes": np.array(expected(1, 70), dtype=np.int16)}
-    driven = Driven(
-        Model(Manner(cached=True)),
-        blocks=64,
-        depth=depth,
-        limits=StepLimits(streams=8, positions=16),
-    )
-    driven.open("a", "x" * 50, seed=1, restored=restored)
-    driven.open("b", "x" * 50, seed=2)
-    driven.run()
-    assert expected(1, 70) + driven.codes("a") == expected(1, 80)
-    assert driven.codes("b") == expected(2, 80)
-
-
-@both_depths
-def test_a_cancelled_stream_frees_everything_and_says_nothing_more(depth: int) -> None:
-    driven = Driven(Model(Manner(cached=True)), depth=depth, blocks=16)
-    driven.open("a", "x" * 100)
-    for _ in range(3):
-        driven.engine.step()
-    freed = threading.Event()
-    driven.engine.cancel("a", freed.set)
-    driven.engine.step()
-    driven.engine.cancel("a")
-    driven.engine.step()
-    assert freed.is_set()
-    assert driven.engine.idle
-    assert not any(isinstance(e, Finished | Failed) for e in driven.events["a"])
-
-
-def test_a_slot_is_taken_again_at_once_even_while_its_last_launch_is_in_flight() -> None:
-    driven = Driven(depth=1, slots=1)
-    driven.open("a", "x" * 50, seed=1)
-    for _ in range(4):
-        driven.engine.step()
-    driven.engine.cancel("a")
-    driven.open("b", seed=2)
-    driven.run("b")
-    assert driven.codes("b") == expected(2, 17)
-
-
-def test_no_more_streams_than_slots() -> None:
-    driven = Driven(slots=1)
-    driven.open("a", "x" * 50)
-    driven.open("b")
-    driven.engine.step()
-    assert "slots are taken" in str(driven.error("b"))
-
-
-@both_depths
-def test_streams_give_way_when_blocks_run_out_and_still_say_everything(depth: int) -> None:
-    driven = Driven(Model(Manner(cached=True)), blocks=7, depth=depth)
-    for seed in range(4):
-        driven.open(f"s{seed}", "x" * 50, seed=seed)
-    driven.run()
-    for seed in range(4):
-        assert driven.codes(f"s{seed}") == expected(seed, 80)
-
-
-def test_the_thread_serves_and_stops() -> None:
-    driven = Driven()
-    driven.engine.start()
-    driven.open("a")
-    assert driven.over["a"].wait(10)
-    driven.engine.stop()
 
 
 def test_streams_still_open_at_a_stop_fail_with_it() -> None:
@@ -357,18 +233,7 @@ def test_streams_still_open_at_a_stop_fail_with_it() -> None:
         driven.open("b")
 
 
-def test_metrics_know_the_batch_and_replicas_the_cache() -> None:
-    metrics = Metrics()
-    driven = Driven(Model(Manner(cached=True)), metrics=metrics, blocks=8)
-    assert driven.engine.kv_positions == (128, 128)
-    driven.open("a")
-    driven.engine.step()
-    assert driven.engine.kv_positions == (112, 128)
-    driven.run()
-    assert metrics.registry.get_sample_value("tts_batch_size_count", {"stage": "talker"}) == 17
-
-
-def test_metrics_tell_prompts_from_steps_and_count_evictions() -> None:
+def test_what_is_computed_and_held_is_counted() -> None:
     metrics = Metrics()
     driven = Driven(Model(Manner(cached=True)), metrics=metrics, blocks=7)
 
@@ -376,9 +241,12 @@ def test_metrics_tell_prompts_from_steps_and_count_evictions() -> None:
         return metrics.registry.get_sample_value(name, labels) or 0.0
 
     assert metrics.registry.get_sample_value("tts_evictions_total") == 0
+    assert driven.engine.kv_positions == (112, 112)
     driven.open("s0", "x" * 50)
     driven.engine.step()
+    assert driven.engine.kv_positions[0] < 112
     assert count("tts_positions_total", kind="prompt") == PROMPT
+    assert count("tts_batch_size_count", stage="talker") == 1
     for seed in range(1, 4):
         driven.open(f"s{seed}", "x" * 50, seed=seed)
     driven.run()
@@ -387,15 +255,19 @@ def test_metrics_tell_prompts_from_steps_and_count_evictions() -> None:
     assert 200 < count("tts_positions_total", kind="step") < 4 * 80
 
 
-def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> None:
+def timed(curve: StepCurve, manner: Manner = Manner()) -> Driven:  # noqa: B008
+    """On a clock that its model's work alone moves."""
     now = [100.0]
-    steps: list[tuple[float, list[str]]] = []
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, Manner())
-    driven = Driven(model, clock=lambda: now[0])
+    return Driven(FakeModel("m", curve, sleep, manner), clock=lambda: now[0])
+
+
+def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> None:
+    steps: list[tuple[float, list[str]]] = []
+    driven = timed(StepCurve(0.02, 0.0, 0.0))
     driven.engine.on_step = lambda took_s, keys: steps.append((took_s, list(keys)))
     driven.open("a")
     driven.open("b", "x" * 20)
@@ -403,6 +275,28 @@ def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> 
     assert {round(took_s, 6) for took_s, _ in steps} == {0.02}
     assert steps[0][1] == ["a", "b"]
     assert steps[-1][1] == ["b"]
+
+
+def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
+    driven = timed(StepCurve(0.02, 0.0, 0.03))
+    driven.open("a")
+    driven.run()
+    first, *others = [event for event in driven.events["a"] if isinstance(event, ChunkReady)]
+    assert first.prefill == pytest.approx((100.0, 100.05))
+    assert {chunk.prefill for chunk in others} == {None}
+
+
+def test_the_pace_counts_frames_not_streams() -> None:
+    def paced(manner: Manner) -> float:
+        driven = timed(StepCurve(0.02, 0.0, 0.0), manner)
+        driven.open("a", "x" * 400)
+        driven.run()
+        return driven.engine.step_seconds[1]
+
+    one, several = paced(Manner()), paced(Manner(frames_per_step=4))
+    assert one == pytest.approx(0.02, rel=0.05)
+    assert several < 0.6 * one
+    assert paced(Manner(steps_per_frame=4)) == pytest.approx(0.08, rel=0.1)
 
 
 def test_a_width_is_judged_by_what_the_thread_ran(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,41 +319,6 @@ def test_a_width_is_judged_by_what_the_thread_ran(monkeypatch: pytest.MonkeyPatc
     ahead.run()
     assert told_s
     assert max(told_s) < 0.25
-
-
-def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
-    now = [100.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    model = FakeModel("m", StepCurve(0.02, 0.0, 0.03), sleep, Manner())
-    driven = Driven(model, clock=lambda: now[0])
-    driven.open("a")
-    driven.run()
-    first, *others = [event for event in driven.events["a"] if isinstance(event, ChunkReady)]
-    assert first.prefill == pytest.approx((100.0, 100.05))
-    assert others
-    assert {chunk.prefill for chunk in others} == {None}
-
-
-def test_the_pace_counts_frames_not_streams() -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    def paced(manner: Manner) -> float:
-        model = FakeModel("m", StepCurve(0.02, 0.0, 0.0), sleep, manner)
-        driven = Driven(model, clock=lambda: now[0])
-        driven.open("a", "x" * 400)
-        driven.run()
-        return driven.engine.step_seconds[1]
-
-    one, several = paced(Manner()), paced(Manner(frames_per_step=4))
-    assert one == pytest.approx(0.02, rel=0.05)
-    assert several < 0.6 * one
-    assert paced(Manner(steps_per_frame=4)) == pytest.approx(0.08, rel=0.1)
 
 
 @both_depths
@@ -498,19 +357,6 @@ def test_a_parked_stream_fails_when_the_engine_ends_and_can_be_cancelled() -> No
     driven.engine.stop()
     assert not driven.events["a"]
     assert isinstance(driven.error("b"), Stopped)
-
-
-class Hogged:
-    """A clock, and the counts of a thread that gets a share of its processor."""
-
-    def __init__(self) -> None:
-        self.now, self.share = 0.0, 1.0
-        self.ran_s = self.waited_s = 0.0
-
-    def read(self) -> tuple[float, float]:
-        self.ran_s += 0.01
-        self.waited_s += 0.01 * (1.0 / self.share - 1.0)
-        return self.ran_s, self.waited_s
 
 
 def test_a_first_chunk_has_the_headroom_that_its_request_asks_for() -> None:

@@ -1,13 +1,16 @@
-"""Policies: who steps next."""
+"""Policies: who steps next, and who waits for others to step with."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from talker.engine.company import Company
 from talker.engine.scheduler import POLICIES, StepLimits, offline, online
 
 
@@ -30,40 +33,65 @@ def steady(key: object, slack_s: float, **changes: object) -> Waiting:
     return dataclasses.replace(Waiting(str(key), False, slack_s, 1), **changes)  # type: ignore[arg-type]
 
 
-def starting(key: str, arrived_s: float = 0.0) -> Waiting:
-    return Waiting(key, True, 0.0, 20, arrived_s)
+def starting(key: str, arrived_s: float = 0.0, **changes: object) -> Waiting:
+    return dataclasses.replace(Waiting(key, True, 0.0, 20, arrived_s), **changes)  # type: ignore[arg-type]
 
 
 def keys(candidates: list[Waiting]) -> list[str]:
     return [candidate.key for candidate in candidates]
 
 
-def test_least_slack_steps_first_when_the_batch_is_full() -> None:
-    chosen = online([steady("a", 0.9), steady("b", 0.1), steady("c", 0.5)], StepLimits(streams=2))
-    assert keys(chosen) == ["b", "c"]
+RICH, FINE, LATE, NEW = (
+    steady("rich", 9.0),
+    steady("fine", 0.9),
+    steady("late", 0.1),
+    starting("new"),
+)
+FORGOTTEN = steady("forgotten", 99.0, waited_s=0.6)
+LONG, SHORT, READ = (
+    starting(name, float(at), whole=True, bulk=bulk)
+    for at, (name, bulk) in enumerate([("long", 900), ("short", 40), ("read", 0)])
+)
+WINDOW = steady("window", 0.1, whole=True, positions=400)
+LATER_WINDOW = steady("later", 0.3, whole=True, positions=400)
+
+ORDERS: dict[str, tuple[list[Waiting], StepLimits, str]] = {
+    "least slack first when the batch is full": (
+        [FINE, LATE, steady("c", 0.5)], StepLimits(streams=2), "late c",
+    ),
+    "a startup first within its share": (
+        [LATE, *(starting(f"s{i}", float(i)) for i in range(8))],
+        StepLimits(streams=4, startup_share=0.5), "s0 s1 late s2",
+    ),
+    "the well supplied step aside while another is in need": (
+        [RICH, steady("poor", 0.2)], StepLimits(), "poor",
+    ),
+    "and not otherwise": ([RICH], StepLimits(), "rich"),
+    "beside a startup only the urgent": ([FINE, RICH, LATE, NEW], StepLimits(), "new late"),
+    "a prompt larger than the budget still runs, alone": (
+        [starting("huge", positions=10_000), starting("small", 1.0)], StepLimits(), "huge",
+    ),
+    "one that waited too long before all": (
+        [NEW, LATE, FORGOTTEN], StepLimits(streams=1, starved_s=0.5), "forgotten",
+    ),
+    "and not before that": ([NEW, LATE, FORGOTTEN], StepLimits(streams=1, starved_s=0.7), "new"),
+    "of those that start, a short segment before a long one": (
+        [LONG, SHORT, READ], StepLimits(), "read short long",
+    ),
+    "unless that waited too long": (
+        [dataclasses.replace(LONG, waited_s=0.6), SHORT, READ], StepLimits(), "long read short",
+    ),
+    "a window of a listener about to run dry before a first sound": (
+        [LATER_WINDOW, WINDOW, NEW], StepLimits(positions=410), "window",
+    ),
+    "and no other window": ([LATER_WINDOW, NEW], StepLimits(positions=410), "new"),
+}  # fmt: skip
 
 
-def test_startup_comes_first_within_its_share() -> None:
-    waiting = [starting(f"s{i}", float(i)) for i in range(8)]
-    chosen = online([steady("late", 0.1), *waiting], StepLimits(streams=4, startup_share=0.5))
-    assert keys(chosen) == ["s0", "s1", "late", "s2"]
-
-
-def test_the_well_supplied_step_aside_only_while_another_is_in_need() -> None:
-    rich = steady("rich", 9.0)
-    assert keys(online([rich, steady("poor", 0.2)], StepLimits())) == ["poor"]
-    assert keys(online([rich], StepLimits())) == ["rich"]
-
-
-def test_beside_a_startup_only_the_urgent_step() -> None:
-    fine = [steady("fine", 0.9), steady("rich", 9.0)]
-    chosen = online([*fine, steady("late", 0.1), starting("new")], StepLimits())
-    assert keys(chosen) == ["new", "late"]
-
-
-def test_a_batch_is_filled_while_no_stream_starts() -> None:
-    fine = [steady(i, 40.0 - i) for i in range(40)]
-    assert keys(online(fine, StepLimits(streams=32))) == [str(i) for i in range(39, 7, -1)]
+@pytest.mark.parametrize("name", ORDERS)
+def test_who_steps_next(name: str) -> None:
+    candidates, limits, wanted = ORDERS[name]
+    assert " ".join(keys(online(candidates, limits))) == wanted
 
 
 def test_offline_fills_the_batch_in_order_of_arrival() -> None:
@@ -71,15 +99,9 @@ def test_offline_fills_the_batch_in_order_of_arrival() -> None:
     assert keys(offline(candidates, StepLimits())) == ["a", "b"]
 
 
-def test_a_prompt_larger_than_the_budget_still_runs_alone() -> None:
-    huge = Waiting("huge", True, 0.0, 10_000)
-    assert keys(online([huge, starting("small", 1.0)], StepLimits(positions=512))) == ["huge"]
-
-
-def test_a_stream_that_waited_too_long_goes_before_all() -> None:
-    waiting = [starting("new"), steady("late", 0.1), steady("forgotten", 99.0, waited_s=0.6)]
-    assert keys(online(waiting, StepLimits(streams=1, starved_s=0.5))) == ["forgotten"]
-    assert keys(online(waiting, StepLimits(streams=1, starved_s=0.7))) == ["new"]
+def test_a_batch_is_filled_while_no_stream_starts() -> None:
+    fine = [steady(i, 40.0 - i) for i in range(40)]
+    assert keys(online(fine, StepLimits(streams=32))) == [str(i) for i in range(39, 7, -1)]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
@@ -129,26 +151,83 @@ def test_no_stream_starves_however_urgent_the_others_are(
     assert worst_s <= limits.starved_s + (len(streams) + 1) * step_s
 
 
-def test_of_those_that_start_a_short_segment_comes_before_a_long_one() -> None:
-    long, short, read = (
-        dataclasses.replace(starting(name, float(at)), whole=True, bulk=bulk)
-        for at, (name, bulk) in enumerate([("long", 900), ("short", 40), ("read", 0)])
-    )
-    assert keys(online([long, short, read], StepLimits())) == ["read", "short", "long"]
-    waited = dataclasses.replace(long, waited_s=0.6)
-    assert keys(online([waited, short, read], StepLimits())) == ["long", "read", "short"]
-
-
-def test_a_listener_about_to_run_dry_gets_its_window_before_a_first_sound() -> None:
-    window = steady("dry", 0.1, whole=True, positions=400)
-    late = steady("late", 0.3, whole=True, positions=400)
-    chosen = online([late, window, starting("new")], StepLimits(positions=410))
-    assert keys(chosen) == ["dry"]
-    assert keys(online([late, starting("new")], StepLimits(positions=410))) == ["new"]
-
-
 @pytest.mark.parametrize(
     ("streams", "rounds"), [(0, 8), (1, 8), (3, 8), (4, 6), (6, 4), (12, 2), (99, 1)]
 )
 def test_a_launch_of_many_streams_has_fewer_rounds(streams: int, rounds: int) -> None:
     assert StepLimits(together=6).rounds(streams, 8) == rounds
+
+
+SHARED = StepLimits(company=4, together=3, together_slack_s=1.0, together_pace=2.0)
+RATE_HZ = 20.0
+FRAME_S = 1 / RATE_HZ / SHARED.together_pace
+
+
+@dataclass(eq=False)
+class Listened:
+    slack_s: float
+    offline: bool = False
+
+
+def listened(*slacks_s: float) -> list[Listened]:
+    return [Listened(slack_s) for slack_s in slacks_s]
+
+
+def stepped(company: Company, open_: list[Listened], frames: int, now: float) -> list[Listened]:
+    chosen = company.ready(open_, open_, now)
+    company.stepped(chosen, frames * len(chosen), now)
+    return chosen
+
+
+def test_the_well_supplied_rest_behind_a_step_and_the_others_do_not() -> None:
+    company, some = Company(SHARED, RATE_HZ), listened(0.2, 1.0, 2.0, 3.0)
+    assert stepped(company, some, 2, now=0.0) == some
+    assert company.ready(some, some, 1.9 * FRAME_S) == some[:1]
+    assert company.heard(some, 1.9 * FRAME_S) == 1
+    assert company.ready(some, some, 2.0 * FRAME_S) == some
+    assert company.heard(some, 2.0 * FRAME_S) == 4
+
+
+def test_an_idle_engine_waits_no_longer_than_they_rest() -> None:
+    company = Company(SHARED, RATE_HZ)
+    stepped(company, listened(1.0, 2.0, 3.0, 4.0), 2, now=0.0)
+    rest_s = 2 * FRAME_S * 3 / 4  # three of the four shared the step
+    assert company.wait_s(0.0, 0.5) == pytest.approx(rest_s)
+    assert company.wait_s(0.0, 0.01) == 0.01
+    assert company.wait_s(rest_s, 0.5) == 0.5
+
+
+def test_so_many_share_a_step_those_with_the_least_first_and_all_are_made_at_one_pace() -> None:
+    company, some = Company(SHARED, RATE_HZ), listened(*(1.0 + n for n in range(6)))
+    backwards = some[::-1]
+    assert set(company.ready(backwards, backwards, 0.0)) == set(some[:3])
+    company.stepped(some[:3], 3, 0.0)
+    assert company.ready(some, some, FRAME_S / 2 * 0.99) == []
+    assert company.ready(some, some, FRAME_S / 2) == some[:3]
+
+
+@pytest.mark.parametrize("company", [0, 5])
+def test_without_company_nothing_waits(company: int) -> None:
+    limits = StepLimits(company=company, together=3)
+    alone, some = Company(limits, RATE_HZ), listened(1.0, 2.0, 3.0, 4.0)
+    for now in (0.0, FRAME_S / 2):
+        assert stepped(alone, some, 2, now) == some
+    assert (alone.heard(some, 0.0), alone.wait_s(0.0, 0.5)) == (4, 0.5)
+
+
+def test_a_listener_counts_until_what_was_made_is_heard() -> None:
+    company, some = Company(SHARED, RATE_HZ), listened(1.0, 2.0, 3.0)
+    assert stepped(company, some, 2, 0.0) == some
+    assert company.ready(some, some, 0.001) == some
+    company.finished(Listened(1.0), 1.0, 0.0)
+    stepped(company, some, 20, 0.002)
+    assert company.ready(some, some, 0.003) == []
+    assert company.ready(some, some, 1.0) == some
+
+
+def test_beside_jobs_nothing_waits() -> None:
+    company, some = Company(SHARED, RATE_HZ), listened(1.0, 2.0, 3.0, 4.0)
+    job = Listened(1e6, offline=True)
+    for now in itertools.islice(itertools.count(0.0, 0.001), 3):
+        assert stepped(company, [*some, job], 2, now) == [*some, job]
+    assert company.heard([*some, job], 0.003) == 4

@@ -17,13 +17,11 @@ import numpy as np
 import pytest
 
 from talker.engine.draft_lengths import DraftLengths
-from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.stream import ChunkReady, Event
 from tests.turning import turn
-from ttscommon.engine.pace import Contention
+from tests.unit.talker.engine.test_engine import Driven
 from ttscommon.engine.runtime import Finished
-from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttscommon.wire.requests import OFFLINE
@@ -87,7 +85,7 @@ class AnyWidth(DraftLengths):
         return self._dice.choice(self.choices)
 
 
-class Schedule:
+class Schedule(Driven):
     """An engine under a random load, turned by hand on a clock of its own."""
 
     def __init__(self, seed: int) -> None:
@@ -97,20 +95,17 @@ class Schedule:
             "m", StepCurve(0.004, 0.001, 0.002), self.sleep, dice.choice(MANNERS), lambda: self.now
         )
         most = self.model.spec.branches * -(-self.model.spec.max_positions // 16)
-        self.engine = Engine(
+        super().__init__(
             self.model,
             slots=dice.randint(3, 9),
             blocks=most + dice.randint(0, most),
-            metrics=Metrics(),
             depth=dice.randint(0, 1),
             sizes=ChunkSizes(dice.randint(1, 4), 25),
             limits=StepLimits(dice.randint(1, 8), dice.choice((7, 40, 512)), starved_s=0.2),
             policy=POLICIES[dice.choice(sorted(POLICIES))],
             draft_lengths=partial(AnyWidth, dice),
             clock=lambda: self.now,
-            contention=Contention(read=lambda: None),
         )
-        self.engine.listen(self.hear)
         self.requests = {f"r{i}": Request(f"r{i}", dice) for i in range(dice.randint(4, 16))}
         self.unacknowledged: list[str] = []
 
@@ -127,13 +122,13 @@ class Schedule:
             else:
                 request.ends.append(event)
 
-    def run(self) -> None:
+    def speak(self) -> None:
         waiting = list(self.requests.values())
         for _ in range(60_000):
             if all(request.over for request in self.requests.values()):
                 break
             while waiting and self.live < self.engine.capacity and self.dice.random() < 0.3:
-                self.open(waiting.pop())
+                self.begin(waiting.pop())
             self.disturb()
             turn(self.engine)
             self.now += 0.001
@@ -147,7 +142,7 @@ class Schedule:
     def live(self) -> int:
         return sum(r.prepared is not None and not r.over for r in self.requests.values())
 
-    def open(self, request: Request) -> None:
+    def begin(self, request: Request) -> None:
         asked = SpeechRequest(
             *(request.key, "m", "slt", "a" * request.characters),
             seed=request.seed,
@@ -188,7 +183,7 @@ def test_random_schedules_say_what_each_stream_says_alone(part: int) -> None:
     for seed in range(part, SCHEDULES, 10):
         schedule = Schedule(seed)
         try:
-            schedule.run()
+            schedule.speak()
             for request in schedule.requests.values():
                 request.check()
         except BaseException as error:

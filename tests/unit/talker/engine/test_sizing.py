@@ -19,31 +19,34 @@ SPEC = ModelSpec(
     caches={"backbone": QWEN},
     max_positions=4096,
 )
+BLOCK = block_bytes(SPEC.caches, 2)
 
 
-def test_a_position_of_qwen3_tts_takes_112_kib_in_bfloat16() -> None:
-    assert block_bytes({"backbone": QWEN}, 2) == 16 * 112 * 1024
+def test_a_block_has_16_positions_of_all_caches_of_a_model() -> None:
+    assert BLOCK == 16 * 112 * 1024
+    assert block_bytes({"a": QWEN, "b": QWEN}, 2) == 2 * BLOCK
 
 
-def test_caches_that_advance_together_share_their_blocks() -> None:
-    assert block_bytes({"a": QWEN, "b": QWEN}, 2) == 2 * block_bytes({"a": QWEN}, 2)
+@pytest.mark.parametrize(
+    ("memory", "slots", "blocks"),
+    [
+        (Memory(1024, 1 << 30), 4, (1 << 30) // BLOCK),  # bytes count first
+        (Memory(1024), 4, 1024),
+        (Memory(64), 4, 64),
+        (Memory(), 4, 1024),
+        (Memory(free=100 * 256 * BLOCK), 256, 80 * 256),  # most of a device's free memory
+        (Memory(512, free=100 * 256 * BLOCK), 256, 512),
+        (Memory(free=1 << 40), 8, 8 * 256),  # no more than all slots can use
+    ],
+)
+def test_settings_or_free_memory_decide_how_many_blocks_there_are(
+    memory: Memory, slots: int, blocks: int
+) -> None:
+    assert kv_blocks(SPEC, memory, slots, 2) == blocks
 
 
-def test_bytes_decide_where_they_are_given() -> None:
-    assert kv_blocks(SPEC, Memory(1024, 1 << 30), 4, 2) == (1 << 30) // (16 * 112 * 1024)
-    assert kv_blocks(SPEC, Memory(1024), 4, 2) == 1024
-    assert kv_blocks(SPEC, Memory(), 4, 2) == 1024
-
-
-def test_most_of_a_devices_free_memory_is_taken_where_nothing_is_told() -> None:
-    block = block_bytes(SPEC.caches, 2)
-    found = kv_blocks(SPEC, Memory(free=100 * 256 * block), 256, 2)
-    assert found == 80 * 256
-    assert kv_blocks(SPEC, Memory(512, free=100 * 256 * block), 256, 2) == 512
-
-
-def test_no_more_is_taken_than_all_slots_can_use() -> None:
-    assert kv_blocks(SPEC, Memory(free=1 << 40), 8, 2) == 8 * 256
+def test_a_model_without_cache_does_not_care() -> None:
+    assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024
 
 
 def test_a_device_that_is_almost_full_is_refused_with_what_is_needed() -> None:
@@ -57,18 +60,13 @@ def test_more_slots_than_blocks_are_refused_and_a_short_share_is_warned_of() -> 
     with capture_logs() as logs:
         kv_blocks(SPEC, Memory(1024), 256, 2)
     assert [one["event"] for one in logs] == ["kv.sized", "kv.crowded"]
-
-
-def test_what_streams_get_is_stated_at_start() -> None:
-    with capture_logs() as logs:
-        kv_blocks(SPEC, Memory(1024), 16, 2)
-    [stated] = logs
-    assert (stated["event"], stated["blocks"], stated["mib"]) == ("kv.sized", 1024, 1792)
-    assert (stated["positions"], stated["positions_a_stream"]) == (16_384, 1024)
+    stated = logs[0]
+    assert (stated["blocks"], stated["mib"], stated["positions"]) == (1024, 1792, 16_384)
+    assert stated["positions_a_stream"] == 64
 
 
 def test_bytes_that_do_not_hold_the_longest_request_are_refused_with_what_is_needed() -> None:
-    needed = 256 * block_bytes(SPEC.caches, 2)
+    needed = 256 * BLOCK
     assert kv_blocks(SPEC, Memory(1024, needed), 4, 2) == 256
     with pytest.raises(VoiceError, match=f"at least {needed}"):
         kv_blocks(SPEC, Memory(1024, needed - 1), 4, 2)
@@ -76,18 +74,13 @@ def test_bytes_that_do_not_hold_the_longest_request_are_refused_with_what_is_nee
 
 def test_a_model_of_long_contexts_is_served_with_fewer_positions_and_a_warning() -> None:
     long = replace(SPEC, max_positions=32_768)
-    needed = 512 * block_bytes(SPEC.caches, 2)
+    needed = 512 * BLOCK
     with capture_logs() as logs:
         assert kv_blocks(long, Memory(1024, needed), 4, 2) == 512
     short = [line for line in logs if line["event"] == "kv.short"]
     assert [(line["positions"], line["longest"]) for line in short] == [(8192, 32_768)]
     with pytest.raises(VoiceError, match=f"holds 8176 positions.*at least {needed}"):
         kv_blocks(long, Memory(1024, needed - 1), 4, 2)
-
-
-def test_few_blocks_are_kept_and_a_model_without_cache_does_not_care() -> None:
-    assert kv_blocks(SPEC, Memory(64), 4, 2) == 64
-    assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024
 
 
 def test_a_request_of_two_branches_needs_twice_the_blocks() -> None:
@@ -101,9 +94,8 @@ def test_a_request_of_two_branches_needs_twice_the_blocks() -> None:
 
 
 def test_talkers_that_share_a_gpu_each_take_a_part_in_any_order_of_starts() -> None:
-    block = block_bytes(SPEC.caches, 2)
-    free, taken = 40_000 * block, 0
+    free, taken = 40_000 * BLOCK, 0
     for _ in range(3):
-        taken += kv_blocks(SPEC, Memory(free=free - taken * block, sharers=3), 256, 2)
+        taken += kv_blocks(SPEC, Memory(free=free - taken * BLOCK, sharers=3), 256, 2)
     assert 0.5 * 40_000 < taken <= 0.8 * 40_000
     assert kv_blocks(SPEC, Memory(free=free), 256, 2) == 0.8 * 40_000
