@@ -1,4 +1,4 @@
-"""Codecs found and loaded by what a voice folder says of itself."""
+"""Codecs found and loaded by what a voice folder says of itself, and by settings."""
 
 import dataclasses
 import json
@@ -10,14 +10,21 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.late import Late
 from tests.unit.vocoder.tiny_vesper import SMALL
+from ttscommon.engine.device import device as devices
 from ttscommon.engine.voice import sha256_of
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import CodecSpec, Work
+from ttsfamilies.base.codec.silences import Silences
+from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.codecs import load
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 from ttsfamilies.vesper.codec.net import VesperDecoder
+from vocoder.service import load_codec
+from vocoder.settings import VocoderSettings
 
 CODES = {"codes": Field((4,), "i2", 512)}
 
@@ -79,16 +86,10 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, 
         load("m", voice_folder(tmp_path, **changes))
 
 
-def test_the_tail_is_owed_until_the_final_frame() -> None:
-    spec = CodecSpec("m", "f", 16_000, 640, CODES, lag_samples=352)
-    assert spec.samples(0, final=False) == 0
-    assert spec.samples(2, final=False) == 2 * 640 - 352
-    assert spec.samples(2, final=True) == 2 * 640
-
-
-def test_a_lookahead_of_frames_is_owed_too() -> None:
-    spec = CodecSpec("m", "f", 24_000, 1200, CODES, lag_samples=3300)
-    assert [spec.samples(n, final=False) for n in range(5)] == [0, 0, 0, 300, 1500]
+@pytest.mark.parametrize(("lag", "owed"), [(352, [0, 848, 2048]), (3300, [0, 0, 0, 300, 1500])])
+def test_what_is_held_back_is_owed_until_the_final_frame(lag: int, owed: list[int]) -> None:
+    spec = CodecSpec("m", "f", 24_000, 1200, CODES, lag_samples=lag)
+    assert [spec.samples(n, final=False) for n in range(len(owed))] == owed
     assert spec.samples(2, final=True) == 2400
 
 
@@ -97,3 +98,34 @@ def test_a_spec_that_makes_no_sense_is_refused(bad: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"sample_rate": 16_000, "samples_per_frame": 640, "frame": CODES}
     with pytest.raises(ValueError):
         CodecSpec("m", "f", **(fields | bad))
+
+
+@pytest.mark.parametrize("kind", ["a voice folder", "a checkpoint"])
+def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "a checkpoint":
+        write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1)
+    else:
+        voice_folder(tmp_path)
+    monkeypatch.setattr(devices, "device_of", lambda _, **__: Late())
+    loaded = load_codec(
+        VocoderSettings(
+            model="tiny", voice_dir=tmp_path, device="cuda", batch_streams=2, batch_frames=4,
+            step_frames=2,
+        )
+    )  # fmt: skip
+    codec = loaded._codec if isinstance(loaded, Silences) else loaded
+    assert isinstance(codec, StatefulCodec)
+    assert loaded.depth == codec.depth == 1
+    assert loaded.measured_step_s == codec.measured_step_s
+    expected = codec.on_device.shapes.expected()
+    assert expected
+    assert all(codec.on_device.launches.knows(shape) for shape in expected)
+    assert codec.measured_step_s
+
+
+def test_voices_that_say_no_gain_have_that_of_the_settings(tmp_path: Path) -> None:
+    voice_folder(tmp_path)
+    settings = VocoderSettings(model="tiny", voice_dir=tmp_path, gain_db=4.8)
+    assert load_codec(settings).spec.gain_db == 4.8

@@ -1,26 +1,28 @@
-"""The engine on the fake codec, stepped by hand, with a clock that does not move by itself."""
+"""The engine on the fake codec, stepped by hand, with a clock that does not move by itself.
 
-import threading
+test_conformance.py has what any codec owes; test_service.py, what a request sees of it.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec import structs
 
 from tests.turning import turn
-from tests.waits import TIMEOUT_S
-from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.pace import Contention
-from ttscommon.engine.runtime import Stopped
+from ttscommon.engine.slots import OfflineTuning
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.errors import MalformedMessage, UnknownVoice
+from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.requests import OFFLINE
 from ttsfamilies.base.codec.base import Decoded, Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
-from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume
+from vocoder.engine.stream import DecodedAudio, Event, Failed
 from vocoder.pcm import to_pcm
 
 POISON = 511
@@ -96,9 +98,9 @@ class Bench:
         for key, event in events:
             self.listeners[key].events.append(event)
 
-    def open(self, request_id: str, skip: int = 0, voice: str = "slt") -> Listener:
+    def open(self, request_id: str) -> Listener:
         listener = self.listeners.setdefault(request_id, Listener())
-        self.engine.open(request(request_id, voice), Resume(skip))
+        self.engine.open(request(request_id))
         return listener
 
     def feed(self, request_id: str, codes: Codes) -> None:
@@ -109,8 +111,8 @@ class Bench:
             turn(self.engine)
 
 
-def request(request_id: str, voice: str = "slt") -> SpeechRequest:
-    return SpeechRequest(request_id, "fake", voice, "text", seed=7)
+def request(request_id: str) -> SpeechRequest:
+    return SpeechRequest(request_id, "fake", "slt", "text", seed=7)
 
 
 def codes(frames: int, seed: int = 0) -> Codes:
@@ -122,41 +124,6 @@ def offline(sequence: Codes) -> list[int]:
     state = codec.open(request("offline"))
     (samples,) = codec.decode([Work(state, {"codes": sequence}, final=True)])
     return to_pcm(samples).tolist()
-
-
-def test_pieces_of_any_size_add_up_to_the_whole() -> None:
-    bench = Bench(stream_frames=3)
-    listener = bench.open("a")
-    sequence = codes(20)
-    for start, stop in ((0, 1), (1, 9), (9, 20)):
-        bench.feed("a", sequence[start:stop])
-        bench.steps(2)
-    bench.engine.finish("a")
-    bench.steps(5)
-    assert listener.pcm == offline(sequence)
-    assert isinstance(listener.events[-1], Finished)
-    assert bench.engine.idle
-
-
-def test_streams_are_decoded_together() -> None:
-    bench = Bench()
-    for name in "abc":
-        bench.open(name)
-        bench.feed(name, codes(2))
-    bench.steps()
-    assert bench.codec.batches == [[2, 2, 2]]
-
-
-def test_a_long_chunk_lets_others_in_between() -> None:
-    bench = Bench(stream_frames=4, frames=8)
-    bench.open("long")
-    bench.feed("long", codes(100))
-    bench.steps(3)
-    late = bench.open("late")
-    bench.feed("late", codes(2))
-    bench.steps()
-    assert late.pcm
-    assert max(sum(batch) for batch in bench.codec.batches) <= 8
 
 
 def test_a_listener_with_seconds_in_hand_gets_one_piece_of_what_is_here() -> None:
@@ -180,18 +147,6 @@ def test_a_listener_with_seconds_in_hand_gets_one_piece_of_what_is_here() -> Non
     assert listener.pcm == offline(sequence)
 
 
-def test_what_a_predecessor_sent_is_decoded_and_not_sent_again() -> None:
-    sequence = codes(12)
-    for skip in (1, 640 - 352, 5000, 12 * 640 - 1, 12 * 640):
-        bench = Bench(stream_frames=5)
-        listener = bench.open("a", skip=skip)
-        bench.feed("a", sequence)
-        bench.engine.finish("a")
-        bench.steps(6)
-        assert listener.pcm == offline(sequence)[skip:]
-        assert isinstance(listener.events[-1], Finished)
-
-
 def test_the_listener_who_runs_dry_first_is_served_first() -> None:
     bench = Bench(streams=1)
     listeners = {name: bench.open(name) for name in ("rich", "poor")}
@@ -206,15 +161,6 @@ def test_the_listener_who_runs_dry_first_is_served_first() -> None:
     bench.steps()
     assert len(listeners["poor"].events) == before["poor"] + 1
     assert len(listeners["rich"].events) == before["rich"]
-
-
-def test_a_stream_without_frames_just_finishes() -> None:
-    bench = Bench()
-    listener = bench.open("a")
-    bench.engine.finish("a")
-    bench.steps()
-    assert [type(event) for event in listener.events] == [Finished]
-    assert bench.engine.idle
 
 
 def test_a_failing_stream_leaves_the_others_unharmed() -> None:
@@ -264,27 +210,6 @@ def test_a_codec_that_owes_samples_is_found_out() -> None:
     assert "instead of" in str(listener.error)
 
 
-def test_an_unknown_voice_is_the_requests_failure() -> None:
-    bench = Bench()
-    listener = bench.open("a", voice="nobody")
-    bench.steps()
-    assert isinstance(listener.error, UnknownVoice)
-    assert bench.engine.idle
-
-
-def test_no_more_streams_than_slots() -> None:
-    bench = Bench(slots=1)
-    bench.open("a")
-    second, again = bench.open("b"), bench.open("a")
-    bench.steps()
-    assert isinstance(second.events[-1], Failed)
-    assert isinstance(again.events[-1], Failed)
-    bench.engine.cancel("a")
-    bench.steps()
-    assert bench.engine.idle
-    assert bench.codec.closed == 1
-
-
 def test_a_cancelled_stream_is_free_at_once_and_says_nothing_more() -> None:
     bench = Bench()
     listener = bench.open("a")
@@ -295,6 +220,7 @@ def test_a_cancelled_stream_is_free_at_once_and_says_nothing_more() -> None:
     bench.feed("a", codes(5))
     bench.steps(2)
     assert freed == [True]
+    assert bench.codec.closed == 1
     assert len(listener.events) == heard
 
 
@@ -312,76 +238,6 @@ def test_steps_are_measured_by_shape() -> None:
     assert sample("tts_active_streams", {"stage": "vocoder"}) == 2
 
 
-def test_the_guilty_stream_is_found_by_halving() -> None:
-    bench = Bench(slots=16, streams=16, frames=64)
-    for index in range(15):
-        bench.open(f"good{index}")
-        bench.feed(f"good{index}", codes(2))
-    bad = bench.open("bad")
-    bench.feed("bad", np.full((2, 4), POISON, np.int16))
-    bench.steps()
-    assert sorted(len(batch) for batch in bench.codec.batches) == [1, 2, 4, 8]
-    assert str(bad.error) == "poison"
-
-
-def test_an_error_of_the_device_ends_the_engine_and_blames_no_stream() -> None:
-    class Lost(RecordingCodec):
-        def collect(self, ticket: object) -> list[Decoded]:
-            raise DeviceError("gone")
-
-    died = threading.Event()
-    engine = Engine(Lost(Clock()), slots=2, metrics=Metrics(), died=died.set)
-    listener = Listener()
-    engine.listen(lambda events: listener.events.extend(event for _, event in events))
-    engine.open(request("a"))
-    engine.feed("a", {"codes": codes(2)})
-    engine.start()
-    assert died.wait(60)
-    assert isinstance(engine.error, DeviceError)
-    assert isinstance(listener.error, Stopped)
-    assert engine.idle
-
-
-def test_the_thread_beats_and_stops() -> None:
-    beats = threading.Semaphore(0)
-    engine = Engine(RecordingCodec(Clock()), slots=2, metrics=Metrics(), beat=beats.release)
-    listener, heard = Listener(), threading.Event()
-
-    def listen(events: Sequence[tuple[str, Event]]) -> None:
-        listener.events.extend(event for _, event in events)
-        heard.set()
-
-    engine.listen(listen)
-    engine.start()
-    assert beats.acquire(timeout=TIMEOUT_S)
-    engine.open(request("a"))
-    engine.feed("a", {"codes": codes(2)})
-    assert heard.wait(TIMEOUT_S)
-    engine.stop()
-    assert isinstance(listener.error, Stopped)
-    assert engine.idle
-    with pytest.raises(Stopped):
-        engine.open(request("b"))
-
-
-def test_an_engine_whose_codec_cannot_let_go_of_a_state_dies_and_says_so() -> None:
-    class Unwell(RecordingCodec):
-        def close(self, state: object) -> None:
-            raise MemoryError("broken")
-
-    died = threading.Event()
-    engine = Engine(Unwell(Clock()), slots=2, metrics=Metrics(), died=died.set)
-    engine.open(request("a"))
-    engine.open(request("b"))
-    engine.cancel("a")
-    engine.start()
-    assert died.wait(60)
-    assert isinstance(engine.error, MemoryError)
-    freed = threading.Event()
-    engine.cancel("b", freed.set)
-    assert freed.is_set()
-
-
 def test_what_a_step_costs_follows_other_programs_at_once() -> None:
     usage = [(0.0, 0.0)]
     contention = Contention(lambda: 0.0, lambda: usage[-1])
@@ -394,3 +250,62 @@ def test_what_a_step_costs_follows_other_programs_at_once() -> None:
     assert engine.frame_seconds == pytest.approx(4 * frame_s, rel=0.05)
     assert engine.step_seconds == {n: pytest.approx(4 * s, rel=0.05) for n, s in step_s.items()}
     assert step_s
+
+
+TUNING = OfflineTuning()
+FRAMES = 200
+
+
+def open_job(bench: Bench, name: str, frames: int = FRAMES) -> Listener:
+    listener = bench.listeners.setdefault(name, Listener())
+    bench.engine.open(structs.replace(request(name), priority=OFFLINE))
+    bench.feed(name, codes(frames))
+    return listener
+
+
+def test_none_is_decoded_while_a_listener_s_first_codes_are_awaited() -> None:
+    bench = Bench()
+    open_job(bench, "book")
+    bench.steps()
+    bench.open("heard")
+    bench.codec.batches.clear()
+    bench.steps(3)
+    assert bench.codec.batches == []
+    bench.clock.now += TUNING.first_s + 0.01
+    bench.steps(1)
+    assert len(bench.codec.batches) == 1
+
+
+def test_none_is_decoded_beside_a_listener_who_has_little_left() -> None:
+    bench = Bench()
+    bench.open("heard")
+    bench.feed("heard", codes(20))  # less than a second
+    open_job(bench, "book")
+    bench.steps(4)
+    assert sum(map(sum, bench.codec.batches)) == 20
+    bench.engine.playback("heard", bench.clock.now + TUNING.slack_s)
+    bench.steps(1)
+    assert sum(map(sum, bench.codec.batches)) > 20
+
+
+def test_steps_are_short_while_a_listener_is_expected_and_full_again_later() -> None:
+    bench = Bench()
+    listener = open_job(bench, "book")
+    bench.steps()
+    assert bench.codec.batches == [[16]]
+    bench.open("heard")
+    bench.steps()
+    bench.engine.cancel("heard")
+    bench.clock.now += TUNING.first_s
+    bench.codec.batches.clear()
+    for _ in range(3):  # each step takes 10 ms, which is just as long as it may be
+        bench.steps(2)
+        bench.clock.now += 0.01
+    assert [sum(batch) for batch in bench.codec.batches] == [1, 1, 1]
+    bench.clock.now += TUNING.expected_s
+    bench.codec.batches.clear()
+    bench.steps()
+    assert bench.codec.batches == [[16]]
+    bench.engine.finish("book")
+    bench.steps(FRAMES)
+    assert listener.pcm == offline(codes(FRAMES))

@@ -44,13 +44,15 @@ def test_a_sound_is_told_with_the_silence_before_it_and_keeps_its_attack() -> No
     assert leads(Resume(), at_once=2) == [QUIET - KEPT] * 2
 
 
-@pytest.mark.parametrize("skip", [1, FRAME, FRAME + 5])
-def test_a_successor_from_the_first_frame_finds_the_same(skip: int) -> None:
-    assert set(leads(Resume(skip))) == {QUIET - KEPT}
-
-
-def test_a_successor_behind_it_is_told() -> None:
-    assert set(leads(Resume(3 * FRAME, 3, b"", 55))) == {55}
+@pytest.mark.parametrize(
+    ("resume", "told"),
+    [
+        *((Resume(skip), QUIET - KEPT) for skip in (1, FRAME, FRAME + 5)),  # it finds the same
+        (Resume(3 * FRAME, 3, b"", 55), 55),  # it goes on behind it, and was told
+    ],
+)
+def test_a_successor_says_the_same(resume: Resume, told: int) -> None:
+    assert set(leads(resume)) == {told}
 
 
 def test_a_pause_that_was_asked_for_is_heard() -> None:

@@ -15,65 +15,65 @@ def starting(key: str, arrived_s: float = 0.0, frames: int = 2) -> Ready:
     return Ready(key, frames, startup=True, deadline_s=arrived_s, arrived_s=arrived_s)
 
 
-def keys(ready: list[Ready], limits: BatchLimits) -> list[object]:
-    return [pick.key for pick in schedule(ready, limits)]
+FOUR = [starting(f"new{i}", i) for i in range(4)]
+OLD = steady("old", 9.0)
+BOOK = replace(starting("book"), offline=True, startup=False)
+WHOLE = [
+    Ready(key, frames, startup=True, deadline_s=0.0, arrived_s=at, prepares=key == "step")
+    for at, (key, frames) in enumerate([("long", 30), ("step", 25), ("other", 30)])
+]
+# Who is served, and with how many frames where that is not all.
+STEPS: dict[str, tuple[list[Ready], BatchLimits, str]] = {
+    "the listener who runs dry first": (
+        [steady("late", 3.0), steady("soon", 1.0), steady("later", 4.0)],
+        BatchLimits(streams=2), "soon late",
+    ),
+    "a startup before those that have something to play": (
+        [steady("old", 0.1), starting("new")], BatchLimits(streams=2), "new old",
+    ),
+    "startups within their share while others wait": (
+        [*FOUR, OLD], BatchLimits(streams=4, startup_share=0.5), "new0 new1 old new2",
+    ),
+    "and within their share of frames": (
+        [*(replace(new, frames=8) for new in FOUR), OLD],
+        BatchLimits(streams=16, frames=32), "new0 new1 old new2",
+    ),
+    "all startups where no other waits": (
+        FOUR, BatchLimits(streams=4, frames=8), "new0 new1 new2 new3",
+    ),
+    "of startups the higher priority, then the earlier": (
+        [starting("b", 2.0), starting("a", 1.0), replace(starting("vip", 3.0), priority=9)],
+        BatchLimits(), "vip a b",
+    ),
+    "a job only where no other could": ([BOOK, steady("heard", 99.0)], BatchLimits(), "heard"),
+    "and there it is": ([BOOK], BatchLimits(), "book"),
+    "of a long chunk a part, so that the step stays short": (
+        [steady("long", 1.0, frames=400)], BatchLimits(frames=32, stream_frames=16), "long:16",
+    ),
+    "and no more than there is room for": (
+        [starting("a"), starting("b"), steady("long", 1.0, frames=400)],
+        BatchLimits(streams=8, frames=12, stream_frames=12), "a b long:4",
+    ),
+    "a tail alone": ([steady("ending", 1.0, frames=0)], BatchLimits(), "ending"),
+    "one that waited too long before all": (
+        [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, waited_s=1.5)],
+        BatchLimits(streams=1, starved_s=1.0), "forgotten",
+    ),
+    "work that prepares, which takes no room from frames nor waits for it": (
+        WHOLE, BatchLimits(streams=4, frames=16, stream_frames=16), "long:16 step:0",
+    ),
+}  # fmt: skip
 
 
-def test_the_listener_who_runs_dry_first_is_served_first() -> None:
-    ready = [steady("late", 3.0), steady("soon", 1.0), steady("later", 4.0)]
-    assert keys(ready, BatchLimits(streams=2)) == ["soon", "late"]
-
-
-def test_startup_goes_before_streams_that_have_something_to_play() -> None:
-    assert keys([steady("old", 0.1), starting("new")], BatchLimits(streams=2)) == ["new", "old"]
-
-
-def test_startup_takes_only_its_share_while_others_wait() -> None:
-    ready = [starting(f"new{i}", i) for i in range(4)] + [steady("old", 9.0)]
-    assert keys(ready, BatchLimits(streams=4, startup_share=0.5)) == ["new0", "new1", "old", "new2"]
-
-
-def test_long_startup_chunks_do_not_take_more_frames_than_their_share() -> None:
-    ready = [starting(f"new{i}", i, frames=8) for i in range(4)] + [steady("old", 9.0)]
-    assert keys(ready, BatchLimits(streams=16, frames=32))[:3] == ["new0", "new1", "old"]
-
-
-def test_startup_takes_everything_when_no_other_stream_waits() -> None:
-    ready = [starting(f"new{i}", i) for i in range(4)]
-    assert len(schedule(ready, BatchLimits(streams=4, frames=8))) == 4
-
-
-def test_earlier_arrivals_of_higher_priority_start_first() -> None:
-    ready = [starting("b", 2.0), starting("a", 1.0), replace(starting("vip", 3.0), priority=9)]
-    assert keys(ready, BatchLimits()) == ["vip", "a", "b"]
-
-
-def test_an_offline_stream_steps_only_where_no_other_could() -> None:
-    book = replace(starting("book"), offline=True, startup=False)
-    assert keys([book, steady("heard", 99.0)], BatchLimits()) == ["heard"]
-    assert keys([book], BatchLimits()) == ["book"]
-
-
-def test_a_long_chunk_is_cut_so_that_the_step_stays_short() -> None:
-    limits = BatchLimits(frames=32, stream_frames=16)
-    (pick,) = schedule([steady("long", 1.0, frames=400)], limits)
-    assert pick.frames == 16
-
-
-def test_a_long_chunk_that_comes_late_is_cut_to_the_room_that_is_left() -> None:
-    ready = [starting("a"), starting("b"), steady("long", 1.0, frames=400)]
-    picks = schedule(ready, BatchLimits(streams=8, frames=12, stream_frames=12))
-    assert [(pick.key, pick.frames) for pick in picks] == [("a", 2), ("b", 2), ("long", 4)]
-
-
-def test_a_tail_alone_is_work_of_no_frames() -> None:
-    (pick,) = schedule([steady("ending", 1.0, frames=0)], BatchLimits())
-    assert pick.frames == 0
-
-
-def test_a_stream_that_waited_too_long_goes_before_all() -> None:
-    ready = [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, waited_s=1.5)]
-    assert keys(ready, BatchLimits(streams=1, starved_s=1.0)) == ["forgotten"]
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_serves(name: str) -> None:
+    ready, limits, wanted = STEPS[name]
+    waiting = {stream.key: stream.frames for stream in ready}
+    picks = [
+        pick.key if pick.frames == waiting[pick.key] else f"{pick.key}:{pick.frames}"
+        for pick in schedule(ready, limits)
+    ]
+    assert picks == wanted.split()
 
 
 @pytest.mark.parametrize("bad", [{"streams": 0}, {"frames": 0}, {"startup_share": 0.0}])
@@ -115,15 +115,6 @@ def test_a_step_is_never_empty_and_never_over_its_limits(
         waiting = by_key[pick.key].frames
         assert pick.frames <= min(waiting, limits.stream_frames)
         assert pick.frames > 0 or waiting == 0, "a pick makes progress"
-
-
-def test_steps_that_prepare_take_no_room_from_frames_nor_wait_for_it() -> None:
-    limits = BatchLimits(streams=4, frames=16, stream_frames=16)
-    long = Ready("long", 30, startup=True, deadline_s=0.0)
-    step = Ready("step", 25, startup=True, deadline_s=0.0, arrived_s=1.0, prepares=True)
-    other = Ready("other", 30, startup=True, deadline_s=0.0, arrived_s=2.0)
-    picks = schedule([long, step, other], limits)
-    assert [(pick.key, pick.frames) for pick in picks] == [("long", 16), ("step", 0)]
 
 
 @given(

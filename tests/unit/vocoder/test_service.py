@@ -2,17 +2,18 @@
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 
-from tests.connections import Connect
-from ttscommon.bus import AudioReader, Bus
+from tests.waits import TIMEOUT_S
+from ttscommon.bus import AudioReader, Bus, LogWriter
 from ttscommon.cluster.worker import Job
-from ttscommon.process.service import Service
+from ttscommon.engine.runtime import Stopped
 from ttscommon.wire.errors import Fenced
 from ttscommon.wire.messages import (
     AudioChunk,
@@ -27,16 +28,17 @@ from ttscommon.wire.messages import (
     Tensor,
     WordTime,
 )
-from ttscommon.wire.subjects import AUDIO, CODES, VOCODER
+from ttscommon.wire.subjects import AUDIO, CODES
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder import service, vocode_job
 from vocoder.engine.engine import Engine
+from vocoder.engine.interface import SoundEngine
 from vocoder.pcm import to_pcm
-from vocoder.service import Vocoder, serve
-from vocoder.settings import VocoderSettings
+from vocoder.service import Vocoder
 
 Codes = npt.NDArray[np.int16]
+Running = asyncio.Task[None]
 
 
 def request(request_id: str = "r1", voice: str = "slt") -> SpeechRequest:
@@ -78,7 +80,7 @@ async def hear(reader: AudioReader) -> tuple[list[int], list[str], End]:
     """Everything the listener gets."""
     samples: list[int] = []
     words: list[str] = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(TIMEOUT_S):
         async for record in reader:
             if isinstance(record, End):
                 return samples, words, record
@@ -89,23 +91,58 @@ async def hear(reader: AudioReader) -> tuple[list[int], list[str], End]:
 
 
 async def vocode(
-    bus: Bus, engine: Engine, current: Job, *, start: int = 0, codes_timeout_s: float = 10
+    bus: Bus, engine: SoundEngine, current: Job, *, start: int = 0, codes_timeout_s: float = 10
 ) -> tuple[list[int], list[str], End]:
     """Run a job; returns what somebody gets who listens from sample `start` on."""
     async with bus.audio_reader("r1", start) as reader:
-        await asyncio.wait_for(Vocoder(bus, engine, codes_timeout_s).handle(current), 15)
+        await asyncio.wait_for(Vocoder(bus, engine, codes_timeout_s).handle(current), TIMEOUT_S)
         return await hear(reader)
 
 
-async def test_codes_become_their_sound_and_words_come_along(bus: Bus, engine: Engine) -> None:
+async def died_behind(
+    bus: Bus, *chunks: AudioChunk, begun: int = 0, end: End | None = None
+) -> None:
+    """What a predecessor wrote."""
+    dead = await bus.audio_writer("r1", 1)
+    if begun:
+        await dead.begin(Position("r1", begun))
+    for chunk in chunks:
+        await dead.put(chunk)
+    if end is not None:
+        await dead.end(end)
+    await dead.close()
+
+
+async def ended(bus: Bus) -> End:
+    """What the log of the audio ends with."""
+    tail = await bus.log(AUDIO, "r1").last()
+    assert tail is not None
+    assert isinstance(tail.record, End)
+    return tail.record
+
+
+@asynccontextmanager
+async def speaking(bus: Bus, engine: Engine) -> AsyncIterator[tuple[LogWriter, Job, Running]]:
+    """A talker that has written five frames, and a vocoder whose listener has heard of them."""
+    talker, current = await bus.writer(CODES, "r1", 1), job()
+    await talker.put(chunk(0, codes(5)))
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+    async with asyncio.timeout(TIMEOUT_S), bus.audio_reader("r1") as reader:
+        await anext(reader)
+        yield talker, current, work
+    await talker.close()
+
+
+async def test_codes_become_their_sound_and_words_come_along(
+    bus: Bus, anywhere: SoundEngine
+) -> None:
     sequence = codes(23)
-    work = asyncio.create_task(vocode(bus, engine, job()))
+    work = asyncio.create_task(vocode(bus, anywhere, job()))
     await write_codes(bus, sequence)
     samples, words, end = await work
     assert samples == offline(sequence)
     assert words == [f"w{i}" for i in range(23)]
     assert (end.outcome, end.start) == ("ok", 23 * 640)
-    assert engine.idle
 
 
 @pytest.mark.parametrize(
@@ -120,14 +157,10 @@ async def test_a_successor_goes_on_with_the_next_sample(
     decoded = min(23, -(-(sent + 352) // 640))
     known = tuple(WordTime(f"w{i}", i / 25, (i + 1) / 25) for i in range(decoded))
     async with bus.audio_reader("r1") as reader:
-        dead = await bus.audio_writer("r1", 1)
-        pcm, checkpoint = (
-            Tensor.of(whole[:sent]),
-            Checkpoint(frame, b"", ((decoded - 1) / 25, decoded / 25)),
-        )
-        await dead.put(AudioChunk("r1", 0, 16_000, pcm, known, checkpoint=checkpoint))
-        await dead.close()
-        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+        checkpoint = Checkpoint(frame, b"", ((decoded - 1) / 25, decoded / 25))
+        pcm = Tensor.of(whole[:sent])
+        await died_behind(bus, AudioChunk("r1", 0, 16_000, pcm, known, checkpoint=checkpoint))
+        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), TIMEOUT_S)
         samples, words, end = await hear(reader)
     assert samples == whole.tolist()
     assert words == [f"w{i}" for i in range(23)]
@@ -147,13 +180,11 @@ async def test_text_of_the_models_own_reaches_the_listener_once_across_vocoders(
     await talker.close()
     whole, sent = np.array(offline(sequence), np.int16), 4000
     async with bus.audio_reader("r1") as reader:
-        dead = await bus.audio_writer("r1", 1)
         checkpoint = Checkpoint(6, b"", (-1.0, -1.0), 20)
         first = AudioChunk("r1", 0, 16_000, Tensor.of(whole[:sent]), checkpoint=checkpoint)
-        await dead.put(replace(first, said=tuple(pieces[:2])))
-        await dead.close()
-        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
-        async with asyncio.timeout(15):
+        await died_behind(bus, replace(first, said=tuple(pieces[:2])))
+        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
             heard = [record async for record in reader if isinstance(record, AudioChunk)]
     assert [piece for record in heard for piece in record.said] == pieces
 
@@ -161,7 +192,7 @@ async def test_text_of_the_models_own_reaches_the_listener_once_across_vocoders(
 async def spoken(bus: Bus, engine: Engine, sequence: Codes) -> None:
     """A request that is over, and whose listener has gone."""
     await write_codes(bus, sequence)
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), TIMEOUT_S)
 
 
 def remake(epoch: int = 1 << 20) -> Job:
@@ -189,12 +220,11 @@ async def test_nothing_is_made_again_for_nobody(
     await spoken(bus, engine, codes(5))
     monkeypatch.setattr(service, "LISTENER_S", 0.05)
     monkeypatch.setattr(engine, "open", None)
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(remake()), 15)
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(remake()), TIMEOUT_S)
 
 
 async def test_what_cannot_be_made_again_ends_in_an_error(bus: Bus, engine: Engine) -> None:
-    sequence = codes(23)
-    await spoken(bus, engine, sequence)
+    await spoken(bus, engine, codes(23))
     last = await bus.log(CODES, "r1").last()
     assert last is not None
     await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream), seq=last.sequence)
@@ -208,10 +238,8 @@ async def test_a_cancelled_request_is_made_again_up_to_where_it_was_cancelled(
 ) -> None:
     sequence = codes(23)
     await write_codes(bus, sequence)
-    dead = await bus.audio_writer("r1", 1)
-    await dead.begin(Position("r1", 5000))
-    await dead.end(End("r1", 5000, "cancelled", request=remake().request))
-    await dead.close()
+    end = End("r1", 5000, "cancelled", request=remake().request)
+    await died_behind(bus, begun=5000, end=end)
     samples, _, end = await vocode(bus, engine, remake())
     assert samples == offline(sequence)[:5000]
     assert end.outcome == "cancelled"
@@ -225,12 +253,12 @@ async def test_a_listener_who_comes_back_to_an_earlier_sample_has_it_decoded_aga
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job(epoch=2)))
     async with bus.audio_reader("r1", 12_345) as late:
         await talker.put(chunk(0, sequence[:40]))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(TIMEOUT_S):
             first = await anext(late)
         assert isinstance(first, AudioChunk)
         assert first.start == 12_345
         async with bus.audio_reader("r1", 345) as reader:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(TIMEOUT_S):
                 first = await anext(reader)
             assert isinstance(first, AudioChunk)
             await talker.put(chunk(40, sequence[40:]))
@@ -239,7 +267,7 @@ async def test_a_listener_who_comes_back_to_an_earlier_sample_has_it_decoded_aga
             samples, _, end = await hear(reader)
     assert first.pcm.array().tolist() + samples == offline(sequence)[345:]
     assert end.outcome == "ok"
-    await asyncio.wait_for(work, 15)
+    await asyncio.wait_for(work, TIMEOUT_S)
     assert engine.idle
 
 
@@ -249,77 +277,52 @@ async def test_a_successor_decodes_nothing_for_nobody_and_says_where_it_ends(
     monkeypatch.setattr(vocode_job, "LISTENER_S", 0.05)
     monkeypatch.setattr(engine, "open", None)
     await write_codes(bus, codes(23))
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
-    tail = await bus.log(AUDIO, "r1").last()
-    assert tail is not None
-    assert isinstance(tail.record, End)
-    assert (tail.record.outcome, tail.record.start) == ("ok", 23 * 640)
-    assert tail.record.request is not None
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), TIMEOUT_S)
+    end = await ended(bus)
+    assert (end.outcome, end.start) == ("ok", 23 * 640)
+    assert end.request is not None
+
+
+@pytest.mark.parametrize(
+    ("frames", "end", "samples"),
+    [
+        (4, End("r1", 4, "error", "unknown_voice", "there is no such voice", "voice"), 4 * 640),
+        (0, End("r1", 0, "error", "nothing_to_say", "nothing"), 0),
+        (4, End("r1", 4, "cancelled"), None),  # at once
+    ],
+)
+async def test_audio_ends_as_its_codes_did(
+    bus: Bus, engine: Engine, frames: int, end: End, samples: int | None
+) -> None:
+    await write_codes(bus, codes(frames), end=end)
+    heard, _, found = await vocode(bus, engine, job())
+    assert (found.outcome, found.code, found.param) == (end.outcome, end.code, end.param)
+    assert samples is None or len(heard) == samples
+    assert engine.idle
 
 
 async def test_a_log_that_has_its_end_is_left_alone(bus: Bus, engine: Engine) -> None:
-    dead = await bus.audio_writer("r1", 1)
-    await dead.end(End("r1", 0, "cancelled"))
-    await dead.close()
+    await died_behind(bus, end=End("r1", 0, "cancelled"))
     assert (await vocode(bus, engine, job(epoch=2)))[2].outcome == "cancelled"
 
 
-async def test_a_talkers_error_reaches_the_listener_after_its_audio(
-    bus: Bus, engine: Engine
-) -> None:
-    failure = End("r1", 4, "error", "unknown_voice", "there is no such voice", "voice")
-    await write_codes(bus, codes(4), end=failure)
-    samples, _, end = await vocode(bus, engine, job())
-    assert len(samples) == 4 * 640
-    assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
-
-
-async def test_a_request_without_a_frame_ends_as_its_codes_did(bus: Bus, engine: Engine) -> None:
-    await write_codes(bus, codes(0), end=End("r1", 0, "error", "nothing_to_say", "nothing"))
-    assert (await vocode(bus, engine, job()))[2].code == "nothing_to_say"
-    assert engine.idle
-
-
-async def test_cancelled_codes_end_the_audio_at_once(bus: Bus, engine: Engine) -> None:
-    await write_codes(bus, codes(4), end=End("r1", 4, "cancelled"))
-    assert (await vocode(bus, engine, job()))[2].outcome == "cancelled"
-    assert engine.idle
-
-
 async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(bus: Bus, engine: Engine) -> None:
-    talker = await bus.writer(CODES, "r1", 1)
-    await talker.put(chunk(0, codes(5)))
-    current = job()
-    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
-    async with asyncio.timeout(10), bus.audio_reader("r1") as reader:
-        await anext(reader)
+    async with speaking(bus, engine) as (_, current, work):
         current.control(Cancel("r1"))
-        record = await anext(reader)
-    await asyncio.wait_for(work, 10)
-    await talker.close()
-    assert isinstance(record, End)
-    assert record.outcome == "cancelled"
+        await work
+    assert (await ended(bus)).outcome == "cancelled"
     assert engine.idle
     count = "tts_cancel_latency_seconds_count"
     assert engine.metrics.registry.get_sample_value(count, {"stage": "vocoder"}) == 1
 
 
-@pytest.mark.parametrize(
-    ("tensors", "code"),
-    [
-        ({"codes": Tensor.of(np.full((2, 4), 600, np.int16))}, "malformed_message"),
-        ({"codes": Tensor.of(np.zeros((2, 3), np.int16))}, "malformed_message"),
-        ({"latents": Tensor.of(np.zeros((2, 4), np.float32))}, "malformed_message"),
-    ],
-)
-async def test_codes_that_make_no_sense_end_in_an_error(
-    bus: Bus, engine: Engine, tensors: dict[str, Tensor], code: str
-) -> None:
+async def test_codes_that_make_no_sense_end_in_an_error(bus: Bus, engine: Engine) -> None:
     talker = await bus.writer(CODES, "r1", 1)
-    await talker.put(CodecChunk("r1", 0, tensors))
+    latents = {"latents": Tensor.of(np.zeros((2, 4), np.float32))}
+    await talker.put(CodecChunk("r1", 0, latents))
     end = (await vocode(bus, engine, job()))[2]
     await talker.close()
-    assert (end.outcome, end.code) == ("error", code)
+    assert (end.outcome, end.code) == ("error", "malformed_message")
     assert engine.idle
 
 
@@ -341,42 +344,26 @@ async def test_a_codec_that_breaks_is_an_internal_error(
     assert engine.idle
 
 
-async def test_codes_that_stay_away_for_good_give_the_slot_back(bus: Bus, engine: Engine) -> None:
-    assert (await vocode(bus, engine, job(), codes_timeout_s=0.05))[2].code == "internal"
-    assert engine.idle
-
-
 async def test_a_superseded_vocoder_lets_go_and_keeps_no_slot(
-    connect: Connect, engine: Engine
+    bus: Bus, other: Bus, engine: Engine
 ) -> None:
-    old, new = await connect(), await connect()
-    talker = await new.writer(CODES, "r1", 1)
-    await talker.put(chunk(0, codes(5)))
-    work = asyncio.create_task(Vocoder(old, engine, 10).handle(job()))
-    async with asyncio.timeout(10), new.audio_reader("r1") as reader:
-        await anext(reader)
-    successor = await new.audio_writer("r1", 2)
-    await talker.put(chunk(5, codes(5)))
-    await talker.end(End("r1", 10, "ok"))
-    with pytest.raises(Fenced):
-        await asyncio.wait_for(work, 10)
+    async with speaking(bus, engine) as (talker, _, work):
+        successor = await other.audio_writer("r1", 2)
+        await talker.put(chunk(5, codes(5)))
+        await talker.end(End("r1", 10, "ok"))
+        with pytest.raises(Fenced):
+            await work
     assert engine.idle
     await successor.release()
-    await talker.close()
 
 
 async def test_a_stopped_engine_hands_the_request_on_instead_of_ending_it(
     bus: Bus, engine: Engine
 ) -> None:
-    talker = await bus.writer(CODES, "r1", 1)
-    await talker.put(chunk(0, codes(5)))
-    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
-    async with asyncio.timeout(10), bus.audio_reader("r1") as reader:
-        await anext(reader)
+    async with speaking(bus, engine) as (_, _, work):
         await asyncio.to_thread(engine.stop)
-        with pytest.raises(Exception, match="stopped"):
-            await asyncio.wait_for(work, 10)
-    await talker.close()
+        with pytest.raises(Stopped):
+            await work
     successor = await bus.audio_writer("r1", 2)
     assert not successor.ended
     await successor.release()
@@ -392,21 +379,5 @@ async def test_playback_reaches_the_engine(
     before = current.playback_start_s
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
     await write_codes(bus, codes(4))
-    await asyncio.wait_for(work, 15)
+    await asyncio.wait_for(work, TIMEOUT_S)
     assert told == [before]
-
-
-async def test_the_service_works_through_jobs_and_drains(bus: Bus, broker: Any) -> None:
-    settings = VocoderSettings(engine="fake", model="m", bus=broker.bus, drain_s=10)
-    running_service = Service("vocoder", settings)
-    running = asyncio.create_task(running_service.run(lambda service: serve(service, settings)))
-    await bus.setup.ensure_consumer(VOCODER, "m")
-    sequence = codes(30)
-    async with bus.audio_reader("r1", fresh=True) as reader:
-        await bus.submit(VOCODER, request())
-        await write_codes(bus, sequence)
-        samples, _, end = await hear(reader)
-    assert samples == offline(sequence)
-    assert end.outcome == "ok"
-    running_service.stop()
-    assert await asyncio.wait_for(running, 15) == 0
