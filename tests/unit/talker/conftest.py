@@ -61,5 +61,5 @@ def halves() -> Iterator[Halves]:
 def anywhere(request: pytest.FixtureRequest) -> SpeechEngine:
     """An engine, and the edge of one."""
     if request.param == "here":
-        return request.getfixturevalue("engine")  # type: ignore[no-any-return]
-    return request.getfixturevalue("halves").edge  # type: ignore[no-any-return]
+        return request.getfixturevalue("engine")
+    return request.getfixturevalue("halves").edge

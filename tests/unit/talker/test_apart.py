@@ -1,7 +1,6 @@
 """An engine in another process goes away, forgets and is measured; test_service.py has the rest."""
 
 import asyncio
-from functools import partial
 
 import pytest
 
@@ -55,7 +54,12 @@ async def test_what_was_read_is_forgotten_with_its_request(halves: Halves) -> No
 
 async def test_an_edge_knows_what_its_engine_measures(bus: Bus, halves: Halves) -> None:
     turned, edge = asyncio.Event(), halves.edge
-    edge._beat = partial(asyncio.get_running_loop().call_soon_threadsafe, turned.set)
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        loop.call_soon_threadsafe(turned.set)
+
+    edge._beat = turn
     steps: list[str] = []
     edge.on_step = lambda took_s, keys: steps.extend(keys)
     await talked(bus, edge, job())

@@ -294,7 +294,7 @@ async def test_what_was_said_before_is_derived_once_and_told_to_the_model(
     frames, _, end = await talked(bus, conversing, request)
     assert end.outcome == "ok"
     derived = Derived(None, (model.derive(b"a recording"),))
-    told = model.prepare(request.request, derived).request.seed  # type: ignore[attr-defined]
+    told = model.prepare(request.request, derived).request.seed
     assert told != SEED
     assert frames[:5] == [fake_frame(told, frame).tolist() for frame in range(5)]
     kept = replace(sound, derived=f"{key}.{model.revision}")

@@ -172,3 +172,4 @@ async def test_codes_that_stay_away_for_good_end_a_stream(
         end = (await hear(reader))[2]
     assert (end.outcome, end.code) == ("error", "internal")
     assert parking.times == typing
+    assert engine.idle

@@ -24,7 +24,7 @@ from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.base import Prepared
+from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.streams import Plan, Taken
@@ -95,7 +95,7 @@ class Model(FakeModel):
 class Driven:
     """An engine and what its listener has heard, stream by stream."""
 
-    def __init__(self, model: FakeModel | None = None, **changes: Any) -> None:
+    def __init__(self, model: Family | None = None, **changes: Any) -> None:
         alone = Contention(read=lambda: None)
         options: dict[str, Any] = {
             "slots": 8, "metrics": Metrics(), "depth": 0, "contention": alone,

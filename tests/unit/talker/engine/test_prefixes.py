@@ -157,7 +157,7 @@ def test_on_a_device_positions_beyond_a_short_reach_are_attended_to() -> None:
         codes.append(heard.arrays["codes"][:4])
     assert prompted(bench) > 900
     # Products over batches of other shapes: as far as ids go the CPU's.
-    np.testing.assert_array_equal(*codes)
+    np.testing.assert_array_equal(codes[0], codes[1])
 
 
 def test_an_unsound_prefix_fails_those_who_read_it_and_is_made_anew() -> None:

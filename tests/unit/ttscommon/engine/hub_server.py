@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,10 @@ from threading import Thread
 from urllib.parse import unquote
 
 REPO = "org/model"
+# What is asked about a repository or for a file; its name, "/revision/" or the like, and a file.
+_PATH = re.compile(
+    r"/(api/models/)?([^/?]+/[^/?]+)(?:/(resolve|revision|tree)/([^/?]+))?(?:/([^?]+))?"
+)
 LARGE_FILES = (".safetensors", ".bin", ".pt", ".pth", ".onnx")
 
 
@@ -33,19 +38,14 @@ class Hub:
     url: str = ""
 
     def files(self, repo: str, revision: str) -> Mapping[str, bytes] | None:
-        revisions = {"main": self.others[repo]} if repo in self.others else self.revisions
-        for name, files in revisions.items():
-            if revision in (name, commit_of(name)):
-                return files
-        return None
+        """None for what is not here."""
+        own = self.revisions if repo == REPO else {}
+        revisions = {"main": self.others[repo]} if repo in self.others else own
+        found = (files for name, files in revisions.items() if revision in (name, commit_of(name)))
+        return next(found, None)
 
     def commit(self, revision: str) -> str:
         return commit_of(revision) if revision in ("main", *self.revisions) else revision
-
-    def repo(self, path: str) -> str:
-        """Of "ORG/NAME" and what follows; empty for what is not here."""
-        found = "/".join(path.split("/")[:2])
-        return found if found in (REPO, *self.others) else ""
 
 
 def etag_of(name: str, data: bytes) -> str:
@@ -73,75 +73,57 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self._answer(body=True)
 
         def _answer(self, *, body: bool) -> None:
-            path = unquote(self.path.partition("?")[0]).removeprefix("/")
-            about, path = path.startswith("api/models/"), path.removeprefix("api/models/")
-            repo = hub.repo(path)
-            path = path.removeprefix(repo)
-            if not repo:
-                self._refuse()
-            elif about:
-                self._about(repo, path)
-            elif path.startswith("/resolve/"):
-                revision, _, name = path.removeprefix("/resolve/").partition("/")
-                self._file(repo, revision, name, body=body)
+            found = _PATH.match(unquote(self.path))
+            about, repo, place, revision, name = found.groups("") if found else [""] * 5
+            files = hub.files(repo, revision or "main")
+            if files is not None and about:
+                self._about(files, repo, revision or "main", place)
+            elif files is not None and name in files:
+                self._file(files[name], revision, name, body=body)
             else:
-                self._refuse()
+                self._send(404, {"X-Error-Code": "RevisionNotFound"})
 
-        def _about(self, repo: str, path: str) -> None:
-            *_, revision = path.split("/revision/") if "/revision/" in path else ("", "main")
-            if "/tree/" in path:
-                revision = path.split("/tree/")[1].split("/")[0]
-            files = hub.files(repo, revision)
-            if files is None:
-                self._refuse()
-                return
-            if "/tree/" in path:
-                content: object = [_entry(name, data) for name, data in files.items()]
-            else:
+        def _about(self, files: Mapping[str, bytes], repo: str, revision: str, place: str) -> None:
+            content: object = [_entry(name, data) for name, data in files.items()]
+            if place != "tree":
                 siblings = [{"rfilename": name, "size": len(data)} for name, data in files.items()]
                 content = {"id": repo, "sha": hub.commit(revision), "siblings": siblings}
-            data = json.dumps(content).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self._send(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
 
-        def _file(self, repo: str, revision: str, name: str, *, body: bool) -> None:
-            data = (hub.files(repo, revision) or {}).get(name)
-            if data is None:
-                self._refuse()
-                return
+        def _file(self, data: bytes, revision: str, name: str, *, body: bool) -> None:
             start, asked = 0, self.headers.get("Range", "")
+            told = {
+                "X-Repo-Commit": hub.commit(revision),
+                "ETag": f'"{etag_of(name, data)}"',
+                "Accept-Ranges": "bytes",
+            }
             if asked.startswith("bytes="):
                 start = int(asked[6:].split("-")[0])
                 hub.ranges.append((name, asked))
-            self.send_response(206 if asked else 200)
-            self.send_header("X-Repo-Commit", hub.commit(revision))
-            self.send_header("ETag", f'"{etag_of(name, data)}"')
-            self.send_header("Accept-Ranges", "bytes")
-            if asked:
-                self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-            self.send_header("Content-Length", str(len(data) - start))
-            self.end_headers()
+                told["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+            self._send(206 if asked else 200, told, length=len(data) - start)
             if body:
                 hub.gets.append(name)
-                self._send(name, data, start)
+                self.wfile.write(self._harmed(name, data)[start:])
 
-        def _send(self, name: str, data: bytes, start: int) -> None:
+        def _harmed(self, name: str, data: bytes) -> bytes:
             if name in hub.damaged:
                 data = data[:-1] + bytes([data[-1] ^ 1])
-            end = len(data)
             if name in hub.cut:
                 hub.cut.discard(name)
-                end, self.close_connection = len(data) // 2, True
-            self.wfile.write(data[start:end])
+                self.close_connection = True
+                data = data[: len(data) // 2]
+            return data
 
-        def _refuse(self) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RevisionNotFound")
-            self.send_header("Content-Length", "0")
+        def _send(
+            self, status: int, told: Mapping[str, str], data: bytes = b"", length: int = 0
+        ) -> None:
+            self.send_response(status)
+            for name, value in told.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(length or len(data)))
             self.end_headers()
+            self.wfile.write(data)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -53,18 +53,23 @@ def test_one_file_or_the_shards_of_an_index(tmp_path: Path) -> None:
     assert tensor_files(tmp_path) == [tmp_path / name for name in names]
 
 
-@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "model.bin", ""])
-def test_an_index_leads_to_no_other_file(tmp_path: Path, name: str) -> None:
-    content = json.dumps({"weight_map": {"a": name}})
-    (tmp_path / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(CheckpointError, match=r"no \.safetensors file beside it"):
-        tensor_files(tmp_path)
-
-
-def test_a_missing_shard_is_named(tmp_path: Path) -> None:
-    content = json.dumps({"weight_map": {"a": "model-1.safetensors"}})
-    (tmp_path / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(CheckpointError, match=r"model-1\.safetensors is missing"):
+@pytest.mark.parametrize(
+    ("shard", "said"),
+    [
+        *((name, r"no \.safetensors file beside it")
+          for name in ("../model.safetensors", "/etc/passwd", "model.bin", "")),
+        ("model-1.safetensors", r"model-1\.safetensors is missing"),
+        (None, r"neither model\.safetensors nor"),
+    ],
+)  # fmt: skip
+def test_an_index_leads_to_no_other_file_and_what_is_missing_is_named(
+    tmp_path: Path, shard: str | None, said: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("no weights")
+    if shard is not None:
+        content = json.dumps({"weight_map": {"a": shard}})
+        (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(CheckpointError, match=said):
         tensor_files(tmp_path)
 
 
@@ -80,16 +85,6 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
     with pytest.raises(CheckpointError, match="antiphon convert"):
         tensor_files(tmp_path)
     assert not trap.exists()
-
-
-def test_a_folder_without_weights_is_said_to_be_one(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("no weights")
-    with pytest.raises(CheckpointError, match=r"neither model\.safetensors nor"):
-        tensor_files(tmp_path)
-
-
-def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert find_checkpoint(str(tmp_path)) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["nowhere", "/no/such/folder", "./x/y", "a/b/../c"])

@@ -1,7 +1,12 @@
-"""Slots are bounded, and a leak is found when nobody speaks."""
+"""Slots are bounded, launches in flight keep theirs, and who is to blame for one that fails."""
+
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ttscommon.engine.inflight import DeviceError, InFlight, launch_bisected
 from ttscommon.engine.slots import NoSlot, OfflineShare, OfflineTuning, Slots
 
 
@@ -12,13 +17,10 @@ def test_no_more_streams_than_slots() -> None:
     assert slots.free == 0
     with pytest.raises(NoSlot, match="taken"):
         slots.take("c", "C")
-
-
-def test_a_key_holds_one_slot() -> None:
-    slots: Slots[str] = Slots(2)
-    slots.take("a", "A")
     with pytest.raises(NoSlot, match="already"):
         slots.require("a")
+    with pytest.raises(ValueError, match="one slot"):
+        Slots(0)
 
 
 def test_streams_have_rows_of_their_own() -> None:
@@ -53,11 +55,6 @@ def test_releasing_twice_gives_nothing_back_twice() -> None:
     slots.give_back(index)
     with pytest.raises(AssertionError, match="twice"):
         slots.give_back(index)
-
-
-def test_there_is_at_least_one_slot() -> None:
-    with pytest.raises(ValueError, match="one slot"):
-        Slots(0)
 
 
 def test_a_listener_is_expected_for_a_while_after_the_last_one() -> None:
@@ -102,3 +99,57 @@ def test_nothing_is_taken_while_a_listener_comes() -> None:
     assert share.expects(1.0)
     assert share.pause_s(1.4) > 0.0
     assert share.pause_s(1.5) <= 0.0
+
+
+def test_nothing_is_given_back_before_every_launch_that_may_write_it_is_collected() -> None:
+    flight: InFlight[str] = InFlight()
+    given_back: list[str] = []
+    flight.release(lambda: given_back.append("unused"))
+    assert given_back == ["unused"]
+    flight.launched("one")
+    flight.launched("two")
+    flight.release(lambda: given_back.append("block"))
+    assert flight.oldest() == "one"
+    flight.settle()
+    assert given_back == ["unused"]
+    flight.launched("three")
+    flight.settle()
+    assert given_back == ["unused", "block"]
+    assert len(flight) == 1
+
+
+@given(st.integers(1, 40), st.sets(st.integers(0, 39)))
+def test_only_the_guilty_fail_and_all_others_are_launched_once_in_order(
+    count: int, guilty: set[int]
+) -> None:
+    def launch(rows: Sequence[int]) -> list[int]:
+        if guilty & set(rows):
+            raise ValueError("guilty")
+        return list(rows)
+
+    rows = list(range(count))
+    launched, failed = launch_bisected(rows, launch)
+    assert [row for part, ticket in launched for row in ticket] == sorted(set(rows) - guilty)
+    assert all(list(part) == ticket for part, ticket in launched)
+    assert [row for row, _ in failed] == sorted(set(rows) & guilty)
+
+
+def test_one_guilty_row_of_many_costs_few_launches() -> None:
+    launches = 0
+
+    def launch(rows: Sequence[int]) -> None:
+        nonlocal launches
+        launches += 1
+        if 37 in rows:
+            raise ValueError("guilty")
+
+    launch_bisected(range(64), launch)
+    assert launches == 13
+
+
+def test_an_error_of_the_device_is_nobodys() -> None:
+    def launch(rows: Sequence[int]) -> None:
+        raise DeviceError("gone")
+
+    with pytest.raises(DeviceError):
+        launch_bisected([1, 2], launch)

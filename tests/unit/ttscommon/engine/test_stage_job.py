@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,24 +84,28 @@ async def fails() -> None:
     raise TextTooLong("too long", param="input")
 
 
-async def test_what_is_done_first_counts_and_the_rest_is_ended(scene: Scene) -> None:
+async def later() -> str:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return "late"
+
+
+@pytest.mark.parametrize(
+    ("works", "found"),
+    [
+        ((never, partial(brings, "a"), never), "a"),  # what is done first
+        ((partial(brings, "a"), partial(brings, "b")), "a"),  # what is named first
+        ((partial(brings, None), later), "late"),  # nothing lets the others go on
+        ((partial(brings, None), partial(brings, None)), None),
+    ],
+)
+async def test_what_is_done_first_counts_and_the_rest_is_ended(
+    scene: Scene, works: tuple[Callable[[], Any], ...], found: str | None
+) -> None:
     before = asyncio.all_tasks()
-    assert await scene.stage.first(never(), brings("a"), never()) == "a"
+    first: Any = await scene.stage.first(*(work() for work in works))
+    assert first == found
     assert asyncio.all_tasks() == before
-
-
-async def test_of_several_that_are_done_the_one_named_first_counts(scene: Scene) -> None:
-    assert await scene.stage.first(brings("a"), brings("b")) == "a"
-
-
-async def test_what_brings_nothing_lets_the_others_go_on(scene: Scene) -> None:
-    async def later() -> str:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        return "late"
-
-    assert await scene.stage.first(brings(None), later()) == "late"
-    assert await scene.stage.first(brings(None), brings(None)) is None
 
 
 async def test_a_cancelled_job_ends_before_anything_else_counts(scene: Scene) -> None:
@@ -122,13 +127,9 @@ async def test_a_typed_error_ends_a_request_with_its_code_and_any_other_is_inter
 ) -> None:
     typed = scene.stage.failure(TextTooLong("too long", param="input"))
     assert typed == End("r", 7, "error", "text_too_long", "too long", "input")
-    assert scene.stage.failure(KeyError("x")) == End(
-        "r", 7, "error", "internal", "synthesis failed"
-    )
-
-
-async def test_an_engine_that_stopped_is_no_fault_of_the_request(scene: Scene) -> None:
-    with pytest.raises(Stopped):
+    other = scene.stage.failure(KeyError("x"))
+    assert other == End("r", 7, "error", "internal", "synthesis failed")
+    with pytest.raises(Stopped):  # no fault of the request
         scene.stage.failure(Stopped())
 
 
@@ -138,21 +139,19 @@ async def test_an_end_says_what_its_audio_can_be_made_again_of(scene: Scene) -> 
     assert stage.end("ok") == End("r", 7, "ok", request=again)
 
 
-async def test_the_engine_hears_of_playback_while_events_are_listened_to(scene: Scene) -> None:
+async def test_the_engine_hears_of_playback_before_and_while_events_are_listened_to(
+    scene: Scene,
+) -> None:
+    scene.stage.tell_playback()  # it has not begun
+    scene.job.playback_start_s = 2.0
+    scene.stage.tell_playback()
     with scene.stage.listening() as events:
         scene.tell_playback(3.0)
         scene.router([("r", "event")])
         assert await asyncio.wait_for(events.get(), TIMEOUT_S) == "event"
     with pytest.raises(TypeError):
         scene.tell_playback(4.0)
-    assert scene.engine.told == [("r", 3.0)]
-
-
-async def test_playback_that_began_before_is_told_and_none_is_not(scene: Scene) -> None:
-    scene.stage.tell_playback()
-    scene.job.playback_start_s = 2.0
-    scene.stage.tell_playback()
-    assert scene.engine.told == [("r", 2.0)]
+    assert scene.engine.told == [("r", 2.0), ("r", 3.0)]
 
 
 async def test_a_slot_is_freed_and_a_cancellation_measured(scene: Scene) -> None:
@@ -182,22 +181,17 @@ async def test_a_log_is_committed_behind_its_end_and_let_go_in_any_case(scene: S
     assert scene.writer.did == ["release"]
 
 
-async def test_every_stream_gets_its_own_events_in_order() -> None:
+async def test_every_stream_gets_its_own_events_in_order_and_a_later_listener_takes_over() -> None:
     router: EventRouter[int] = EventRouter()
     with router.listening("a") as a, router.listening("b") as b:
         await asyncio.to_thread(router, [("a", 1), ("b", 2), ("nobody", 3), ("a", 4)])
         assert [await a.get(), await a.get(), await b.get()] == [1, 4, 2]
-
-
-async def test_a_later_listener_takes_over_and_the_earlier_one_leaves_it_alone() -> None:
-    router: EventRouter[int] = EventRouter()
-    with router.listening("a") as first:
-        with router.listening("a") as second:
-            router([("a", 1)])
-            assert await second.get() == 1
-        router([("a", 2)])
+        with router.listening("a") as later:
+            router([("a", 5)])
+            assert await later.get() == 5
+        router([("a", 6)])  # the earlier one left it alone
         await asyncio.sleep(0)
-        assert first.empty()
+        assert a.empty()
 
 
 async def test_a_closed_loop_is_no_listener() -> None:

@@ -20,21 +20,32 @@ def test_the_first_chunk_starts_playback() -> None:
     assert account.min_slack_s is None
 
 
-def test_a_chunk_in_time_has_the_slack_that_was_left() -> None:
-    account = PlaybackAccount(RATE)
-    account.feed(RATE, 10.0)
-    arrival = account.feed(RATE, 10.4)
+@pytest.mark.parametrize(
+    ("rate", "samples", "first_s", "then_s", "left_s"),
+    [
+        (RATE, RATE, 10.0, 10.4, 0.6),
+        (RATE, RATE, 0.0, 1.0, 0.0),  # exactly at the end
+        (1000, 200, 0.1, 0.1 + 0.2, 0.0),  # late by rounding alone
+    ],
+)
+def test_a_chunk_in_time_has_the_slack_that_was_left(
+    rate: int, samples: int, first_s: float, then_s: float, left_s: float
+) -> None:
+    account = PlaybackAccount(rate)
+    account.feed(samples, first_s)
+    arrival = account.feed(samples, then_s)
     assert arrival.viable
-    assert arrival.slack_s == pytest.approx(0.6)
-    assert account.slack_s(10.4) == pytest.approx(1.6)
-
-
-def test_a_chunk_exactly_at_the_end_of_playback_is_viable() -> None:
-    account = PlaybackAccount(RATE)
-    account.feed(RATE, 0.0)
-    arrival = account.feed(RATE, 1.0)
-    assert arrival.viable
+    assert arrival.slack_s == pytest.approx(left_s)
+    assert account.slack_s(then_s) == pytest.approx(left_s + samples / rate)
     assert account.underruns == 0
+
+
+def test_neither_rates_nor_chunks_are_empty() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        PlaybackAccount(0)
+    for samples in (0, -1):
+        with pytest.raises(ValueError, match="at least one sample"):
+            PlaybackAccount(1000).feed(samples, 0.0)
 
 
 def test_a_late_chunk_is_an_underrun_and_playback_pauses_for_it() -> None:
@@ -79,18 +90,6 @@ def test_heard_silent_and_left_always_add_up(chunks: list[tuple[int, float]]) ->
     assert account.duration_s == sum(samples for samples, _ in chunks) / RATE
 
 
-def test_a_sample_rate_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        PlaybackAccount(0)
-
-
-def test_a_chunk_that_is_late_by_rounding_alone_is_in_time() -> None:
-    account = PlaybackAccount(1000)
-    account.feed(200, 0.1)
-    assert account.feed(200, 0.1 + 0.2).viable
-    assert account.underruns == 0
-
-
 def test_an_underrun_counts_once_and_for_the_gap_a_listener_hears() -> None:
     account = PlaybackAccount(1000)
     account.feed(100, 0.0)
@@ -100,12 +99,6 @@ def test_an_underrun_counts_once_and_for_the_gap_a_listener_hears() -> None:
     assert account.underruns == 2
     assert account.underrun_s == pytest.approx(0.15)
     assert account.longest_underrun_s == pytest.approx(0.10)
-
-
-@pytest.mark.parametrize("samples", [0, -1])
-def test_an_empty_chunk_is_a_mistake(samples: int) -> None:
-    with pytest.raises(ValueError, match="at least one sample"):
-        PlaybackAccount(1000).feed(samples, 0.0)
 
 
 def test_nothing_is_asked_for_before_anything_is_known_or_while_chunks_come_in_time() -> None:

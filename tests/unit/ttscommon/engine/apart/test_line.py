@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.waits import TIMEOUT_S
-from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
+from ttscommon.engine.apart.line import EngineLine, LineClosed
 from ttscommon.wire.errors import UnknownVoice
 
 Ends = tuple[EngineLine, EngineLine]
@@ -70,9 +70,10 @@ def test_an_error_is_raised_where_it_was_asked_for(ends: Ends) -> None:
     assert raised.value.param == "voice"
 
 
-def test_an_error_that_does_not_travel_is_told_in_words(ends: Ends) -> None:
-    with pytest.raises(RuntimeError, match="Odd: a b"):
+def test_an_error_that_does_not_travel_is_told_in_words_and_where_it_came_from(ends: Ends) -> None:
+    with pytest.raises(RuntimeError, match="Odd: a b") as raised:
         ends[0].call("odd")
+    assert "in odd" in raised.value.__notes__[0]
 
 
 def test_an_end_that_goes_away_fails_who_waits_and_who_asks_later(ends: Ends) -> None:
@@ -126,11 +127,3 @@ def test_an_end_that_closed_reads_nothing_of_who_has_its_descriptor_next() -> No
     with pytest.raises(LineClosed):
         near.cast("say", 1)
     there.close()
-
-
-def test_a_broken_error_keeps_where_it_came_from() -> None:
-    try:
-        odd()
-    except Odd as error:
-        told = portable(error)
-    assert "in odd" in told.__notes__[0]

@@ -1,15 +1,16 @@
-"""Jobs by shape: recorded or not, they give the same."""
+"""Arrays on their way to a device and back; jobs by shape, recorded or not, give the same."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from tests.late import Late
 from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
-from ttscommon.engine.device.transfer import Buffers
+from ttscommon.engine.device.transfer import Buffers, Inputs, Packed
 from ttscommon.wire.fields import Arrays
 
 
@@ -46,15 +47,42 @@ def test_a_launch_records_nothing_and_what_was_recorded_is_known() -> None:
     assert of.launch(2, nothing(2), 2)[1] == "eager"
     assert not of.knows(2)
     of.recorded(2)
-    assert of.launch(2, nothing(2), 2)[1] == "graph"
+    fetch, path = of.launch(2, {"n": np.array([3])}, 1)
+    assert (fetch.wait()["square"].tolist(), path) == ([9], "graph")
     assert of.knows(2)
     assert not of.knows(4)
     assert of.recorded(2) is of.recorded(2)
 
 
-def test_what_ran_at_once_may_be_recorded_later() -> None:
-    of = launches(HostDevice())
-    assert of.launch(2, nothing(2), 2)[1] == "eager"
-    of.recorded(2)
-    fetch, path = of.launch(2, {"n": np.array([3])}, 1)
-    assert (fetch.wait()["square"].tolist(), path) == ([9], "graph")
+def test_buffers_are_used_again() -> None:
+    buffers = Buffers(HostDevice())
+    one, other = buffers.take(8), buffers.take(8)
+    assert one.data_ptr() != other.data_ptr()
+    buffers.give_back([one])
+    assert buffers.take(8).data_ptr() == one.data_ptr()
+    assert buffers.take(16).numel() == 16
+
+
+def test_inputs_arrive_with_zeros_behind_them() -> None:
+    device = HostDevice()
+    inputs = Inputs(device, Buffers(device), {"ids": ((4, 2), "i4"), "here": ((3,), "?")})
+    inputs.fill({"ids": np.full((4, 2), 9), "here": np.ones(3)})
+    inputs.fill({"ids": np.array([[1, 2]]), "here": np.array([True])})
+    assert inputs.tensors["ids"].tolist() == [[1, 2], [0, 0], [0, 0], [0, 0]]
+    assert inputs.tensors["ids"].dtype == torch.int32
+    assert inputs.tensors["here"].tolist() == [True, False, False]
+
+
+def test_rows_of_every_type_come_back_as_they_were() -> None:
+    g = torch.Generator().manual_seed(0)
+    tensors = {
+        "codes": torch.randint(0, 9, (3, 2, 16), generator=g).to(torch.int16),
+        "hidden": torch.randn(3, 1, 5, generator=g).bfloat16(),
+        "ended": torch.tensor([True, False, True]),
+        "gained": torch.tensor([0, 1, 2]),
+    }
+    packed = Packed.of(tensors)
+    back = packed.unpack(packed.pack(tensors).numpy())
+    assert back["hidden"].dtype == np.float32
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(back[name], tensor.float().numpy())

@@ -1,6 +1,7 @@
-"""Devices that are not there are told in a line."""
+"""Devices by their names; those that are not there, and what is lacking, are told in a line."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,12 +9,11 @@ from typer.testing import CliRunner
 
 from antiphon.app import app
 from antiphon.starting import unused_gpu
-from ttscommon.engine.device import present
+from antiphon_bench.gpu import cli
+from ttscommon.engine.device import device, needs, present
+from ttscommon.engine.device.device import device_of
 from ttscommon.engine.device.present import NoDevice, check_device
-
-
-def test_the_cpu_is_always_there() -> None:
-    check_device("cpu")
+from ttscommon.engine.inflight import BatchSizes, DeviceError
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "mps"])
@@ -26,18 +26,12 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(NoDevice, match=r"cuda:1 cannot be used: .* torch"):
         check_device("cuda:1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(DeviceError, match="no CUDA device 0"):
+        device.Cuda()
     result = CliRunner().invoke(app, ["up", "--device", "cuda"], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert "cuda cannot be used" in result.output
-
-
-def test_a_gpu_that_is_one_too_many_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
-    check_device("cuda:1")
-    with pytest.raises(NoDevice, match="there are 2 GPUs"):
-        check_device("cuda:2")
 
 
 def test_a_driver_that_is_too_old_is_not_said_to_be_no_gpu(
@@ -57,7 +51,7 @@ def test_a_driver_that_is_too_old_is_not_said_to_be_no_gpu(
         check_device("cuda")
 
 
-def test_a_gpu_that_cannot_compute_what_is_asked_of_it_is_refused(
+def test_a_gpu_that_is_one_too_many_or_computes_too_little_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -66,6 +60,8 @@ def test_a_gpu_that_cannot_compute_what_is_asked_of_it_is_refused(
     check_device("cuda")
     with pytest.raises(NoDevice, match=r"cuda:1 cannot be used: its .* is 7\.5, and 8\.0"):
         check_device("cuda:1")
+    with pytest.raises(NoDevice, match="there are 2 GPUs"):
+        check_device("cuda:2")
 
 
 def test_a_gpu_that_nothing_computes_on_is_told_of(tmp_path: Path) -> None:
@@ -74,3 +70,52 @@ def test_a_gpu_that_nothing_computes_on_is_told_of(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "information").write_text("Model: \t NVIDIA H100 80GB HBM3\nIRQ: 1\n")
     assert "(NVIDIA H100 80GB HBM3)" in (unused_gpu(tmp_path) or "")
+
+
+def test_a_compiler_headers_and_a_gpu_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    text = "\n".join(needs.problems(lambda _: None, tmp_path, lambda: 0))
+    assert "no C compiler" in text
+    assert "no Python.h (Debian: python3-dev)" in text
+    assert "torch sees no GPU" in text
+    monkeypatch.setattr(needs, "find_spec", lambda name: object())
+    (tmp_path / "Python.h").touch()
+    assert needs.problems("/usr/bin/{}".format, tmp_path, lambda: 1) == []
+
+
+def test_a_subcommand_ends_in_words_and_not_in_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli, "problems", lambda: ["There is no C compiler."])
+    for name in ("step", "profile", "open", "all"):
+        told = CliRunner().invoke(cli.app, [name, "--device", "cuda"])
+        assert told.exit_code == 1
+        assert "There is no C compiler." in told.output
+
+
+def test_the_talkers_work_goes_first_where_stages_share_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, tried = list[tuple[int, int]](), list[str]()
+
+    def cuda(index: int, priority: int) -> SimpleNamespace:
+        made.append((index, priority))
+        return SimpleNamespace(where=f"cuda:{index}")
+
+    monkeypatch.setattr(device, "Cuda", cuda)
+    monkeypatch.setattr(device, "kernels_or_twins", lambda where, _: tried.append(where))
+    device_of("cuda:1")
+    device_of("cuda", -1)
+    assert made == [(1, 0), (0, -1)]
+    assert tried == ["cuda:1", "cuda:0"], "before anything is computed there"
+
+
+def test_work_is_padded_to_the_next_size_that_holds_it() -> None:
+    buckets = BatchSizes.doubling(24)
+    assert buckets.sizes == (1, 2, 4, 8, 16, 24)
+    assert [buckets.fit(n) for n in (1, 3, 16, 17, 24, 25)] == [1, 4, 16, 24, 24, None]
+    assert BatchSizes.doubling(1).sizes == (1,)
+    with pytest.raises(ValueError, match="positive"):
+        BatchSizes([0])

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.unit.ttscommon.engine.device.test_launches import launches
 from tests.waits import TIMEOUT_S
 from ttscommon.engine.device import device as devices
-from ttscommon.engine.device.device import Cuda, Device, HostDevice, NotRecorded, Recorded
-from ttscommon.engine.device.launches import Computed, Launches
+from ttscommon.engine.device.device import Cuda, HostDevice, NotRecorded, Recorded
 from ttscommon.engine.device.transfer import Buffers, Inputs
 from ttscommon.engine.inflight import DeviceError
 
@@ -43,18 +43,6 @@ class Capturing(HostDevice):
             return super()._record(work)
         finally:
             self.under_way.release()
-
-
-def launches(device: Device) -> Launches[int]:
-    def told(rows: int) -> dict[str, tuple[tuple[int, ...], str]]:
-        return {"n": ((rows,), "i8")}
-
-    def nothing(rows: int) -> dict[str, Any]:
-        return {"n": np.zeros(rows, np.int64)}
-
-    return Launches(
-        device, Buffers(device), Computed(told, nothing, lambda t, _: {"n": t["n"] + 1})
-    )
 
 
 def test_two_engines_that_start_at_once_never_record_at_once() -> None:
@@ -239,7 +227,7 @@ def test_what_cannot_be_recorded_is_run_at_once_and_said_once(
         of.recorded(shape)
         assert not of.knows(shape)
     fetch, path = of.launch(2, {"n": np.array([4, 5])}, 2)
-    assert (path, fetch.wait()["n"].tolist()) == ("eager", [5, 6])
+    assert (path, fetch.wait()["square"].tolist()) == ("eager", [16, 25])
     assert capsys.readouterr().out.count("no graphs here") == 1
 
 

@@ -87,8 +87,6 @@ def test_fused_blocks_are_the_blocks(
 )
 def test_what_the_kernels_do_not_know_is_left_to_torch(config: DecoderConfig) -> None:
     net, x = drawn(config, torch.float32), torch.randn(5, 32)
-    with only("triton"):
-        assert torch.equal(run(net, x), run(drawn(config, torch.float32), x))
     net._fused = Mock(side_effect=AssertionError)  # type: ignore[method-assign]
     with only("triton"):
         run(net, x)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.choice import Version, only
 from ttscommon.engine.kernels.expert_groups import grouped
-from ttscommon.engine.kernels.experts import each_expert, mix_experts
+from ttscommon.engine.kernels.experts import mix_experts
 
 pytest.importorskip("triton")
 
@@ -24,30 +24,23 @@ def drawn(rows: int, few: int, experts: int, dim: int, hidden: int) -> tuple[Ten
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_grouped_kernel_is_the_plain_version(shape: tuple[int, ...]) -> None:
-    told = drawn(*shape)
+@pytest.mark.parametrize("alike", [False, True])
+def test_the_grouped_kernel_is_the_plain_version(shape: tuple[int, ...], alike: bool) -> None:
+    x, chosen, *others = drawn(*shape)
+    if alike:  # all rows choose the same experts
+        chosen = chosen[:1].expand_as(chosen).contiguous()
     with only("torch"):
-        wanted = mix_experts(*told)
+        wanted = mix_experts(x, chosen, *others)
     with only("triton"):
-        found = mix_experts(*told)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-4)
-
-
-def test_all_rows_may_choose_the_same_experts() -> None:
-    x, chosen, weights, *experts = drawn(*SHAPES[0])
-    chosen = torch.tensor([[4, 0, 8]]).expand_as(chosen).contiguous()
-    with only("torch"):
-        wanted = mix_experts(x, chosen, weights, *experts)
-    with only("triton"):
-        found = mix_experts(x, chosen, weights, *experts)
+        found = mix_experts(x, chosen, *others)
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-4)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("version", ["torch", "triton"])
-def test_a_row_that_is_not_finite_harms_itself_alone(version: str) -> None:
+def test_a_row_that_is_not_finite_harms_itself_alone(version: Version) -> None:
     x, chosen, weights, *experts = drawn(*SHAPES[0])
-    with only(version):  # type: ignore[arg-type]
+    with only(version):
         before = mix_experts(x, chosen, weights, *experts)
         x[4] = torch.nan
         after = mix_experts(x, chosen, weights, *experts)
@@ -69,12 +62,3 @@ def test_groups_hold_every_pair_once_and_tiles_one_expert_each(tile: int, expert
         assert (chosen.flatten()[pairs] == expert).all()
         seen += pairs.tolist()
     assert sorted(seen) == list(range(chosen.numel()))
-
-
-def test_the_plain_version_computes_rows_of_the_experts_that_are_chosen() -> None:
-    x, chosen, _, gate, up, down = drawn(*SHAPES[1])
-    found = each_expert(x, chosen, gate, up, down)
-    row, place = 3, 1
-    expert = int(chosen[row, place])
-    inner = torch.nn.functional.silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
-    torch.testing.assert_close(found[row, place], down[expert] @ inner, rtol=0, atol=1e-4)

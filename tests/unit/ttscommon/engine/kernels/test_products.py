@@ -97,7 +97,8 @@ def test_what_is_not_a_number_stays_in_its_row(kind: str) -> None:
 
 @of_all
 def test_weights_are_packed_and_back(kind: str) -> None:
-    weight, bias = drawn(21, 6), drawn(21, seed=1)
+    sizes = np.logspace(-2, 3, 21, dtype=np.float32)  # an output's steps are its own
+    weight, bias = drawn(21, 6) * sizes[:, None], drawn(21, seed=1)
     weight[3] = 0.0
     pack, close = PACKS[kind]
     found, told = unpacked(pack(weight, bias), 21)
@@ -106,15 +107,3 @@ def test_weights_are_packed_and_back(kind: str) -> None:
     assert (off <= close * np.abs(weight).max(1)).all()
     again, _ = unpacked(pack(found, bias), 21)
     np.testing.assert_allclose(again, found, rtol=1e-6)
-
-
-def test_bfloat16_weights_lose_nothing() -> None:
-    weight = torch.from_numpy(drawn(20, 30)).bfloat16().float().numpy()
-    np.testing.assert_array_equal(unpacked(brain(weight), 20)[0], weight)
-
-
-def test_int8_weights_have_a_scale_for_each_output() -> None:
-    """A small output beside a large one keeps its steps."""
-    weight = drawn(2, 64) * np.array([[1000.0], [0.001]], np.float32)
-    off = np.abs(unpacked(packed_scaled(weight), 2)[0] - weight).max(1)
-    assert (off <= 0.004 * np.abs(weight).max(1)).all()

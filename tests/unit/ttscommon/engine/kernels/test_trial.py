@@ -1,4 +1,4 @@
-"""Where kernels do not compile, or compute something else, their twins speak."""
+"""Which version of a kernel computes; where it fails, its twin speaks."""
 
 from typing import Any
 
@@ -22,6 +22,29 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "BLOCKS", trial.BLOCKS[:2])
     monkeypatch.setattr(trial, "compiling", list)
     monkeypatch.setattr(choice, "_version", "triton")
+
+
+def test_a_processor_takes_numbas_version_for_float32_without_gradients() -> None:
+    choice.settle("auto")
+    assert not choice.use_triton(torch.zeros(1))
+    assert not choice.use_numba(torch.zeros(1))
+    with torch.no_grad():
+        assert choice.use_numba(torch.zeros(1))
+        assert not choice.use_numba(torch.zeros(1, dtype=torch.bfloat16))
+        assert not choice.use_numba(torch.zeros(1, device="meta"))
+        with choice.only("torch"):
+            assert not choice.use_numba(torch.zeros(1))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not choice.use_numba(torch.zeros(1))
+
+
+def test_a_version_can_be_insisted_on_for_a_while() -> None:
+    choice.settle("auto")
+    with choice.only("triton"):
+        with choice.only("torch"):
+            assert not choice.use_triton(torch.zeros(1))
+        assert choice.use_triton(torch.zeros(1))
+    assert not choice.use_triton(torch.zeros(1))
 
 
 def test_kernels_that_agree_with_their_twins_go_on() -> None:

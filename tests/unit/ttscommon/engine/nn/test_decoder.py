@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm, dense_attention
 
@@ -43,26 +43,6 @@ def test_a_position_sees_those_before_it_and_no_others(config: DecoderConfig) ->
     before, after = run(net, x), run(net, changed)
     assert torch.equal(before[:5], after[:5])
     assert bool(((before - after).abs().amax(-1)[5:] > 0).all())
-
-
-def test_a_family_may_bring_its_own_feed_forward_network() -> None:
-    net = Decoder(SMALL, mlp=lambda layer: nn.Linear(32, 32, bias=layer == 0))
-    assert run(net, torch.randn(3, 32)).shape == (3, 32)
-    assert [name for name in net.state_dict() if ".mlp." in name] == [
-        "blocks.0.mlp.weight",
-        "blocks.0.mlp.bias",
-        "blocks.1.mlp.weight",
-    ]
-
-
-def test_grouped_attention_is_plain_attention_with_repeated_keys() -> None:
-    q, k, v = torch.randn(7, 4, 8), torch.randn(7, 2, 8), torch.randn(7, 2, 8)
-    keys, values = (x.repeat_interleave(2, 1).transpose(0, 1) for x in (k, v))
-    plain = nn.functional.scaled_dot_product_attention(
-        q.transpose(0, 1), keys, values, attn_mask=causal(7)
-    )
-    grouped = dense_attention(q, k, v, causal(7))
-    assert (grouped - plain.transpose(0, 1)).abs().max() < 1e-6
 
 
 def test_queries_and_keys_stay_float32_under_narrow_weights_where_asked() -> None:

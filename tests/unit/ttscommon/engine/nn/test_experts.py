@@ -59,13 +59,6 @@ def test_a_row_has_the_same_bits_in_any_company() -> None:
     assert torch.equal(mixture(x[mixed]), whole[mixed])
 
 
-def test_every_expert_may_be_the_choice_of_all_rows() -> None:
-    mixture = drawn()
-    x = torch.randn(1, 24).expand(40, 24).contiguous()
-    found = mixture(x)
-    assert torch.equal(found, found[:1].expand(40, 24))
-
-
 def test_experts_are_published_one_by_one() -> None:
     mixture = drawn()
     shapes = published_shapes(mixture, expert_sources(SIZES, "", "mlp."))

@@ -14,7 +14,6 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ttscommon.engine.inflight import DeviceError
-from ttscommon.engine.kernels import choice
 from ttscommon.engine.kernels.few_rows import none_are_few
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources
@@ -25,7 +24,9 @@ from ttscommon.engine.nn.weights import Shards, decoder_sources, filled, publish
 SMALL = DecoderConfig(dim=32, layers=2, heads=4, kv_heads=2, head_dim=8, hidden=48)
 OF_A_BLOCK = 4
 # How far from float32 a state may be, of states near 1.
-CLOSE: dict[Weights, float] = {"bfloat16": 0.05, "float16": 0.01, "int8": 0.1, "auto": 1e-4}
+CLOSE: dict[Weights, float] = {
+    "bfloat16": 0.05, "float16": 0.01, "int8": 0.1, "fp8": 0.3, "auto": 1e-4,
+}  # fmt: skip
 
 
 class Speaks(nn.Module):
@@ -81,7 +82,8 @@ def kinds(net: nn.Module) -> Counter[str]:
 def test_products_of_blocks_are_packed_and_stay_near(weights: Weights, tmp_path: Path) -> None:
     stored = torch.bfloat16 if weights == "auto" else torch.float32
     plain, packed = (loaded(tmp_path, w, stored=stored) for w in (None, weights))
-    assert kinds(packed)["PackedLinear"] == SMALL.layers * OF_A_BLOCK
+    kind = "Float8Linear" if weights == "fp8" else "PackedLinear"
+    assert kinds(packed)[kind] == SMALL.layers * OF_A_BLOCK
     assert [type(packed.table), type(packed.head)] == [nn.Embedding, nn.Linear]
     off = (states(packed) - states(plain)).abs().max()
     assert 0 < off < CLOSE[weights] or (weights == "auto" and off < CLOSE[weights])
@@ -109,21 +111,14 @@ def test_auto_loses_nothing(stored: torch.dtype, kind: str | None, tmp_path: Pat
                 assert torch.equal(found.numbers()[0], layer.weight)
 
 
-def test_the_bytes_of_packed_weights_are_counted(tmp_path: Path) -> None:
-    plain = loaded(tmp_path, None)
-    linears = [m for m in plain.stack.modules() if isinstance(m, nn.Linear)]
-    with packing("int8") as packed:
-        loaded(tmp_path, None)
-    assert packed is not None
-    assert packed.layers == len(linears)
-    assert packed.wide_bytes == sum(linear.weight.nbytes for linear in linears)
-    assert packed.bytes < packed.wide_bytes / 2
-
-
-def test_a_codec_is_never_packed(tmp_path: Path) -> None:
-    """Its residuals have scales, a language model's do not."""
+def test_neither_a_codec_nor_what_follows_the_block_is_packed(tmp_path: Path) -> None:
+    """A codec's residuals have scales, a language model's do not."""
     net = loaded(tmp_path, "int8", replace(SMALL, layer_scale=True))
     assert kinds(net)["PackedLinear"] == 0
+    (tmp_path / "model.safetensors").unlink()
+    with packing("int8"), pytest.raises(ZeroDivisionError):
+        raise ZeroDivisionError
+    assert kinds(loaded(tmp_path, None))["PackedLinear"] == 0
 
 
 def test_experts_and_what_chooses_them_stay(tmp_path: Path) -> None:
@@ -145,12 +140,6 @@ def test_experts_and_what_chooses_them_stay(tmp_path: Path) -> None:
         assert isinstance(mixture.shared.down, PackedLinear)
 
 
-def test_nothing_is_packed_behind_the_block(tmp_path: Path) -> None:
-    with packing("int8"), pytest.raises(ZeroDivisionError):
-        raise ZeroDivisionError
-    assert kinds(loaded(tmp_path, None))["PackedLinear"] == 0
-
-
 def test_float8_weights_are_near_whichever_way_they_are_multiplied() -> None:
     linear = nn.Linear(48, 20)
     packed, x = Float8Linear(linear), torch.randn(5, 48)
@@ -164,51 +153,28 @@ def test_float8_weights_are_near_whichever_way_they_are_multiplied() -> None:
     assert 0 < (few - wanted).abs().max() < 0.1
 
 
-def test_float8_layers_take_a_language_models_place(tmp_path: Path) -> None:
-    plain, packed = (loaded(tmp_path, weights) for weights in (None, "fp8"))
-    assert kinds(packed)["Float8Linear"] == SMALL.layers * OF_A_BLOCK
-    assert 0 < (states(packed) - states(plain)).abs().max() < 0.3
-
-
-def test_float8_blocks_fuse_as_others_do(tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    net = loaded(tmp_path, "fp8")
-    with choice.only("torch"):
-        plain = states(net)
-    with choice.only("triton"):
-        fused = states(net)
-    assert torch.allclose(fused, plain, atol=1e-4)
-
-
-@pytest.mark.parametrize("weights", [None, *get_args(Weights)])
-def test_what_a_device_does_not_compute_with_is_refused(weights: Weights | None) -> None:
-    if weights == "fp8":
-        with pytest.raises(DeviceError, match="need a GPU: a CPU has bfloat16, float16 and int8"):
-            packed_on("cpu", weights)
-    else:
-        assert packed_on("cpu", weights) == weights
-    if weights in ("float16", "int8"):
-        with pytest.raises(DeviceError, match="are a CPU's: a GPU has bfloat16 and fp8"):
-            packed_on("cuda:0", weights)
-
-
 @pytest.mark.parametrize(
-    ("capability", "served"), [((8, 0), False), ((8, 9), True), ((9, 0), True)]
+    ("device", "weights", "said"),
+    [
+        ("cpu", "fp8", "need a GPU: a CPU has bfloat16, float16 and int8"),
+        ("cuda:0", "float16", "are a CPU's: a GPU has bfloat16 and fp8"),
+        ("cuda:0", "int8", "are a CPU's: a GPU has bfloat16 and fp8"),
+        ("cuda:0", "fp8", r"need compute capability 8\.9; cuda:0 has 8\.0"),
+    ],
 )
-def test_a_gpu_that_knows_no_float8_is_named(
-    capability: tuple[int, int], served: bool, monkeypatch: pytest.MonkeyPatch
+def test_what_a_device_does_not_compute_with_is_refused(
+    device: str, weights: Weights, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    if served:
-        assert packed_on("cuda:0", "fp8") == "fp8"
-    else:
-        with pytest.raises(DeviceError, match=r"need compute capability 8\.9; cuda:0 has 8\.0"):
-            packed_on("cuda:0", "fp8")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+    with pytest.raises(DeviceError, match=said):
+        packed_on(device, weights)
 
 
-def test_where_nothing_can_be_compiled_what_was_asked_for_is_refused_and_auto_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_device_computes_with_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for weights in (None, *get_args(Weights)):
+        assert weights == "fp8" or packed_on("cpu", weights) == weights
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 9))
+    assert packed_on("cuda:0", "fp8") == "fp8"
     monkeypatch.setattr("ttscommon.engine.nn.packed.compiles", lambda: False)
     assert packed_on("cpu", "auto") is None
     with pytest.raises(DeviceError, match="int8 weights need kernels"):

@@ -15,17 +15,6 @@ def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> No
     assert torch.equal(pairs, rotated(x, *tables, interleaved=True))
 
 
-def test_scores_depend_on_distance_alone() -> None:
-    rope = Rope(16, RopeConfig(theta=1e4))
-    q, k = torch.randn(2, 1, 1, 16, generator=torch.Generator().manual_seed(0)).double()
-
-    def score(at: int, other: int) -> float:
-        turned = [rope.rotate(x, rope.angles(torch.tensor([p]))) for x, p in ((q, at), (k, other))]
-        return float((turned[0] * turned[1]).sum())
-
-    assert abs(score(7, 3) - score(1007, 1003)) < 1e-3
-
-
 def test_a_cast_model_keeps_its_frequencies_in_float32() -> None:
     rope = Rope(16, RopeConfig(theta=1e6))
     before = rope.frequencies.clone()
