@@ -38,11 +38,6 @@ def test_words_know_their_phones(frontend: EnglishFrontend) -> None:
         assert {phone.word for phone in utterance.phones[word.start : word.end]} == {index}
 
 
-def test_every_spoken_word_begins_with_an_initial_phone(frontend: EnglishFrontend) -> None:
-    initials = [phone.symbol for phone in frontend.phones("Rick's 25").phones if phone.initial]
-    assert initials == ["r", "t", "f"]
-
-
 @pytest.mark.parametrize("text", ["", "  ", "🎉", "...", "你好"])
 def test_text_without_words_is_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
     with pytest.raises(NothingToSay):
@@ -80,9 +75,6 @@ def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: 
 def test_time_grows_linearly(frontend: EnglishFrontend) -> None:
     sentence = "The train to the north leaves from platform nine in five minutes. "
     assert grows_linearly(lambda count: frontend.phones(sentence * count), 30)
-
-
-# Segments are cut where a person would breathe; the first is short and the next grow.
 
 
 LONG = (

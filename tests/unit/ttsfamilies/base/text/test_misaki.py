@@ -32,11 +32,6 @@ def test_every_phone_of_the_frontend_has_tokens() -> None:
     assert all(symbol in TOKENS for phone in phones for symbol in symbols_of(phone))
 
 
-def test_tokens_are_distinct_and_not_silence() -> None:
-    assert len(set(TOKENS.values())) == len(TOKENS)
-    assert SILENCE not in TOKENS.values()
-
-
 def test_words_are_separated_and_the_final_mark_is_kept(frontend: EnglishFrontend) -> None:
     assert _read(frontend, "Two apples?") == "tˈu ˈæpᵊlz?"
 

@@ -1,129 +1,50 @@
+"""How written English is read: each file of `cases` is one kind's table.
+
+`texts.txt` has whole texts: `kind: text => reading`, with ⏎ for a line's end and ⇥ for a tab. A
+reading has the marks at which phrases end, `|` where a line and `||` where a paragraph does.
+"""
+
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import grows_linearly
 from tests.random_cases import examples
+from ttscommon.wire.errors import NothingToSay
+from ttscommon.wire.pieces import Pause, Text
+from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
 from ttsfamilies.base.text.normalize import PAUSE_MARK, Normalizer
-
-CASES = {
-    "numbers": [
-        ("I have 3 cats", "i have three cats"),
-        ("1,234 of 10,000", "one thousand two hundred thirty four of ten thousand"),
-        ("-5 and 3.14", "minus five and three point one four"),
-        ("agent 007", "agent zero zero seven"),
-        ("call 911 now", "call nine one one now"),
-        ("21st and 3rd", "twenty first and third"),
-        ("2 1/2 cups or ¾", "two and a half cups or three quarters"),
-        ("pages 5-10", "pages five to ten"),
-        ("open 24/7", "open twenty four seven"),
-        ("10k users, 3x faster", "ten thousand users three times faster"),
-        ("account 12345678901", "account one two three four five six seven eight nine zero one"),
-    ],
-    "dates": [
-        ("May 3, 2024", "may third , twenty twenty four"),
-        ("the 3rd of May 2024", "the third of may twenty twenty four"),
-        ("4 July 1776", "the fourth of july seventeen seventy six"),
-        ("2024-05-03", "may third twenty twenty four"),
-        ("12/25/1999", "december twenty fifth nineteen ninety nine"),
-        ("31.12.1999", "the thirty first of december nineteen ninety nine"),
-        ("in 1905 and 2007", "in nineteen oh five and two thousand seven"),
-        ("the 1990s and the '80s", "the nineteen nineties and the eighties"),
-        ("from 1939–45", "from nineteen thirty nine to forty five"),
-    ],
-    "times": [
-        ("at 3:45 pm", "at three forty five p m"),
-        ("at 7 a.m. sharp", "at seven _a m sharp"),
-        ("at 3:05", "at three oh five"),
-        ("at 3:00", "at three o'clock"),
-        ("12:30-13:45", "twelve thirty to thirteen forty five"),
-        ("17:00 UTC", "seventeen hundred u t c"),
-        ("9am-5pm", "nine _a m to five p m"),
-    ],
-    "money": [
-        ("$3.50", "three dollars and fifty cents"),
-        ("$1", "one dollar"),
-        ("$0.99", "ninety nine cents"),
-        ("$3 million", "three million dollars"),
-        ("$1.5bn", "one point five billion dollars"),
-        ("£5.20 or 20 €", "five pounds and twenty pence or twenty euros"),
-        ("$10-$20", "ten dollars to twenty dollars"),
-        ("$10-20", "ten to twenty dollars"),
-        ("$15/hr", "fifteen dollars per hour"),
-    ],
-    "units": [
-        ("5 km and 1 mi", "five kilometers and one mile"),
-        ("60mph", "sixty miles per hour"),
-        ("6 ft. 2 in. tall", "six feet two inches tall"),
-        ("20°C", "twenty degrees celsius"),
-        ("16 GB at 3.2GHz", "sixteen gigabytes at three point two gigahertz"),
-        ("5–10%", "five to ten percent"),
-        ("3 m²", "three square meters"),
-        ("2.5 mg/kg", "two point five milligrams per kilogram"),
-        ("1/2 tsp. salt", "one half teaspoon salt"),
-        ("4x4, 10/10", "four by four ten out of ten"),
-    ],
-    "telephone": [
-        ("555-1234", "five five five , one two three four"),
-        ("(555) 123-4567", "five five five , one two three , four five six seven"),
-    ],
-    "names": [
-        ("Henry VIII", "henry the eighth"),
-        ("Chapter IV", "chapter four"),
-        ("World War II", "world war two"),
-        ("I think", "i think"),
-        ("Dr. King on King Dr.", "doctor king on king drive"),
-        ("St. John lives on Main St.", "saint john lives on main street"),
-        ("No. 5, no. Yes", "number five no yes"),
-        ("e.g. this, i.e. that", "for example this that is that"),
-        ("Smith vs. Acme Inc.", "smith versus acme incorporated"),
-    ],
-    "acronyms": [
-        ("NASA and the FBI", "nasa and the f b i"),
-        ("two CPUs", "two c p u 's"),
-        ("the U.S.-based, L.A.'s", "the u s based l _a 's"),
-        ("Press the RED button, USSR", "press the red button u s s r"),
-        ("the U.S. and the U.K.", "the u s and the u k"),
-        ("AT&T's R&D", "at and t's r and d"),
-        ("COVID-19 and B12", "covid nineteen and b twelve"),
-        ("THIS IS A LOUD TEST", "this is a loud test"),
-    ],
-    "net": [
-        ("www.test.org", "test dot org"),
-        ("https://example.com/a/b?q=1#x", "example dot com slash a slash b"),
-        ("joe.smith@example.com", "joe dot smith at example dot com"),
-        ("#hello @world", "hashtag hello at world"),
-        ("[text](https://x.com/abc)", "text"),
-        ("**bold** and `code`", "bold and code"),
-        ("<p>Hello <b>world</b></p>", "hello world"),
-        ("C++, C# and .NET", "c plus plus c sharp and dot net"),
-        ("nice :) really <3", "nice really"),
-        ("Node.js", "node dot j s"),
-    ],
-    "writing": [
-        ("JavaScript and camelCase", "javascript and camel case"),
-        ("state-of-the-art", "state of the art"),
-        ("O'Neil and McDonald's", "oneil and mcdonald 's"),
-        ("don't, you'll, dogs'", "don't you'll dogs"),
-        ("soooo goooood", "so good"),
-        ("2 + 2 = 4", "two plus two equals four"),
-        ("well,you know", "well , you know"),
-        ("café naïve Zoë", "cafe naive zoe"),
-        ("Привет", "privet"),
-        ("Read this. I will read", "read this i will read"),
-        ("It ended. A cat came", "it ended a cat came"),
-        ("A cat got an A", "a cat got an _a"),
-    ],
-}
+from ttsfamilies.base.text.reader import Reader
+from ttsfamilies.base.text.rules import british
 
 
-def spoken(normalizer: Normalizer, text: str) -> str:
-    return " ".join(word for written in normalizer.words(text) for word in written.spoken)
+def _rows(table: Path) -> list[tuple[str, str]]:
+    lines = table.read_text("utf-8").splitlines()
+    return [(written, said) for written, _, said in (line.partition(" => ") for line in lines)]
 
 
-@pytest.mark.parametrize(("text", "expected"), [case for cases in CASES.values() for case in cases])
-def test_is_read_as_people_read_it(normalizer: Normalizer, text: str, expected: str) -> None:
-    assert spoken(normalizer, text) == expected
+HERE = Path(__file__).parent
+CASES = {table.stem: _rows(table) for table in sorted((HERE / "cases").glob("*.txt"))}
+
+
+def spoken(normalizer: Normalizer, text: str, *, british: bool = False) -> str:
+    words = normalizer.words(text, british=british)
+    return " ".join(word for written in words for word in written.spoken)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_is_read_as_its_table_says(normalizer: Normalizer, kind: str) -> None:
+    read = [
+        (written, spoken(normalizer, written, british=kind == "british"))
+        for written, _ in CASES[kind]
+    ]
+    assert read == CASES[kind]
+
+
+def test_characters_that_nobody_sees_are_left_out(normalizer: Normalizer) -> None:
+    assert spoken(normalizer, "\u200bzero\u200dwidth bell\x07") == "zerowidth bell"
 
 
 @pytest.mark.parametrize("text", ["", " \n", "🎉🎉", "...", "— - *", "日本語", "\u200b\ufeff"])
@@ -163,38 +84,50 @@ def test_any_text_becomes_lexicon_words(normalizer: Normalizer, text: str) -> No
             assert word == PAUSE_MARK or (word and allowed.issuperset(word))
 
 
-HOSTILE = [
-    "a",
-    "1",
-    "1,",
-    "-",
-    "(",
-    "@a",
-    "1.1",
-    "A",
-    "http://",
-    "$1 ",
-    "1/",
-    "aA",
-    "'s",
-    "x@",
-    "-1",
-    "/a",
-    "1:",
-    "a=",
-    "1 ",
-    "a.",
-    "\\a",
-    "[pause",
-    "1'",
-    "^2",
-    "I ",
-    "1-a-",
-    "Mon, ",
-    "1E",
-]
+HOSTILE = (
+    *("a", "1", "1,", "-", "(", "@a", "1.1", "A", "http://", "$1 ", "1/", "aA", "'s", "x@", "-1"),
+    *("/a", "1:", "a=", "1 ", "a.", "\\a", "[pause", "1'", "^2", "I ", "1-a-", "Mon, ", "1E"),
+)
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_grows_linearly(normalizer: Normalizer, unit: str) -> None:
     assert grows_linearly(lambda length: normalizer.words((unit * length)[:length]), 2_000)
+
+
+def read_out(normalizer: Normalizer, text: str) -> str:
+    """What of a text is said, with its marks and the ends of its lines."""
+
+    def said(utterance: str, given: tuple[Substitution, ...]) -> Utterance:
+        found = normalizer.words(utterance)
+        if not found:
+            raise NothingToSay("nothing", param="input")
+        spoken = " ".join(" ".join((*one.spoken, one.mark)).strip() for one in found)
+        return Utterance((), (Word(spoken, 0, 0, "", found[0].start, found[-1].end),))
+
+    reading, paragraph, end = "", False, 0
+    for one in Reader(said, 0.25).read([Text(text, 0)], final=True):
+        if isinstance(one, Pause):
+            paragraph = True
+            continue
+        (word,) = one.words
+        lines = "\n" in text[end : word.first] and reading != ""
+        reading += " || " if paragraph else " | " if lines else " "
+        reading, paragraph, end = reading + word.text, False, word.last
+    return reading.strip()
+
+
+@pytest.mark.parametrize(("text", "read"), _rows(HERE / "texts.txt"))
+def test_is_read_out_as_its_table_says(normalizer: Normalizer, text: str, read: str) -> None:
+    written = text.partition(": ")[2].replace("⏎", "\n").replace("⇥", "\t")
+    assert read_out(normalizer, written) == read
+
+
+def test_some_countries_put_the_day_first() -> None:
+    assert all(map(british, ("en-GB", "en-gb", "en_GB", "en-AU", "en-IN", "en-IE")))
+    assert not any(map(british, ("en", "en-US", "en-CA", "", "de-DE", "gb")))
+
+
+def test_the_frontend_reads_a_date_by_its_locale(frontend: EnglishFrontend) -> None:
+    american, other = (frontend.phones("3/4/2024", (), gb) for gb in (False, True))
+    assert american.phones != other.phones

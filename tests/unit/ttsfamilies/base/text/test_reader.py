@@ -1,5 +1,7 @@
 """Pieces of text become utterances and pauses, in order, as soon as they are certain."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,39 +14,54 @@ from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Uttera
 from ttsfamilies.base.text.reader import Reader
 
 
-def _read(frontend: EnglishFrontend, *pieces: Piece) -> list[str]:
-    found = Reader(frontend.phones).read(pieces, final=True)
+@pytest.mark.parametrize(
+    ("pieces", "read"),
+    [
+        ([Text("One two"), Pause(0.4), Text("three.")], ["One two", 0.4, "three."]),
+        ([Text("One two"), Boundary(), Text("three")], ["One two", "three"]),
+        # What cannot be spoken is passed over unless it is all.
+        ([Text("One."), Boundary(), Text("***"), Boundary(), Text("Two.")], ["One.", "Two."]),
+    ],
+)
+def test_a_pause_stands_where_it_was_asked_for_and_a_boundary_ends_an_utterance(
+    frontend: EnglishFrontend, pieces: list[Piece], read: list[str | float]
+) -> None:
+    assert _read(Reader(frontend.phones).read(pieces, final=True)) == read
+
+
+def _read(found: Iterable[Utterance | Pause]) -> list[str | float]:
+    """What words utterances have, and how long pauses are."""
     return [
-        " ".join(word.text for word in one.words) if isinstance(one, Utterance) else "pause"
+        " ".join(word.text for word in one.words) if isinstance(one, Utterance) else one.seconds
         for one in found
     ]
 
 
-def test_a_pause_stands_where_it_was_asked_for(frontend: EnglishFrontend) -> None:
-    assert _read(frontend, Text("One two"), Pause(0.4), Text("three.")) == [
-        "One two",
-        "pause",
-        "three.",
-    ]
-
-
-def test_a_boundary_ends_an_utterance(frontend: EnglishFrontend) -> None:
-    assert _read(frontend, Text("One two"), Boundary(), Text("three")) == ["One two", "three"]
-
-
-def test_given_phones_are_said_for_their_word(frontend: EnglishFrontend) -> None:
-    (found,) = Reader(frontend.phones).read([Phones("tomato", "t ah0 m")], final=True)
-    assert isinstance(found, Utterance)
-    assert [phone.symbol for phone in found.phones[1:-1]] == ["t", "ah0", "m"]
-
-
-def test_what_cannot_be_spoken_is_passed_over_unless_it_is_all(frontend: EnglishFrontend) -> None:
-    assert _read(frontend, Text("One."), Boundary(), Text("***"), Boundary(), Text("Two.")) == [
-        "One.",
-        "Two.",
-    ]
+def test_a_text_that_cannot_be_spoken_is_refused(frontend: EnglishFrontend) -> None:
     with pytest.raises(NothingToSay):
-        _read(frontend, Text("***"))
+        list(Reader(frontend.phones).read([Text("***")], final=True))
+
+
+IPA = Phones("tide", "tɑd", "ipa", optional=True)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([Phones("tomato", "t ah0 m")], "t ah0 m"),
+        # They are not changed by their neighbours.
+        ([Phones("the", "dh ax0"), Text("apple")], "dh ax0 ae1 p ex0 l"),
+        # Those of markup are said, or the word is read.
+        ([IPA], "t aa1 d"),
+        ([replace(IPA, phones="t!d")], "t ay1 d"),
+    ],
+)
+def test_given_phones_are_said_for_their_word(
+    frontend: EnglishFrontend, pieces: list[Piece], said: str
+) -> None:
+    (found,) = Reader(frontend.phones).read(pieces, final=True)
+    assert isinstance(found, Utterance)
+    assert " ".join(phone.symbol for phone in found.phones[1:-1]) == said
 
 
 def test_phones_that_do_not_exist_are_refused() -> None:
@@ -55,23 +72,6 @@ def test_phones_that_do_not_exist_are_refused() -> None:
     assert Substitution.parse(Phones("tomato", "T AH M EY2 T OW")).phones == (
         *("t", "ah0", "m", "ey1", "t", "ow0"),
     )
-
-
-def test_given_phones_are_not_changed_by_their_neighbours(frontend: EnglishFrontend) -> None:
-    (found,) = Reader(frontend.phones).read([Phones("the", "dh ax0"), Text("apple")], final=True)
-    assert isinstance(found, Utterance)
-    assert [phone.symbol for phone in found.phones[1:3]] == ["dh", "ax0"]
-
-
-def test_phones_that_markup_gave_are_said_or_the_word_is_read(frontend: EnglishFrontend) -> None:
-    ipa = Phones("tide", "tɑd", "ipa", optional=True)
-    (said,) = Reader(frontend.phones).read([ipa], final=True)
-    (read,) = Reader(frontend.phones).read([replace(ipa, phones="t!d")], final=True)
-    assert isinstance(said, Utterance)
-    assert isinstance(read, Utterance)
-    assert [phone.symbol for phone in said.phones[1:-1]] == ["t", "aa1", "d"]
-    assert [phone.symbol for phone in read.phones[1:-1]] == ["t", "ay1", "d"]
-    assert [word.text for word in (*said.words, *read.words)] == ["tide", "tide"]
 
 
 def test_punctuation_behind_a_word_with_phones_is_the_words(frontend: EnglishFrontend) -> None:
@@ -98,45 +98,45 @@ def _timed(frontend: EnglishFrontend, *pieces: Piece) -> list[tuple[str, str, in
     return [(word.text, word.spoken, word.first, word.last) for word in words]
 
 
-def test_words_say_what_they_are_read_as_and_where_they_stand(frontend: EnglishFrontend) -> None:
-    text = "On March 3rd,  we paid $5.20. Dr. Smith didn't."
-    assert _timed(frontend, Text(text, 0)) == [
-        ("On", "on", 0, 2),
-        ("March 3rd,", "march third", 3, 13),
-        ("we", "we", 15, 17),
-        ("paid", "paid", 18, 22),
-        ("$5.20.", "five dollars and twenty cents", 23, 29),
-        ("Dr.", "doctor", 30, 33),
-        ("Smith", "smith", 34, 39),
-        ("didn't.", "didn't", 40, 47),
-    ]
-
-
-def test_a_word_whose_place_is_unknown_has_none(frontend: EnglishFrontend) -> None:
-    assert _timed(frontend, Text("Hi there")) == [("Hi", "hi", -1, -1), ("there", "there", -1, -1)]
-
-
-def test_a_given_word_stands_where_it_was_written(frontend: EnglishFrontend) -> None:
-    spoken_as = Phones("WHO", "", optional=True, alias="world health", source=20)
-    pieces: list[Piece] = [
-        Text("The ", 0),
-        spoken_as,
-        Text(", too.", 29),
-        Pause(0.1),
-        Text("Yes", 50),
-    ]
-    assert _timed(frontend, *pieces) == [
-        ("The", "the", 0, 3),
-        ("WHO,", "world health", 20, 23),
-        ("too.", "too", 31, 35),
-        ("Yes", "yes", 50, 53),
-    ]
-
-
-def test_phones_that_cannot_be_said_leave_their_word_in_place(frontend: EnglishFrontend) -> None:
-    spoken_as = Phones("tide", "t xx", optional=True, source=5)
-    words = _timed(frontend, spoken_as, Text(" in", 20))
-    assert words == [("tide", "tide", 5, 9), ("in", "in", 21, 23)]
+@pytest.mark.parametrize(
+    ("pieces", "timed"),
+    [
+        (
+            [Text("On March 3rd,  we paid $5.20. Dr. Smith didn't.", 0)],
+            [
+                *(("On", "on", 0, 2), ("March 3rd,", "march third", 3, 13), ("we", "we", 15, 17)),
+                ("paid", "paid", 18, 22),
+                ("$5.20.", "five dollars and twenty cents", 23, 29),
+                *(("Dr.", "doctor", 30, 33), ("Smith", "smith", 34, 39)),
+                ("didn't.", "didn't", 40, 47),
+            ],
+        ),
+        # A given word stands where it was written, even if its phones cannot be said.
+        (
+            [
+                *(
+                    Text("The ", 0),
+                    Phones("WHO", "", optional=True, alias="world health", source=20),
+                ),
+                *(Text(", too.", 29), Pause(0.1), Text("Yes", 50)),
+            ],
+            [
+                *(("The", "the", 0, 3), ("WHO,", "world health", 20, 23)),
+                *(("too.", "too", 31, 35), ("Yes", "yes", 50, 53)),
+            ],
+        ),
+        (
+            [Phones("tide", "t xx", optional=True, source=5), Text(" in", 20)],
+            [("tide", "tide", 5, 9), ("in", "in", 21, 23)],
+        ),
+        # A word whose place is unknown has none.
+        ([Text("Hi there")], [("Hi", "hi", -1, -1), ("there", "there", -1, -1)]),
+    ],
+)
+def test_words_say_what_they_are_read_as_and_where_they_stand(
+    frontend: EnglishFrontend, pieces: list[Piece], timed: list[tuple[str, str, int, int]]
+) -> None:
+    assert _timed(frontend, *pieces) == timed
 
 
 def test_a_rate_is_that_of_its_words(frontend: EnglishFrontend) -> None:
@@ -196,10 +196,8 @@ def test_a_longer_silence_stands_between_paragraphs_alone(
     for at in range(0, len(LETTER), size):
         found += reader.read([Text(LETTER[at : at + size])], final=False)
     found += reader.read([], final=True)
-    assert [" ".join(w.text for w in one.words) if isinstance(one, Utterance) else one.seconds
-            for one in found] == [
-        "News", 0.25, "We won.", 0.25, "It was close.", "Very close", 0.25, "Yours",
-    ]  # fmt: skip
+    parts = "News", 0.25, "We won.", 0.25, "It was close.", "Very close", 0.25, "Yours"
+    assert _read(found) == list(parts)
 
 
 def test_a_boundary_between_paragraphs_is_no_paragraph_of_its_own(
