@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import DeviceEvent, HostDevice, Recorded, Work
+from ttscommon.engine.inflight import DeviceError
 
 
 class Late(HostDevice):
@@ -19,6 +20,8 @@ class Late(HostDevice):
         super().__init__()
         self._waiting: deque[Work] = deque()
         self._done = 0
+        self.broken = False
+        """Whether it fails when it is waited for."""
 
     def submit(self, work: Work) -> None:
         self._waiting.append(work)
@@ -33,6 +36,8 @@ class Late(HostDevice):
     @torch.inference_mode()
     def work_until(self, count: int) -> None:
         """Do all of the first `count` things ever submitted."""
+        if self.broken:
+            raise DeviceError("CUDA error: an illegal memory access was encountered")
         while self._done < count:
             self._done += 1
             self._waiting.popleft()()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ttscommon.engine.runtime import Runtime
+from ttscommon.process.metrics import Metrics
 
 
 def turn(engine: Runtime[Any, Any]) -> None:
@@ -11,3 +12,9 @@ def turn(engine: Runtime[Any, Any]) -> None:
     """
     engine.cancel("none")
     engine.step()
+
+
+def launches(metrics: Metrics, stage: str, path: str) -> float:
+    """So many went this path: "graph" or "eager"."""
+    labels = {"stage": stage, "path": path}
+    return metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0

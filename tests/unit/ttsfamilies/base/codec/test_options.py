@@ -8,18 +8,18 @@ from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 ROOM = DeviceLimits(states=32, streams=16, frames=32, stream_frames=16)
 
 
-def test_work_is_padded_to_the_least_bucket_that_holds_it() -> None:
-    shapes = Shapes(ROOM, extra=3)
-    assert shapes.fit(1, 1) == (1, 1)
-    assert shapes.fit(3, 5) == (4, 8)
-    assert shapes.fit(16, 17) == (16, 19)
-    assert shapes.fit(2, 0) == (2, 1)
-
-
-def test_beyond_all_buckets_it_is_padded_to_powers_of_two() -> None:
-    shapes = Shapes(ROOM)
-    assert shapes.fit(17, 3) == (32, 4)
-    assert shapes.fit(1, 100) == (1, 128)
+@pytest.mark.parametrize(
+    ("extra", "work", "padded"),
+    [
+        *((3, (1, 1), (1, 1)), (3, (3, 5), (4, 8)), (3, (16, 17), (16, 19)), (3, (2, 0), (2, 1))),
+        # Beyond all buckets to powers of two.
+        *((0, (17, 3), (32, 4)), (0, (1, 100), (1, 128))),
+    ],
+)
+def test_work_is_padded_to_the_least_bucket_that_holds_it(
+    extra: int, work: tuple[int, int], padded: tuple[int, int]
+) -> None:
+    assert Shapes(ROOM, extra).fit(*work) == padded
 
 
 @pytest.mark.parametrize("extra", [0, 3, 25])

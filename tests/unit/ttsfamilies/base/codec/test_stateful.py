@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,8 @@ import pytest
 import torch
 
 from tests.late import Late
-from tests.turning import turn
+from tests.launches import META, WithoutValues
+from tests.turning import launches, turn
 from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as tiny_qwen3
 from tests.unit.vocoder import tiny_vesper
 from ttscommon.engine.device.device import Device, HostDevice
@@ -33,7 +33,6 @@ Pcm = npt.NDArray[np.int16]
 
 ROOM = DeviceLimits(states=16, streams=4, frames=16, stream_frames=6)
 FRAMES = 24
-META = torch.device("meta")
 CPU: dict[str, Callable[[], Codec]] = {
     "vesper": tiny_vesper.tiny,
     "vesper in longer hops": partial(tiny_vesper.tiny, tiny_vesper.LONGER),
@@ -46,7 +45,6 @@ ON_A_DEVICE: dict[str, Callable[[Device], StatefulCodec]] = {
     "qwen3": lambda device: tiny_qwen3.tiny_on(device, ROOM),
     "qwen3 in windows": lambda device: tiny_qwen3.tiny_on(device, ROOM, 10, 4),
 }
-every_family = pytest.mark.parametrize("family", CPU)
 # What the others do is in these: windows are of the same steps, and longer hops of the same net.
 both_kinds = pytest.mark.parametrize(
     "family",
@@ -128,8 +126,7 @@ class Run:
         return {key: np.concatenate(self.pcm[key]) for key in spoken}
 
     def launches(self, path: str) -> float:
-        labels = {"stage": "vocoder", "path": path}
-        return self.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
+        return launches(self.metrics, "vocoder", path)
 
 
 def spoken(family: str, codec: Codec, *, sick: bool = False) -> tuple[Run, dict[str, Pcm]]:
@@ -160,26 +157,22 @@ def near(heard: dict[str, Pcm], family: str, but: Sequence[str] = ()) -> None:
         assert np.abs(pcm.astype(int) - expected).max() <= 1, key
 
 
-@every_family
-@pytest.mark.parametrize("device", [pytest.param(HostDevice, marks=pytest.mark.slow), Late])
-def test_a_device_sounds_as_the_cpu_does(family: str, device: type[Device]) -> None:
+@pytest.mark.parametrize("family", CPU)
+@pytest.mark.parametrize(
+    ("device", "path"),
+    [
+        pytest.param(HostDevice, "graph", marks=pytest.mark.slow),
+        *((Late, "graph"), (Late, "eager")),
+    ],
+)
+def test_a_device_sounds_as_the_cpu_does(family: str, device: type[Device], path: str) -> None:
     codec = ON_A_DEVICE[family](device())
-    codec.warm_up([(1, 1)])
-    near(spoken(family, codec)[1], family)
-
-
-@both_kinds
-def test_recorded_steps_give_the_samples_of_steps_that_run_at_once(family: str) -> None:
-    eager, heard_at_once = spoken(family, ON_A_DEVICE[family](Late()))
-    codec = ON_A_DEVICE[family](Late())
-    codec.warm_up([(1, 1)])
-    graphs, heard = spoken(family, codec)
-    assert heard.keys() == heard_at_once.keys()
-    for key, pcm in heard.items():
-        np.testing.assert_array_equal(pcm, heard_at_once[key])
-    assert graphs.launches("graph") == eager.launches("eager") > 10
-    assert graphs.launches("eager") == 0
-    assert eager.launches("graph") == 0
+    if path == "graph":
+        codec.warm_up([(1, 1)])
+    run, heard = spoken(family, codec)
+    near(heard, family)
+    assert run.launches(path) > 10
+    assert run.launches("eager" if path == "graph" else "graph") == 0
 
 
 @both_kinds
@@ -226,7 +219,7 @@ def test_a_stream_that_is_not_finite_fails_alone() -> None:
     near(heard, "vesper", but=["r2"])
 
 
-@every_family
+@pytest.mark.parametrize("family", CPU)
 def test_padding_writes_to_the_reserved_row_alone(family: str) -> None:
     codec = ON_A_DEVICE[family](HostDevice())
     for tensor in codec.on_device.slots.tensors.values():
@@ -259,27 +252,19 @@ def test_rows_come_back_when_streams_close() -> None:
         codec.open(request("one more"))
     codec.close(states[3])
     assert codec.open(request("one more")).row == states[3].row
-
-
-class Broken(Late):
-    """A device that fails when it is waited for, once it is told to."""
-
-    fails = False
-
-    def work_until(self, count: int) -> None:
-        if self.fails:
-            raise DeviceError("CUDA error: an illegal memory access was encountered")
-        super().work_until(count)
+    codec.close(states[4])
+    with pytest.raises(AssertionError, match="twice"):
+        codec.close(states[4])
 
 
 def test_an_error_of_the_device_ends_the_engine() -> None:
-    device = Broken()
+    device = Late()
     codec = ON_A_DEVICE["vesper"](device)
     codec.warm_up([(1, 1)])
     run = Run("vesper", codec)
     run.open(0)
     run.feed(0, 0, FRAMES)
-    device.fails = True
+    device.broken = True
     with pytest.raises(DeviceError):
         run.heard()
 
@@ -316,28 +301,10 @@ def test_a_work_that_cannot_be_read_fails_alone_and_before_anything_changed() ->
     assert np.abs(heard["r0"].astype(int) - offline("qwen3", 0)).max() <= 1
 
 
-class Valueless(HostDevice):
-    """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.where = META
-
-
-def without_values(family: str) -> StatefulCodec:
-    if family.startswith("vesper"):
-        return ON_A_DEVICE[family](Valueless())
-    codec: Any = ON_A_DEVICE[family](HostDevice())
-    codec._net.to(META)
-    blank = {name: tensor[0] for name, tensor in codec.on_device.slots.tensors.items()}
-    codec.on_device.slots = type(codec.on_device.slots)(blank, ROOM.states, META)
-    found: StatefulCodec = codec
-    return found
-
-
-@every_family
+@pytest.mark.parametrize("family", ["vesper", "vesper in longer hops"])
 def test_a_step_reads_nothing_back_and_stays_on_its_device(family: str) -> None:
-    codec, shape = without_values(family), BatchShape(4, 8)
+    """kernels/test_launches.py says so of Qwen3-TTS."""
+    codec, shape = ON_A_DEVICE[family](WithoutValues()), BatchShape(4, 8)
     kinds = {"i2": torch.int16, "i8": torch.int64, "f4": torch.float32, "?": torch.bool}
     told = {
         name: torch.zeros(size, dtype=kinds[dtype], device=META)
