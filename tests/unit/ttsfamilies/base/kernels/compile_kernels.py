@@ -30,168 +30,131 @@ from ttsfamilies.base.kernels import (
 from ttsfamilies.base.kernels.slots import NUMBERS, REALS
 from ttsfamilies.base.sampling import draw_triton
 
-_IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
-_SAMPLE: Final = {
-    "logits": "*fp32",
-    "seeds": "*i64",
-    "frames": "*i64",
-    "temperatures": "*fp32",
-    "top_ks": "*i64",
-    "top_ps": "*fp32",
-    "seen": "*i1",
-    "made": "*i64",
-    "penalties": "*fp32",
-    "suppressed": "*i1",
-    "logits_stride": "i32",
-    "seen_stride": "i32",
-    "end": "i32",
-    "least_frames": "i32",
-    **_IDS,
-}
-_ATTEND: Final = {
-    **dict.fromkeys(("q", "keys", "values", "out"), "*bf16"),
-    "tables": "*i32",
-    "tiles": "*i32",
-    "scale": "fp32",
-    "table_stride": "i32",
-}
-_STEP: Final = {
-    **dict.fromkeys(("q", "k", "v", "keys", "values", "out", "q_weight", "k_weight"), "*bf16"),
-    **dict.fromkeys(("mixed_out", "stats_out", "cosines", "sines"), "*fp32"),
-    "tables": "*i32",
-    "positions": "*i64",
-    **dict.fromkeys(("scale", "eps"), "fp32"),
-    **dict.fromkeys(("table_stride", "q_row", "k_row", "v_row"), "i32"),
-    **dict.fromkeys(("angle_rows", "angle_stride"), "i32"),
-}
-_COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
-_NORM: Final = {
-    **dict.fromkeys(("x", "added", "factors", "weight", "summed_out", "normed_out"), "*bf16"),
-    "eps": "fp32",
-}
-_ROTATE: Final = {
-    "x": "*bf16",
-    "weight": "*bf16",
-    "cosines": "*fp32",
-    "sines": "*fp32",
-    "out": "*bf16",
-    **dict.fromkeys(("row_stride", "angle_rows", "angle_stride"), "i32"),
-    "eps": "fp32",
-}
-_ROTATE_STORE: Final = {
-    **dict.fromkeys(("product", "q_out", "keys", "values"), "*bf16"),
-    **dict.fromkeys(("q_weight", "k_weight"), "*bf16"),
-    **dict.fromkeys(("cosines", "sines"), "*fp32"),
-    "places": "*i64",
-    **dict.fromkeys(("row_stride", "angle_rows", "angle_stride"), "i32"),
-    "eps": "fp32",
-}
-_FRAME: Final = {
-    **dict.fromkeys(("q", "k", "v", "keys", "values"), "*fp32"),
-    **dict.fromkeys(("q_weight", "k_weight", "cosines", "sines"), "*fp32"),
-    "out": "*bf16",
-    **dict.fromkeys(("filled", "cache_row", "angle_row"), "i32"),
-    **dict.fromkeys((f"{one}_{of}" for one in "qkv" for of in ("row", "new")), "i32"),
-    **dict.fromkeys(("scale", "eps"), "fp32"),
-}
-_BEHIND: Final = {
-    **dict.fromkeys(("x", "bias", "added", "added_bias", "alpha", "inverse"), "*fp32"),
-    **dict.fromkeys(("summed_out", "out", "tails"), "*fp32"),
-    "slots": "*i64",
-    "fresh": "*i1",
-    "lengths": "*i64",
-    **dict.fromkeys(("channels", "steps", "rate", "x_row", "x_channel"), "i32"),
-    **dict.fromkeys(("added_row", "added_channel"), "i32"),
-}
-_RING: Final = {
-    **dict.fromkeys(("q", "k", "v", "keys", "values", "out"), "*fp32"),
-    **dict.fromkeys(("slots", "positions", "lengths"), "*i64"),
-    "scale": "fp32",
-    **dict.fromkeys(("slot_stride", "k_row", "k_step", "v_row", "v_step"), "i32"),
-}
-_CONVOLVE: Final = {
-    **dict.fromkeys(("x", "weight", "out"), "*fp32"),
-    **dict.fromkeys(("columns", "steps", "length", "dilation"), "i32"),
-}
-_DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
-_UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
-_TILES: Final = dict.fromkeys(("tile_expert", "tile_first", "tile_stop"), "*i32")
-_RISE: Final = {
-    **dict.fromkeys(("x", "gate", "up", "inner"), "*bf16"),
-    "order": "*i64",
-    **_TILES,
-}
-_FALL: Final = {**dict.fromkeys(("inner", "down", "out"), "*bf16"), "order": "*i64", **_TILES}
+
+def _of(*kinds: str) -> dict[str, str]:
+    """Types by argument, of "TYPE: ARGUMENTS"."""
+    pairs = (kind.split(": ") for kind in kinds)
+    return {name: kind for kind, names in pairs for name in names.split()}
+
+
+_SAMPLE: Final = _of(
+    "*fp32: logits temperatures top_ps penalties",
+    "*i64: seeds frames top_ks made ids_out",
+    "*i1: seen suppressed finite_out",
+    "i32: logits_stride seen_stride end least_frames vocabulary draw",
+)
+_ATTEND: Final = _of(
+    "*bf16: q keys values out", "*i32: tables tiles", "fp32: scale", "i32: table_stride"
+)
+_STEP: Final = _of(
+    "*bf16: q k v keys values out q_weight k_weight",
+    "*fp32: mixed_out stats_out cosines sines",
+    "*i32: tables",
+    "*i64: positions",
+    "fp32: scale eps",
+    "i32: table_stride q_row k_row v_row angle_rows angle_stride",
+)
+_COMBINE: Final = _of("*fp32: mixed_in stats_in", "*bf16: out")
+_NORM: Final = _of("*bf16: x added factors weight summed_out normed_out", "fp32: eps")
+_ROTATE: Final = _of(
+    "*bf16: x weight out",
+    "*fp32: cosines sines",
+    "i32: row_stride angle_rows angle_stride",
+    "fp32: eps",
+)
+_ROTATE_STORE: Final = _of(
+    "*bf16: product q_out keys values q_weight k_weight",
+    "*fp32: cosines sines",
+    "*i64: places",
+    "i32: row_stride angle_rows angle_stride",
+    "fp32: eps",
+)
+_FRAME: Final = _of(
+    "*fp32: q k v keys values q_weight k_weight cosines sines",
+    "*bf16: out",
+    "i32: filled cache_row angle_row q_row q_new k_row k_new v_row v_new",
+    "fp32: scale eps",
+)
+_BEHIND: Final = _of(
+    "*fp32: x bias added added_bias alpha inverse summed_out out tails",
+    "*i64: slots lengths",
+    "*i1: fresh",
+    "i32: channels steps rate x_row x_channel added_row added_channel",
+)
+_RING: Final = _of(
+    "*fp32: q k v keys values out",
+    "*i64: slots positions lengths",
+    "fp32: scale",
+    "i32: slot_stride k_row k_step v_row v_step",
+)
+_CONVOLVE: Final = _of("*fp32: x weight out", "i32: columns steps length dilation")
+_DOWN: Final = _of("*i64: ids", "*fp32: low_out", "i32: rows")
+_UP: Final = _of("*fp32: low", "*i64: ids", "i32: rows")
+_TILES: Final = _of("*i64: order", "*i32: tile_expert tile_first tile_stop")
+_RISE: Final = {**_of("*bf16: x gate up inner"), **_TILES}
+_FALL: Final = {**_of("*bf16: inner down out"), **_TILES}
 # Of Qwen3-Omni's talker.
 _OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS": 64}
-_FEW: Final = {
-    **dict.fromkeys(("x", "weight", "bias", "norm", "added", "factors", "out"), "*bf16"),
-    "ids": "*i64",
-    "scales": "*fp32",
-    "rows": "i32",
-    "eps": "fp32",
-}
+_FEW: Final = _of(
+    "*bf16: x weight bias norm added factors out",
+    "*i64: ids",
+    "*fp32: scales",
+    "i32: rows",
+    "fp32: eps",
+)
 _FEW_FLOAT8: Final = {**_FEW, "weight": "*fp8e4nv"}
 
 
-def _few(rows: int, inputs: int, outputs: int, columns: int, *has: str) -> dict[str, Any]:
+def _few(rows: int, inputs: int, outputs: int, columns: int, has: str) -> dict[str, Any]:
     around = ("HAS_NORM", "HAS_ADDED", "HAS_FACTORS", "GATED")
     switches = ("HAS_BIAS", "HAS_IDS", "HAS_SCALES", *around)
     sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "ROWS": rows, "COLUMNS": columns, "BLOCK": 128}
-    return {**sizes, "PRECISION": None, **{name: name in has for name in switches}}
+    return {**sizes, "PRECISION": None, **{name: name in has.split() for name in switches}}
 
 
-_EMBED: Final = {
-    **dict.fromkeys(("codes", "slots"), "*i64"),
-    **dict.fromkeys(("first", "others", "out"), "*bf16"),
-    "codes_stride": "i32",
-}
+_EMBED: Final = _of("*i64: codes slots", "*bf16: first others out", "i32: codes_stride")
 _EMBEDDED: Final = {"SIZE": 2048, "CODEBOOKS": 16, "DIM": 2048, "BLOCK": 512}
-_TEXT: Final = {
-    **dict.fromkeys(("slots", "told", "known", "complete", "text_out", "use_out"), "*i64"),
-    "text": "*i32",
-    **dict.fromkeys(("stride", "text_stride", "tokens", "pad"), "i32"),
-}
-_SETTINGS: Final = {
-    **dict.fromkeys(("slots", *NUMBERS, "numbers_out"), "*i64"),
-    **dict.fromkeys((*REALS, "reals_out"), "*fp32"),
-    "seen": "*u8",
-    "seen_out": "*i1",
-    **dict.fromkeys(("rows", "stride", "real_stride", "seen_stride", "vocabulary"), "i32"),
-}
-_MOVED: Final = {
-    **dict.fromkeys(("slots", "use", "codes", "state_codes", "frame", "told", "over"), "*i64"),
-    **dict.fromkeys(("samples", "ended_out", "bad_out"), "*i1"),
-    "logits": "*fp32",
-    "seen": "*u8",
-    "codes_out": "*i16",
-    "padded_out": "*u8",
-    "gained_out": "*i64",
-    **dict.fromkeys(("stride", "codes_stride", "seen_stride", "end", "vocabulary"), "i32"),
-}
-_ANGLES: Final = {
-    "positions": "*i64",
-    **dict.fromkeys(("frequencies", "cosines", "sines"), "*fp32"),
-}
+_TEXT: Final = _of(
+    "*i64: slots told known complete text_out use_out",
+    "*i32: text",
+    "i32: stride text_stride tokens pad",
+)
+_SETTINGS: Final = _of(
+    f"*i64: slots numbers_out {' '.join(NUMBERS)}",
+    f"*fp32: reals_out {' '.join(REALS)}",
+    "*u8: seen",
+    "*i1: seen_out",
+    "i32: rows stride real_stride seen_stride vocabulary",
+)
+_MOVED: Final = _of(
+    "*i64: slots use codes state_codes frame told over gained_out",
+    "*i1: samples ended_out bad_out",
+    "*fp32: logits",
+    "*u8: seen padded_out",
+    "*i16: codes_out",
+    "i32: stride codes_stride seen_stride end vocabulary",
+)
+_ANGLES: Final = _of("*i64: positions", "*fp32: frequencies cosines sines")
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
 _AS_IT_IS: Final = dict.fromkeys(_TURNED, False)
 _REACHING: Final = {"HAS_NORM": False, "HAS_ROTATION": True, "REACH": 512}
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
-_CONVOLUTION: Final = {
-    "INPUTS": 768,
-    "OUTPUTS": 768,
-    "TAPS": 7,
-    "INPUTS_BLOCK": 32,
-    "OUTPUTS_BLOCK": 64,
-    "STEPS_BLOCK": 64,
-}
+_TAIL: Final = {**_SUMS, "TAIL": 54, "TAIL_BLOCK": 64, "CHANNELS": 1, "STEPS": 1024}
+_CHANNELS: Final = {"INPUTS": 768, "OUTPUTS": 768, "TAPS": 7}
+_CONVOLVED: Final = {"INPUTS_BLOCK": 32, "OUTPUTS_BLOCK": 64, "STEPS_BLOCK": 64}
 _CODEC: Final = {"HEADS": 16, "KV_HEADS": 16, "DIM": 64, "DIM_BLOCK": 64, "GROUP": 1}
+_RINGS: Final = {"STEPS": 16, "STEPS_BLOCK": 16, "RING": 71, "RING_BLOCK": 32}
 _QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
 _FISH: Final = {**_QWEN, "HEADS": 32}
+_PARTS: Final = {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32}
 _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
 _NONE: Final = dict.fromkeys(_ALL, False)
+_WIDE: Final = {"SIZE": 2048, "BLOCK": 2048}
+_ADDED: Final = {"HAS_ADDED": True, "HAS_FACTORS": True}
+_PLAIN: Final = dict.fromkeys(_ADDED, False)
+_HALVES: Final = {"HALF": 64, "BLOCK": 64}
 
 
 def _attend(rows: int, heads: Mapping[str, int] = _QWEN) -> dict[str, Any]:
@@ -204,6 +167,18 @@ def _step(
     return {**_attend(16, heads), "PARTS": parts, **told}
 
 
+# Beside "N rows, ": what is computed, its types, inputs, outputs and columns, and switches.
+_PRODUCTS: Final = (
+    ("norm and product", {**_FEW, "out": "*fp32"}, (1024, 4096, 32), "HAS_NORM"),
+    ("product and residual", _FEW, (6144, 2048, 16), "HAS_ADDED HAS_FACTORS HAS_BIAS"),
+    ("product of a table", _FEW, (2048, 1024, 16), "HAS_IDS HAS_BIAS"),
+    ("norm and gate", _FEW, (2048, 6144, 32), "HAS_NORM GATED"),
+    ("float8, norm and gate", _FEW_FLOAT8, (2048, 6144, 32), "HAS_NORM GATED HAS_SCALES"),
+    (
+        *("float8 and residual", _FEW_FLOAT8, (6144, 2048, 16)),
+        "HAS_ADDED HAS_FACTORS HAS_BIAS HAS_SCALES",
+    ),
+)
 # The sizes of Qwen3-TTS 1.7B, with every switch on and off; attention with 32 query heads too.
 CASES: Final = (
     ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
@@ -216,30 +191,11 @@ CASES: Final = (
     ("step, rotated before", steps_triton.attend_rows, _STEP, _step(1, told=_AS_IT_IS)),
     ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32)),
     ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, _FISH)),
-    (
-        *("combine", steps_triton.combine_parts, _COMBINE),
-        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32},
-    ),
-    (
-        "frame, two positions",
-        frame_triton.attend_frames,
-        _FRAME,
-        {**_PREDICTOR, **_TURNED, "NEW": 2},
-    ),
-    (
-        "frame, one position",
-        frame_triton.attend_frames,
-        _FRAME,
-        {**_PREDICTOR, **_TURNED, "NEW": 1},
-    ),
-    (
-        *("tail, snake", behind_triton.put_behind_tails, _BEHIND),
-        {**_SUMS, "TAIL": 54, "TAIL_BLOCK": 64, "CHANNELS": 1, "STEPS": 1024},
-    ),
-    (
-        *("ring", ring_triton.attend_rings, _RING),
-        {**_CODEC, "STEPS": 16, "STEPS_BLOCK": 16, "RING": 71, "RING_BLOCK": 32},
-    ),
+    ("combine", steps_triton.combine_parts, _COMBINE, _PARTS),
+    ("frame, 2 new", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, **_TURNED, "NEW": 2}),
+    ("frame, 1 new", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, **_TURNED, "NEW": 1}),
+    ("tail, snake", behind_triton.put_behind_tails, _BEHIND, _TAIL),
+    ("ring", ring_triton.attend_rings, _RING, {**_CODEC, **_RINGS}),
     ("embedding", slots_triton.embed_rows, _EMBED, {**_EMBEDDED, "HAS_SLOTS": False}),
     ("embedding of slots", slots_triton.embed_rows, _EMBED, {**_EMBEDDED, "HAS_SLOTS": True}),
     ("text of slots", slots_triton.text_rows, _TEXT, {}),
@@ -248,80 +204,33 @@ CASES: Final = (
         *("frames of slots", slots_triton.move_rows_on, _MOVED),
         {"CODEBOOKS": 16, "CODES_BLOCK": 16, "BLOCK": 4096},
     ),
-    ("angles", blocks_triton.angle_rows, _ANGLES, {"HALF": 64, "BLOCK": 64}),
-    ("convolution", convolve_triton.convolve_steps, _CONVOLVE, _CONVOLUTION),
-    (
-        *("add, norm", blocks_triton.add_norm_rows, _NORM),
-        {"SIZE": 2048, "BLOCK": 2048, "HAS_ADDED": True, "HAS_FACTORS": True},
-    ),
-    (
-        *("norm", blocks_triton.add_norm_rows, _NORM),
-        {"SIZE": 2048, "BLOCK": 2048, "HAS_ADDED": False, "HAS_FACTORS": False},
-    ),
-    (
-        *("swiglu", blocks_triton.swiglu_rows, {"gate_up": "*bf16", "out": "*bf16"}),
-        {"SIZE": 6144, "BLOCK": 1024},
-    ),
+    ("angles", blocks_triton.angle_rows, _ANGLES, _HALVES),
+    ("convolution", convolve_triton.convolve_steps, _CONVOLVE, {**_CHANNELS, **_CONVOLVED}),
+    ("add, norm", blocks_triton.add_norm_rows, _NORM, {**_WIDE, **_ADDED}),
+    ("norm", blocks_triton.add_norm_rows, _NORM, {**_WIDE, **_PLAIN}),
+    ("swiglu", blocks_triton.swiglu_rows, _of("*bf16: gate_up out"), {"SIZE": 6144, "BLOCK": 1024}),
     (
         *("norm, rotate", blocks_triton.rotate_heads, _ROTATE),
-        {"HEADS": 16, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
+        {"HEADS": 16, **_HALVES, "HAS_NORM": True},
     ),
     ("experts' rise", experts_triton.expert_rise, _RISE, {**_OMNI, "FEW": 6}),
     ("experts' fall", experts_triton.expert_fall, _FALL, _OMNI),
     (
         *("norm, rotate, store", cache_triton.rotate_store_heads, _ROTATE_STORE),
-        {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
+        {"HEADS": 16, "KV_HEADS": 8, **_HALVES, "HAS_NORM": True},
     ),
     *(
-        (
-            *(f"{rows} rows, norm and product", few_rows_triton.multiply_rows),
-            *({**_FEW, "out": "*fp32"}, _few(rows, 1024, 4096, 32, "HAS_NORM")),
-        )
+        (f"{rows} rows, {what}", few_rows_triton.multiply_rows, told, _few(rows, *sizes, has))
+        for what, told, sizes, has in _PRODUCTS
         for rows in (16, 32, 64)
     ),
     *(
-        (
-            *(f"{rows} rows, product and residual", few_rows_triton.multiply_rows, _FEW),
-            _few(rows, 6144, 2048, 16, "HAS_ADDED", "HAS_FACTORS", "HAS_BIAS"),
-        )
-        for rows in (16, 32, 64)
-    ),
-    *(
-        (
-            *(f"{rows} rows of a table, product", few_rows_triton.multiply_rows, _FEW),
-            _few(rows, 2048, 1024, 16, "HAS_IDS", "HAS_BIAS"),
-        )
-        for rows in (16, 32, 64)
-    ),
-    *(
-        (
-            *(f"{rows} rows, norm and gate", few_rows_triton.multiply_rows, _FEW),
-            _few(rows, 2048, 6144, 32, "HAS_NORM", "GATED"),
-        )
-        for rows in (16, 32, 64)
-    ),
-    *(
-        (
-            *(f"{rows} rows, float8, norm and gate", few_rows_triton.multiply_rows, _FEW_FLOAT8),
-            _few(rows, 2048, 6144, 32, "HAS_NORM", "GATED", "HAS_SCALES"),
-        )
-        for rows in (16, 32, 64)
-    ),
-    *(
-        (
-            *(f"{rows} rows, float8 and residual", few_rows_triton.multiply_rows, _FEW_FLOAT8),
-            _few(rows, 6144, 2048, 16, "HAS_ADDED", "HAS_FACTORS", "HAS_BIAS", "HAS_SCALES"),
-        )
-        for rows in (16, 32, 64)
-    ),
-    *(
-        (f"adapters {part}, {kind}", kernel, {**told, **dict.fromkeys(halves, kind)}, sizes)
+        (f"adapters {part}, {kind}", kernel, {**told, **_of(f"{kind}: {halves}")}, sizes)
         for kind in ("*bf16", "*fp32")
         for part, kernel, told, halves, sizes in (
-            ("down", lora_triton.lora_down, _DOWN, ("x", "a"), {"SIZE": 2048, "INPUTS": 128}),
-            ("up", lora_triton.lora_up, _UP, ("b", "out"), {"SIZE": 4096, "OUTPUTS": 64}),
+            ("down", lora_triton.lora_down, _DOWN, "x a", {**_LORA, "SIZE": 2048, "INPUTS": 128}),
+            ("up", lora_triton.lora_up, _UP, "b out", {**_LORA, "SIZE": 4096, "OUTPUTS": 64}),
         )
-        for sizes in ({**_LORA, **sizes},)
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Attention over pages: the kernel against its twin, the twin against torch's own."""
+"""Attention over pages and within a frame, and what caches hold, against torch's own in float64."""
 
 import random as random_
 
@@ -6,9 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.choice import Version, only
 from ttsfamilies.base.kernels import attention
-from ttsfamilies.base.kernels.attention import attend, attend_step, prompt_tiles
+from ttsfamilies.base.kernels.attention import (
+    attend,
+    attend_frame,
+    attend_step,
+    prompt_tiles,
+    store,
+)
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 
 triton = pytest.importorskip("triton")
@@ -63,9 +69,8 @@ TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3}
 def stepped(
     cache: Paged,
     heads: int,
-    version: str,
+    version: Version,
     *,
-    most: int,
     processors: int = 1,
     reach: int = 0,
 ) -> None:
@@ -80,9 +85,9 @@ def stepped(
         for cached in (keys, values):
             cached[page * BLOCK_POSITIONS + (length - 1) % BLOCK_POSITIONS] = NAN
     told = (q, k, v, keys, values, cache.tables, torch.tensor(lengths) - 1)
-    with only(version), pytest.MonkeyPatch.context() as device:  # type: ignore[arg-type]
+    with only(version), pytest.MonkeyPatch.context() as device:
         device.setattr(attention, "processors", lambda _: processors)
-        out = attend_step(*told, most=most, reach=reach)
+        out = attend_step(*told, most=300, reach=reach)
     for row, (known, worth) in enumerate(cache.dense):
         wanted = expected(q[row : row + 1], known, worth, reach)[0]
         assert torch.allclose(out[row].double(), wanted, atol=TOLERANCE[dtype])
@@ -105,35 +110,21 @@ VERSIONS = pytest.mark.parametrize("version", ["torch", "triton"])
     ],
 )
 def test_a_decode_step_sees_its_own_row_and_no_unused_position(
-    version: str, heads: int, kv_heads: int, dim: int, dtype: torch.dtype
+    version: Version, heads: int, kv_heads: int, dim: int, dtype: torch.dtype
 ) -> None:
-    stepped(Paged([1, 16, 17, 131], kv_heads, dim, dtype, seed=heads), heads, version, most=140)
-
-
-@pytest.mark.parametrize("processors", [pytest.param(16, marks=pytest.mark.slow), 40])
-def test_a_long_past_is_cut_into_parts_and_combined(processors: int) -> None:
-    """Into 4 parts and into 7."""
-    cache = Paged([1, 64, 65, 800], 2, 32, torch.float32, seed=processors)
-    stepped(cache, 4, "triton", most=800, processors=processors)
-
-
-@pytest.mark.slow
-@VERSIONS
-def test_rows_of_any_length_beside_a_long_one_each_have_their_own_past_cut(version: str) -> None:
-    cache = Paged([1, 40, 1500, 300], 8, 16, torch.float32, seed=2)
-    stepped(cache, 32, version, most=1504, processors=132)
+    stepped(Paged([1, 16, 17, 131], kv_heads, dim, dtype, seed=heads), heads, version)
 
 
 @VERSIONS
-def test_a_token_attends_within_its_reach_however_its_past_is_cut(version: str) -> None:
+def test_a_token_attends_within_its_reach_however_its_past_is_cut(version: Version) -> None:
     cache = Paged([1, 64, 130, 200], 2, 32, torch.float32, seed=3)
-    stepped(cache, 4, version, most=300, processors=12, reach=61)
+    stepped(cache, 4, version, processors=12, reach=61)
 
 
-@pytest.mark.parametrize("version", ["torch", "triton"])
+@VERSIONS
 @pytest.mark.parametrize(("seed", "reach"), [(0, 0), (1, 9)])
 def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
-    version: str, seed: int, reach: int
+    version: Version, seed: int, reach: int
 ) -> None:
     numbers = random_.Random(seed)
     lengths = [numbers.randint(1, 70) for _ in range(3)]
@@ -145,7 +136,7 @@ def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
     flat = [*prompt_tiles(starts, counts), 0, 0, 0, 0]
     tiles = torch.tensor(flat, dtype=torch.int32).view(-1, 4)
     shape = {"most": 96, "reach": reach}
-    with only(version):  # type: ignore[arg-type]
+    with only(version):
         out = attend(q, cache.keys, cache.values, cache.tables, tiles, **shape)
     parts = torch.split(out, [*counts, padding])
     for mine, asked, (k, v) in zip(
@@ -166,5 +157,77 @@ def test_the_launch_follows_the_bound_that_the_host_knows() -> None:
     assert parts_for(tiles=64, kv_heads=8, most=32_768, processors=132) == 8
 
 
-def test_tiles_of_prompts_are_consecutive_tokens_of_one_row() -> None:
-    assert prompt_tiles([0, 7], [3, 5], queries=4) == [0, 0, 3, 0, 1, 3, 4, 7, 1, 7, 1, 11]
+POSITIONS = 6
+
+
+def of_frames(rows: int, heads: int, kv_heads: int, dim: int) -> list[Tensor]:
+    """Queries, keys and values as they come out of one product: strided."""
+    g = torch.Generator().manual_seed(heads)
+    qkv = torch.randn(rows, POSITIONS, heads + 2 * kv_heads, dim, generator=g)
+    return list(qkv.split((heads, kv_heads, kv_heads), 2))
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4, 2, 16),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ((3, 3, 20), (6, 1, 8))),
+    ],
+)
+def test_positions_of_a_frame_see_those_before_them_and_no_other_row(
+    version: Version, shape: tuple[int, int, int]
+) -> None:
+    q, k, v = of_frames(3, *shape)
+    keys, values = torch.full((2, 3, POSITIONS, *shape[1:]), NAN)
+    found, filled = [], 0
+    for new in (2, 1, 1, 1, 1):
+        part = slice(filled, filled + new)
+        with only(version):
+            found.append(attend_frame(q[:, part], k[:, part], v[:, part], keys, values, filled))
+        filled += new
+    for row, out in enumerate(torch.cat(found, 1)):
+        assert (out - expected(q[row], k[row], v[row])).abs().max() < 1e-5
+    assert torch.equal(keys, k)
+    assert torch.equal(values, v)
+
+
+@VERSIONS
+def test_a_row_of_a_frame_that_is_not_finite_stays_alone(version: Version) -> None:
+    q, k, v = of_frames(3, 4, 2, 16)
+    k[1, 2], v[1, 3] = NAN, NAN
+    keys, values = torch.full((2, 3, POSITIONS, 2, 16), NAN)
+    with only(version):
+        out = attend_frame(q, k, v, keys, values, 0)
+    assert out[1].isnan().any()
+    for row in (0, 2):
+        assert (out[row] - expected(q[row], k[row], v[row])).abs().max() < 1e-5
+
+
+def bits(x: Tensor) -> Tensor:
+    return x.view(torch.int16 if x.dtype == torch.bfloat16 else torch.int32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_new_tokens_land_in_their_rows_bit_by_bit_and_nothing_else_changes(
+    dtype: torch.dtype,
+) -> None:
+    g = torch.Generator().manual_seed(0)
+    keys, values = torch.randn(2, 64, 3, 20, generator=g).to(dtype)
+    before = keys.clone(), values.clone()
+    qkv = torch.randn(7, 12, 20, generator=g).to(dtype)
+    qkv[2, :, 5] = NAN
+    k, v = qkv[:, 6:9], qkv[:, 9:]  # strided, as they come out of one product
+    places = torch.randperm(64, generator=g)[:7]
+    store(k, v, keys, values, places)
+    for old, new, cached in zip(before, (k, v), (keys, values), strict=True):
+        old[places] = new
+        assert torch.equal(bits(cached), bits(old))
+
+
+def test_tokens_of_another_type_are_cast_once() -> None:
+    k, v = torch.randn(2, 4, 2, 8, generator=torch.Generator().manual_seed(0))
+    keys, values = torch.zeros(2, 10, 2, 8, dtype=torch.bfloat16)
+    store(k, v, keys, values, torch.arange(4))
+    assert torch.equal(keys[:4], k.bfloat16())
+    assert torch.equal(values[:4], v.bfloat16())

@@ -1,4 +1,4 @@
-"""Attention by queries: its numbers, and the order in which it adds them up."""
+"""Attention by queries adds up in one order; ../runners/test_kv.py says what it adds up."""
 
 import numpy as np
 import pytest
@@ -75,37 +75,3 @@ def test_a_head_is_added_up_in_this_order_on_any_machine(positions: int) -> None
         lane = slice(head * HEAD, (head + 1) * HEAD)
         expected = _in_order(queries[0, head], keys[rows, lane], values[rows, lane])
         assert np.array_equal(out[0, head], expected)
-
-
-@pytest.mark.parametrize(("size", "group", "reach"), [(HEAD, 1, 0), (HEAD, 2, 5), (16, 2, 0)])
-def test_it_is_the_attention_over_what_each_token_sees(size: int, group: int, reach: int) -> None:
-    random = np.random.default_rng(size + group + reach)
-    streams, width, room, kv_heads = 3, 2, 48, 2
-    keys, values = random.standard_normal((2, streams * room, kv_heads * size), np.float32)
-    rows = random.permutation(streams * room)
-    begins = np.repeat(np.arange(streams) * room, width)
-    ends = np.array([1, 2, 40, 41, 7, 8])
-    queries = random.standard_normal((len(ends), kv_heads * group, size), np.float32)
-    out = np.empty_like(queries)
-    attend(queries, keys, values, rows, begins, ends, reach, group, out)
-    for token, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        first = max(0, end - reach) if reach else 0
-        seen = rows[begin + first : begin + end]
-        for head in range(kv_heads * group):
-            lane = slice(head // group * size, (head // group + 1) * size)
-            scores = keys[seen, lane].astype(np.float64) @ queries[token, head] / np.sqrt(size)
-            shares = np.exp(scores - scores.max())
-            expected = shares / shares.sum() @ values[seen, lane]
-            np.testing.assert_allclose(out[token, head], expected, rtol=2e-5, atol=2e-6)
-
-
-def test_what_is_not_a_number_stays_in_its_row() -> None:
-    random = np.random.default_rng(0)
-    keys, values = random.standard_normal((2, 40, HEAD), np.float32)
-    keys[3] = np.nan
-    queries = random.standard_normal((2, 1, HEAD), np.float32)
-    out = np.empty_like(queries)
-    begins, ends = np.array([0, 20]), np.array([10, 10])
-    attend(queries, keys, values, np.arange(40), begins, ends, 0, 1, out)
-    assert np.isnan(out[0]).all()
-    assert np.isfinite(out[1]).all()

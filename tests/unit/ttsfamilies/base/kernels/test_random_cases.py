@@ -14,7 +14,13 @@ from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, rotate, swig
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn.rope import Rope, RopeConfig
 from ttsfamilies.base.kernels import attention
-from ttsfamilies.base.kernels.attention import attend, attend_frame, attend_step, prompt_tiles
+from ttsfamilies.base.kernels.attention import (
+    attend,
+    attend_frame,
+    attend_step,
+    prompt_tiles,
+    rotate_store,
+)
 from ttsfamilies.base.kernels.slots import NUMBERS, REALS, embed_codes, move_on, next_text, settings
 from ttsfamilies.base.sampling import Noise, Rules, Settings, draw_ids
 from ttsfamilies.base.sampling.draw import sample
@@ -209,6 +215,26 @@ def test_slots_of_a_step(count: int) -> None:
         for n, (one, other) in enumerate(zip(*found, strict=True)):
             off = close if n < 2 else 0.0
             torch.testing.assert_close(one, other, rtol=off, atol=off)
+
+
+@drawn(4)
+def test_rotation_with_store(count: int) -> None:
+    for r, g in cases(count):
+        kv_heads, dim, many = r.choice((1, 2, 3)), r.choice((8, 20, 64)), r.randint(1, 7)
+        heads = kv_heads * r.choice((1, 2, 4))
+        product = torch.randn(many, heads + 2 * kv_heads, dim, generator=g)
+        angles = 5 * torch.rand(r.choice((1, many)), dim // 2, generator=g)
+        weights = torch.rand(2, dim, generator=g) if r.random() < 0.5 else (None, None)
+        turned = HeadRotation((heads, kv_heads, kv_heads), angles.cos(), angles.sin(), *weights)
+        places, found = torch.randperm(30, generator=g)[:many], list[Tensor]()
+        for version in ("torch", "triton"):
+            keys, values = torch.full((2, 30, kv_heads, dim), float("nan"))
+            with only(version):
+                queries = rotate_store(product, turned, keys, values, places)
+            assert int(keys.isnan().all(-1).all(-1).sum()) == 30 - many, "others stay as they are"
+            found.append(torch.cat([x.flatten() for x in (queries, keys, values)]))
+        plain, fused = found
+        assert torch.allclose(fused, plain, atol=2e-6, equal_nan=True), (heads, kv_heads, dim)
 
 
 @drawn(6)

@@ -2,10 +2,19 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from tests.late import Late
+from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
+from ttscommon.engine.kernels.choice import Version, only
 from ttscommon.engine.kernels.trial import BLOCKS, Trial, problems_of
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.codec.kernels import behind_triton, convolve_triton, ring_triton
 from ttsfamilies.base.codec.kernels.trials import CONVOLUTION
 from ttsfamilies.base.codec.kernels.trials import TRIALS as OF_CODECS
@@ -68,3 +77,23 @@ def test_a_kernel_that_is_off_is_named(
     monkeypatch.setattr(module, name, wrong)
     problems = problems_of(trials, CPU)
     assert [problem.partition(":")[0] for problem in problems] == [one.name for one in trials]
+
+
+def spoken(version: Version) -> Arrays:
+    """Few frames, few shapes: the interpreter takes many seconds for each."""
+    family = tiny()
+    family.compute_on(Late())
+    sampling = Sampling(top_k=20, max_new_tokens=3)
+    request = SpeechRequest("r", "m", "slt", "One step.", seed=1, sampling=sampling)
+    with only(version):
+        engine = Engine(family, blocks=8, slots=1, depth=family.depth, metrics=Metrics())
+        (found,) = synthesise(engine, [request])
+    assert found.error is None
+    return found.arrays
+
+
+@pytest.mark.slow
+def test_a_stream_of_qwen3_tts_says_the_same_by_kernels_and_by_their_twins() -> None:
+    fused, plain = spoken("triton"), spoken("torch")
+    assert len(plain["codes"]) == 2
+    np.testing.assert_array_equal(fused["codes"], plain["codes"])

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from talker.engine.placement import CacheSpace
@@ -71,20 +70,6 @@ def test_what_branches_and_requests_have_in_common_is_kept_once() -> None:
     shared = bench.engine.metrics.registry.get_sample_value("tts_shared_positions_total")
     assert shared == 2 * len(VOICE)
     assert bench.engine._room.kept == 1
-
-
-def test_company_of_another_number_of_branches_changes_no_bit() -> None:
-    alone: dict[int, Any] = {}
-    for seed in (ALONE, GUIDED):
-        bench = Bench(Guided())
-        heard = bench.open(request(seed=seed))
-        bench.run()
-        alone[seed] = heard.arrays["code"]
-    bench = Bench(Guided())
-    both = {seed: bench.open(request(f"r{seed}", seed=seed)) for seed in alone}
-    bench.run()
-    for seed, heard in both.items():
-        np.testing.assert_array_equal(heard.arrays["code"], alone[seed])
 
 
 def test_two_branches_have_half_of_the_cache_each() -> None:

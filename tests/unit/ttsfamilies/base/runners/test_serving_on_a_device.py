@@ -3,35 +3,36 @@
 import gc
 import random
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 from torch import Tensor
 
 from talker import loading
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
-from talker.engine.stream import ChunkReady, Event, Finished
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.late import Late
+from tests.turning import launches
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
+from tests.unit.ttsfamilies.test_conformance import Bench, same
 from ttscommon.engine.device.device import Device, HostDevice, Recorded
 from ttscommon.engine.device.launches import Launches
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, concatenate
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.launches import Shape
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
-LIMITS = StepLimits(streams=4, positions=64)
 TEXTS = ("One small step.", "And another one, for good measure!", "Then a third.", "The end.")
 
 
@@ -65,72 +66,35 @@ def expected(kind: int) -> Arrays:
     return synthesise(engine, [asked(kind, "r")])[0].arrays
 
 
-class Serving:
-    """An engine on a late device, and what its streams gave."""
-
-    def __init__(self, blocks: int) -> None:
-        self.device = Counting()
-        self.engine = Engine(
-            on(self.device), blocks=blocks, slots=4, depth=1, limits=LIMITS, metrics=Metrics()
-        )
-        self.recorded = self.device.recordings
-        self.engine.listen(self._listen)
-        self.kinds: dict[str, int] = {}
-        self.chunks: dict[str, list[Arrays]] = {}
-        self.checked = 0
-
-    def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
-        for key, event in events:
-            if isinstance(event, ChunkReady):
-                self.chunks[key].append(event.arrays)
-                self.engine.acknowledge(key)
-            else:
-                assert isinstance(event, Finished), event
-                self._check(concatenate(self.chunks.pop(key)), self.kinds.pop(key))
-
-    def _check(self, found: Arrays, kind: int) -> None:
-        for name, array in expected(kind).items():
-            np.testing.assert_array_equal(found[name], array, err_msg=f"{kind} {name}")
-        self.checked += 1
-
-    def arrive(self, key: str, kind: int) -> None:
-        self.kinds[key], self.chunks[key] = kind, []
-        request = asked(kind, key)
-        prepared = self.engine.family.prepare(request)
-        units = list(prepared.read([Text(request.text)], final=True))
-        self.engine.open(prepared, None, units, final=True)
-
-    def launches(self, path: str) -> float:
-        labels = {"stage": "talker", "path": path}
-        return self.engine.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
-
-    def turns(self, count: int, seed: int) -> None:
-        """So many, streams coming and giving way at random; then those that are left end."""
-        draw = random.Random(seed)
-        for turn in range(count):
-            if len(self.kinds) < self.engine.capacity and draw.random() < 0.3:
-                self.arrive(f"r{turn}", draw.randrange(len(TEXTS)))
-            for stream in self.engine._slots:
-                if draw.random() < 0.01:
-                    stream.evict()
-            if self.kinds:
-                self.engine.step()
-        while self.kinds:
-            self.engine.step()
-        self.engine.step()
-        assert self.engine.idle
+def engine_of(family: Qwen3Tts, **limits: int) -> Engine:
+    limit = StepLimits(**{"streams": 4, "positions": 64, **limits})
+    return Engine(family, blocks=200, slots=4, depth=1, limits=limit, metrics=Metrics())
 
 
 @pytest.mark.parametrize("turns", [100, pytest.param(5_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("blocks", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_turns_record_nothing_and_say_what_the_cpu_says(blocks: int, turns: int) -> None:
-    """Half of them with a cache that does not hold all streams."""
-    serving = Serving(blocks)
-    serving.turns(turns, seed=blocks)
-    assert serving.checked > turns // 20
-    assert serving.device.recordings == serving.recorded > 0
-    assert serving.launches("eager") == 0
-    assert serving.launches("graph") > turns
+    """Streams come and give way at random, half of them in a cache that does not hold all."""
+    device, draw, kinds = Counting(), random.Random(blocks), dict[str, int]()
+    bench = Bench(on(device), 1, blocks=blocks, slots=4, limits=StepLimits(4, 64))
+    recorded = device.recordings
+    for turn in range(turns):
+        speaking = sum(heard.end is None for heard in bench.heard.values())
+        if speaking < bench.engine.capacity and draw.random() < 0.3:
+            kinds[f"r{turn}"] = draw.randrange(len(TEXTS))
+            bench.open(asked(kinds[f"r{turn}"], f"r{turn}"))
+        for stream in bench.engine._slots:
+            if draw.random() < 0.01:
+                stream.evict()
+        if speaking:
+            bench.engine.step()
+    bench.run()
+    for key, kind in kinds.items():
+        same(bench.heard[key].arrays, expected(kind))
+    assert len(kinds) > turns // 20
+    assert device.recordings == recorded > 0
+    assert launches(bench.engine.metrics, "talker", "eager") == 0
+    assert launches(bench.engine.metrics, "talker", "graph") > turns
 
 
 def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,8 +111,7 @@ def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Qwen3Tts, "make_frames", made_frames)
     monkeypatch.setattr(Qwen3Tts, "prompt_hidden", prompt_hidden)
-    engine = Engine(family, blocks=200, slots=4, depth=1, limits=LIMITS, metrics=Metrics())
-    mixed = 0
+    engine, mixed = engine_of(family), 0
     for number in range(3):
         request = asked(3, f"r{number}")
         prepared = family.prepare(request)
@@ -165,8 +128,7 @@ def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.Monk
 
 def test_what_is_beyond_the_lattice_is_not_recorded_either() -> None:
     device = Counting()
-    limits = StepLimits(streams=4, positions=4096)
-    engine = Engine(on(device), blocks=200, slots=4, depth=1, limits=limits, metrics=Metrics())
+    engine = engine_of(on(device), positions=4096)
     recorded = device.recordings
     text = "A very long instruction that takes no end at all. " * 40
     request = SpeechRequest("r", "m", "slt", TEXTS[0], seed=0, instructions=text)
@@ -258,8 +220,38 @@ def test_a_start_leaves_one_runner_which_recorded_before_it_spoke(
 
 
 def test_a_runner_goes_with_its_engine(made: list[weakref.ref[Any]]) -> None:
-    engine = Engine(on(Late()), blocks=200, slots=1, depth=1, limits=LIMITS, metrics=Metrics())
+    engine = engine_of(on(Late()))
     synthesise(engine, [asked(0, "r")])
     del engine
     gc.collect()
     assert [runner() for runner in made] == [None]
+
+
+class Beside(HostDevice):
+    """Knows whether what is computed would wait for steps."""
+
+    inside = False
+
+    @contextmanager
+    def aside(self) -> Iterator[object]:
+        self.inside = True
+        yield self
+        self.inside = False
+
+
+@pytest.mark.parametrize("what", ["derive", "hear"])
+def test_recordings_are_read_beside_the_steps(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the default stream, they were of no order with what had been sent before."""
+    device, found = Beside(), list[bool]()
+
+    def derive(self: Qwen3Tts, recording: bytes) -> Arrays:
+        found.append(device.inside)
+        return {}
+
+    monkeypatch.setattr(Qwen3Tts, "derive", derive)
+    family = tiny()
+    served = ServedFamily(family)
+    getattr(served, what)(b"")
+    family.compute_on(device)
+    getattr(served, what)(b"")
+    assert found == [False, True]

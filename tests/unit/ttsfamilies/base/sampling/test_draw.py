@@ -1,4 +1,7 @@
-"""One draw: kernel, definition and the CPU's shorter ways choose the same ids."""
+"""One draw: kernel, definition and the CPU's shorter ways choose the same ids.
+
+That the kernel draws as its twin whatever it is told is in ../kernels/test_random_cases.py.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.choice import Version, only
 from ttsfamilies.base.sampling import MOST_IDS, Noise, Rules, Settings, draw_alone, draw_ids
 from ttsfamilies.base.sampling.draw import choose, sample
-from ttsfamilies.base.sampling.noise import draw_keys, gumbel, uniforms
+from ttsfamilies.base.sampling.noise import gumbel
 
-triton = pytest.importorskip("triton")
-tl = pytest.importorskip("triton.language")
-uniforms_of = pytest.importorskip("ttsfamilies.base.sampling.draw_triton")._uniforms
+pytest.importorskip("triton")
 
 ROWS = 5
 
@@ -33,29 +34,6 @@ def rules(generator: torch.Generator, vocabulary: int, rows: int = ROWS) -> Rule
         end=vocabulary // 2,
         least_frames=2,
     )
-
-
-@pytest.mark.parametrize("vocabulary", [5, 300, pytest.param(3072, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("which", ["plain", "top_k", "top_p", "all"])
-def test_the_kernel_draws_the_ids_of_its_twin(
-    vocabulary: int, dtype: torch.dtype, which: str
-) -> None:
-    g = torch.Generator().manual_seed(vocabulary)
-    logits = (3 * torch.randn(ROWS, vocabulary, generator=g)).to(dtype)
-    settings = Settings(
-        torch.tensor([0.0, 0.9, 1.0, 0.4, 3.0]),
-        torch.tensor([50, 1, 3, 0, vocabulary]) if which in ("top_k", "all") else None,
-        torch.tensor([0.5, 0.9, 1.0, 0.6, 0.05]) if which in ("top_p", "all") else None,
-    )
-    told = rules(g, vocabulary) if which == "all" else None
-    random = noise(g)
-    for draw in (15, -1):
-        twin = sample(logits, random, draw, settings, told)
-        with only("triton"):
-            ids, finite = draw_ids(logits, random, draw, settings, told)
-        assert ids.tolist() == twin[0].tolist()
-        assert finite.tolist() == twin[1].tolist() == [True] * ROWS
 
 
 @pytest.mark.parametrize("top_p", [None, [1.0] * 64, [0.3, 0.7, 0.9, 1.0] * 16])
@@ -115,29 +93,14 @@ def test_a_row_draws_the_same_alone_and_among_rows_with_other_settings() -> None
         assert alone.tolist() == [together[row]]
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def write_uniforms(seeds, frames, draw, out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def,name-defined] # noqa: N803
-    row, ids = tl.program_id(0), tl.arange(0, BLOCK)
-    u = uniforms_of(tl.load(seeds + row), tl.load(frames + row), draw, ids)
-    tl.store(out + row * BLOCK + ids, u)
-
-
-def test_the_kernel_s_noise_is_the_same_24_bits() -> None:
-    random = noise(torch.Generator().manual_seed(3))
-    for draw in (0, 7, -1):
-        out = torch.empty(ROWS, 256)
-        write_uniforms[(ROWS,)](random.seed, random.frame, draw, out, BLOCK=256)
-        assert torch.equal(out, uniforms(draw_keys(random.keys, draw), 256))
-
-
 @pytest.mark.parametrize("version", ["torch", "triton"])
-def test_suppressed_ids_and_an_early_end_are_never_drawn(version: str) -> None:
+def test_suppressed_ids_and_an_early_end_are_never_drawn(version: Version) -> None:
     g = torch.Generator().manual_seed(1)
     told = rules(g, 30)
     logits = torch.zeros(ROWS, 30)
     logits[:, 15] = 50.0  # the end, by far
     logits[:, 20:] = 40.0  # suppressed
-    with only(version):  # type: ignore[arg-type]
+    with only(version):
         ids, _ = draw_ids(logits, noise(g), 0, Settings(torch.ones(ROWS)), told)
     assert all(drawn != 15 for drawn in ids[:2].tolist())
     assert ids[2:].tolist() == [15] * 3
@@ -145,14 +108,14 @@ def test_suppressed_ids_and_an_early_end_are_never_drawn(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["torch", "triton"])
-def test_a_penalty_turns_a_greedy_choice_away_from_what_was_seen(version: str) -> None:
+def test_a_penalty_turns_a_greedy_choice_away_from_what_was_seen(version: Version) -> None:
     told = rules(torch.Generator().manual_seed(1), 8)
     seen = torch.zeros(ROWS, 8, dtype=torch.bool)
     seen[:, 0] = True
     told = replace(told, seen=seen, penalty=torch.full((ROWS,), 2.0), suppressed=seen.new_zeros(8))
     logits = torch.tensor([1.5, 1.0, 0, 0, 0, 0, 0, 0]).repeat(ROWS, 1)
     random = noise(torch.Generator())
-    with only(version):  # type: ignore[arg-type]
+    with only(version):
         ids, _ = draw_ids(logits, random, 0, Settings(torch.zeros(ROWS)), told)
     assert ids.tolist() == [1] * ROWS
 
@@ -160,7 +123,7 @@ def test_a_penalty_turns_a_greedy_choice_away_from_what_was_seen(version: str) -
 @pytest.mark.parametrize("version", ["torch", "triton"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
 def test_a_row_that_is_not_finite_is_told_apart_and_harms_no_other(
-    version: str, poison: float
+    version: Version, poison: float
 ) -> None:
     g = torch.Generator().manual_seed(4)
     logits = torch.randn(ROWS, 40, generator=g)
@@ -169,7 +132,7 @@ def test_a_row_that_is_not_finite_is_told_apart_and_harms_no_other(
     clean, _ = draw_ids(logits, random, 0, settings)
     logits[1, 7] = poison
     logits[3] = poison
-    with only(version):  # type: ignore[arg-type]
+    with only(version):
         ids, finite = draw_ids(logits, random, 0, settings)
     assert finite.tolist() == [True, False, True, False, True]
     assert [ids[i] for i in (0, 2, 4)] == [clean[i] for i in (0, 2, 4)]
