@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from talker.engine.scheduler import StepLimits
 from tests.random_cases import examples
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, request, same
-from tests.unit.ttsfamilies.toy_segments import PASSES, WHOLE, WINDOWS, Toy, at_once
+from tests.unit.ttsfamilies.toy_segments import PASSES, WHOLE, WINDOWS, Toy
 from ttscommon.engine.runtime import Finished
 from ttscommon.wire.fields import concatenate, cut, rows
 from ttscommon.wire.pieces import Text
@@ -88,14 +88,6 @@ def test_a_window_is_neither_cut_nor_drafted() -> None:
     }
 
 
-def test_frames_with_the_prompt_and_frames_in_windows_are_the_same() -> None:
-    bench = Bench(at_once())
-    heard = bench.open(request(text=TEXT))
-    bench.run()
-    same(heard.arrays, whole().arrays)
-    assert heard.words == whole().words
-
-
 @examples(8)
 @given(
     st.integers(1, 60), st.integers(4, 200), st.sets(st.integers(0, 40), max_size=6), st.booleans()
@@ -152,13 +144,16 @@ def test_noise_depends_on_seed_and_sentence() -> None:
 
 
 @pytest.mark.parametrize("toy", [Toy, partial(Toy, WHOLE)], ids=["windows", "at once"])
-def test_chunks_on_the_bus_are_of_bounded_size(toy: type[Toy]) -> None:
+def test_chunks_are_of_bounded_size_and_the_same_in_windows_and_with_the_prompt(
+    toy: type[Toy],
+) -> None:
     sizes = ChunkSizes(2, 10, ample=1.0)
     bench = Bench(toy(), sizes=sizes)
     heard = bench.open(request(text=LONG))
     bench.run()
     assert max(rows(chunk) for chunk in heard.chunks) <= 10
     same(heard.arrays, whole(LONG).arrays)
+    assert heard.words == whole(LONG).words
 
 
 def test_no_step_computes_more_than_its_budget_or_one_pass() -> None:
