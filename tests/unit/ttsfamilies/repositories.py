@@ -74,6 +74,11 @@ def flow_and_hift(data: bytes) -> Files:
     return {"flow.pt": pickled(flow), "hift.pt": pickled(hift)}
 
 
+def single(name: str, repository: str, files: Files, unread: Files) -> Published:
+    """All files in one repository, by whose name it is given."""
+    return Published(repository, {repository: files | unread}, name, tuple(unread))
+
+
 NOISE: Final = {"README.md": b"# A model", ".gitattributes": b"*", "samples/a.wav": b"RIFF"}
 
 
@@ -85,8 +90,8 @@ def kokoro() -> Published:
         networks.setdefault(network, {})[inner] = tensor
     packs = tensors(files.pop("voices.safetensors"))
     files |= {f"voices/{name}.pt": pickled(pack) for name, pack in packs.items()}
-    files |= {"kokoro-v1_0.pth": pickled(networks), "eval/x.png": b"png", **NOISE}
-    return Published("hexgrad/Kokoro-82M", {"hexgrad/Kokoro-82M": files}, "kokoro", tuple(NOISE))
+    files |= {"kokoro-v1_0.pth": pickled(networks), "eval/x.png": b"png"}
+    return single("kokoro", "hexgrad/Kokoro-82M", files, NOISE)
 
 
 def piper() -> Published:
@@ -118,12 +123,12 @@ def csm() -> Published:
         told | {"transformers_weights": "transformers.safetensors"}
     )
     unread = {"model.safetensors": b"the authors' own form", "ckpt.pt": b"pickle"}
-    return Published("sesame/csm-1b", {"sesame/csm-1b": files | unread}, "csm", tuple(unread))
+    return single("csm", "sesame/csm-1b", files, unread)
 
 
 def qwen3_tts() -> Published:
     name = "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"
-    return Published(name, {name: written("qwen3_tts") | NOISE}, "qwen3_tts", tuple(NOISE))
+    return single("qwen3_tts", name, written("qwen3_tts"), NOISE)
 
 
 def pocket_tts() -> Published:
@@ -159,14 +164,12 @@ def cosyvoice() -> Published:
     files["llm.pt"] = pickled(tensors(files.pop("llm.safetensors")))
     files |= flow_and_hift(files.pop("flow.safetensors"))
     unread = {
-        "spk2info.pt": b"pickle",
-        "flow.cache.pt": b"pickle",
+        **dict.fromkeys(("spk2info.pt", "flow.cache.pt"), b"pickle"),
         "flow.decoder.estimator.fp32.onnx": b"onnx",
         "CosyVoice-BlankEN/model.safetensors": b"a model that is not read",
     }
-    files |= {**unread, "cosyvoice2.yaml": b"x: 1"}
-    repo = "FunAudioLLM/CosyVoice2-0.5B"
-    return Published(repo, {repo: files}, "cosyvoice", tuple(unread))
+    files["cosyvoice2.yaml"] = b"x: 1"
+    return single("cosyvoice", "FunAudioLLM/CosyVoice2-0.5B", files, unread)
 
 
 def chatterbox() -> Published:
@@ -187,14 +190,9 @@ def chatterbox() -> Published:
         "s3gen.safetensors": save(sound),
         "conds.pt": pickled(voice),
     }
-    unread = {
-        "t3_cfg.pt": b"pickle",
-        "ve.pt": b"pickle",
-        "s3gen.pt": b"pickle",
-        "t3_mtl23ls_v2.safetensors": b"another talker",
-    }
-    repo = "ResembleAI/chatterbox"
-    return Published(repo, {repo: files | unread}, "chatterbox", tuple(unread))
+    unread = dict.fromkeys(("t3_cfg.pt", "ve.pt", "s3gen.pt"), b"pickle")
+    unread["t3_mtl23ls_v2.safetensors"] = b"another talker"
+    return single("chatterbox", "ResembleAI/chatterbox", files, unread)
 
 
 def kyutai_tts() -> Published:
@@ -212,10 +210,8 @@ def kyutai_tts() -> Published:
 def voxcpm2() -> Published:
     files = written("voxcpm2")
     vae = {"state_dict": tensors(files.pop("audiovae.safetensors"))}
-    files |= {"audiovae.pth": pickled(vae), "tokenization_voxcpm2.py": b"!"}
-    return Published(
-        "openbmb/VoxCPM2", {"openbmb/VoxCPM2": files}, "voxcpm2", ("tokenization_voxcpm2.py",)
-    )
+    files["audiovae.pth"] = pickled(vae)
+    return single("voxcpm2", "openbmb/VoxCPM2", files, {"tokenization_voxcpm2.py": b"!"})
 
 
 def tacotron2() -> Published:
@@ -228,13 +224,13 @@ def tacotron2() -> Published:
         "generator_v1": pickled({"generator": generator}),
         "config_v1.json": files.pop("config.json"),
     }
-    return Published("org/lj", {"org/lj": files}, "tacotron2")
+    return single("tacotron2", "org/lj", files, {})
 
 
 def fish_s2() -> Published:
     files = written("fish_s2")
     files["codec.pth"] = pickled(tensors(files.pop("codec.safetensors")))
-    return Published("fishaudio/s2-pro", {"fishaudio/s2-pro": files}, "fish_s2")
+    return single("fish_s2", "fishaudio/s2-pro", files, {})
 
 
 def glm_voice() -> Published:
@@ -255,14 +251,12 @@ def step_audio2() -> Published:
     del files["token2wav/model.safetensors.index.json"]
     sound = flow_and_hift(files.pop("token2wav/flow.safetensors"))
     files |= {f"token2wav/{name}": data for name, data in sound.items()}
-    repo = "stepfun-ai/Step-Audio-2-mini"
     unread = {"assets/a.png": b"png", "token2wav/flow.yaml": b"x: 1"}
-    return Published(repo, {repo: files | unread}, "step_audio2", tuple(unread))
+    return single("step_audio2", "stepfun-ai/Step-Audio-2-mini", files, unread)
 
 
 def qwen3_omni() -> Published:
-    repo = "Qwen/Qwen3-Omni-30B-A3B-Instruct"
-    return Published(repo, {repo: written("qwen3_omni")}, "qwen3_omni")
+    return single("qwen3_omni", "Qwen/Qwen3-Omni-30B-A3B-Instruct", written("qwen3_omni"), {})
 
 
 def higgs_audio() -> Published:

@@ -8,24 +8,15 @@ from ttsfamilies.fake.talker import FakePrepared
 TEXT = "  The tide\n came in.  "
 
 
-def prepared() -> FakePrepared:
-    return FakePrepared(SpeechRequest("r", "fake", "slt", ""))
-
-
 @pytest.mark.parametrize("cut", range(len(TEXT) + 1))
 def test_a_text_has_as_many_characters_wherever_it_is_cut(cut: int) -> None:
-    reading = prepared()
+    """Its end may come alone."""
+    reading = FakePrepared(SpeechRequest("r", "fake", "slt", ""))
     counts = [*reading.read([Text(TEXT[:cut])], final=False)]
-    counts += reading.read([Text(TEXT[cut:])], final=True)
-    assert sum(counts) == len(TEXT.strip())
-
-
-def test_the_end_may_come_alone() -> None:
-    reading = prepared()
-    counts = [*reading.read([Text(TEXT)], final=False), *reading.read([], final=True)]
+    counts += reading.read([Text(TEXT[cut:])] if cut < len(TEXT) else [], final=True)
     assert sum(counts) == len(TEXT.strip())
 
 
 def test_white_space_is_nothing_to_say() -> None:
     with pytest.raises(NothingToSay):
-        list(prepared().read([Text(" \n")], final=True))
+        list(FakePrepared(SpeechRequest("r", "fake", "slt", "")).read([Text(" \n")], final=True))
