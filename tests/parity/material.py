@@ -61,3 +61,8 @@ def frames(count: int, seed: int) -> npt.NDArray[np.int64]:
     """[count, CODEBOOKS] codes."""
     random = np.random.Generator(np.random.PCG64(seed))
     return random.integers(0, 2048, (count, CODEBOOKS))
+
+
+def embedding(dim: int) -> Floats:
+    """A speaker's, drawn."""
+    return np.random.Generator(np.random.PCG64(7)).standard_normal(dim).astype(np.float32)

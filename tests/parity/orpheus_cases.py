@@ -1,9 +1,13 @@
-"""What the reference is asked of a synthetic Orpheus checkpoint. No torch."""
+"""What the references are asked of synthetic checkpoints of Orpheus and SNAC. No torch."""
 
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 SEED: Final = 3
+CODEC_SEED: Final = 2
 TEXT: Final = "It's the end of the world, and you're singing to the user: how odd! <laugh> Hello."
 
 
@@ -41,3 +45,15 @@ CASES: Final = (
     Case("hot", voice="zoe", text="Odd.", seed=5, temperature=1.2, top_k=50, penalty=1.1),
     Case("ended by the model", seed=7, temperature=1.0, penalty=1.1, ending=12.0, tokens=1200),
 )
+
+
+def codes() -> npt.NDArray[np.int16]:
+    """What the codec is given, [10, 7]."""
+    random = np.random.Generator(np.random.PCG64(CODEC_SEED))
+    return random.integers(0, 4096, (10, 7)).astype("i2")
+
+
+def noise(block: int, steps: int) -> npt.NDArray[np.float32]:
+    """Of the first `steps` steps of a block of the codec."""
+    random = np.random.Generator(np.random.PCG64([CODEC_SEED, block]))
+    return random.standard_normal(steps, np.float32)

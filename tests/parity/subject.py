@@ -1,7 +1,7 @@
 """What a family tells the runner of parity: how its checkpoints are written, and what it is asked.
 
-A family of the registry is `tests/parity/families/NAME.py`, whose `FAMILY` is a `Subject`; a codec
-is `tests/parity/codecs/NAME.py`, whose `CODEC` is a `CodecSubject`. Both are found by name.
+A family of the registry is `tests/parity/families/NAME.py`, whose `FAMILY` is a `Subject`, found by
+name; codecs are in `tests/parity/codecs.py`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from tests.parity.material import Floats, gumbel
+from tests.parity.material import gumbel
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece, Text
-from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 
@@ -49,8 +48,8 @@ class Subject(ABC, Generic[C]):
     `reference/ENVIRONMENT.txt`; empty where it is asked as the tests run. published_heads: heads,
     KV heads and head_dim of the published caches, by name. blocks: of the KV cache that the cases
     need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's.
-    loads, ids: the family's `load`, and how many ids a draw is among. speed: what is spoken where
-    speed is compared.
+    loads, ids: the family's `load`, and how many ids a draw is among. steps: draws of a frame.
+    speed: what is spoken where speed is compared.
     """
 
     cases: ClassVar[Sequence[Any]]
@@ -60,6 +59,7 @@ class Subject(ABC, Generic[C]):
     atol: ClassVar[float] = 0.0
     loads: ClassVar[staticmethod[..., Any]]
     ids: ClassVar[int]
+    steps: ClassVar[int] = 1
     speed: ClassVar[SpeechRequest | None] = None
 
     @property
@@ -112,39 +112,34 @@ class Subject(ABC, Generic[C]):
         del model, case
         return Derived()
 
+    def prompts(self, case: C, units: Sequence[Any]) -> tuple[Any, Any]:
+        """What a case's units have of ids, and what the reference's prompt has: the same."""
+        del case, units
+        return None, None
+
     @abstractmethod
     def wanted(self, case: C) -> Arrays:
         """All that a log has of the reference's frames, [frames, ...] each."""
 
 
-class CodecSubject(ABC):
-    """A codec and its golden.
+SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+_DRAWING: Final = {
+    **{name: name for name in ("temperature", "top_k", "top_p")},
+    "repetition_penalty": "penalty",
+}
 
-    environment: see Subject; empty where the reference of its talker writes the golden. stride:
-    the golden has every so many-th sample. atol: of samples in -1..1.
-    """
 
-    frames: ClassVar[int]
-    environment: ClassVar[str] = ""
-    stride: ClassVar[int] = 1
-    atol: ClassVar[float] = 1e-4
-    request: ClassVar[SpeechRequest] = SpeechRequest("r", "m", "", "text", seed=1)
-
-    @abstractmethod
-    def write(self, folder: Path) -> None:
-        """Write a synthetic codec."""
-
-    @abstractmethod
-    def load(self, folder: Path) -> Codec:
-        """Load it, with the goldens' noise in place of our own."""
-
-    @abstractmethod
-    def material(self) -> Arrays:
-        """What is decoded, `frames` frames of each field."""
-
-    @abstractmethod
-    def wanted(self) -> Floats:
-        """The reference's samples."""
+def asked(case: Any, voice: str = "", **more: Any) -> SpeechRequest:
+    """A case whose fields have the usual names; a pair is of codebook 0 and of the others."""
+    most = getattr(case, "frames", getattr(case, "tokens", None))
+    told: dict[str, Any] = {"max_new_tokens": most}
+    for ours, name in _DRAWING.items():
+        value = getattr(case, name, None)
+        if isinstance(value, tuple):
+            value, told[f"subtalker_{ours}"] = value
+        told[ours] = value
+    made = {"text": getattr(case, "text", ""), "sampling": Sampling(**told), **more}
+    return SpeechRequest("r", "m", voice, seed=case.seed, **made)
 
 
 def golden_noise(ids: int) -> type[Noise]:

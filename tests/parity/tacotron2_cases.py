@@ -1,7 +1,7 @@
 """What Tacotron 2 and its reference are asked. Needs numpy alone."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -54,8 +54,3 @@ def drawn(seed: int, frame: int, layer: int, width: int) -> Floats:
 def ids(told: str) -> list[int]:
     """By the recipe's table."""
     return [SYMBOLS.index(symbol) for symbol in told]
-
-
-def told_of(case: Case) -> dict[str, Any]:
-    """Settings in our API's terms."""
-    return {"prenet_dropout": case.dropout, "gate_threshold": case.threshold}

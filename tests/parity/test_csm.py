@@ -1,37 +1,43 @@
-"""What is CSM's own: its prompt, its end, and ids that are no codes."""
+"""What is CSM's and Mimi's own: ids that are no codes, and codes of recordings."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from tests.parity.csm_cases import CASES, Case
-from tests.parity.families.csm import FAMILY, ended, goldens
-from tests.parity.runner import Loaded
-from ttscommon.wire.pieces import Text
-from ttsfamilies.base.lm.turns import FRAME
-
-AUDIO, AUDIO_END = 128_002, 128_003
-
-
-def test_the_model_ends_its_own_speech() -> None:
-    (case,) = [case for case in CASES if case.checkpoint == "csm-ending"]
-    assert ended(case)
-    assert 3 < len(FAMILY.wanted(case)["codes"]) < case.frames - 1
-
-
-def test_ids_that_are_no_codes_are_fed_back_as_drawn() -> None:
-    assert max(int(FAMILY.wanted(case)["codes"].max()) for case in CASES) > 2047
+from tests.parity.csm_cases import CASES, codes, pcm
+from tests.parity.families.csm import FAMILY, write_csm
+from tests.parity.material import arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.base import Work
+from ttsfamilies.csm.family import load_encoder
+from ttsfamilies.csm.mimi.codec import load
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
-    return Loaded(FAMILY, tmp_path_factory.mktemp("csm"), "csm")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("csm")
+    write_csm(found)
+    return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_prompt_is_the_references(loaded: Loaded[Case], case: Case) -> None:
-    prepared = loaded.model.prepare(FAMILY.request(case), loaded.derived(case))
-    (prompt,) = prepared.read([Text(case.text)], final=True)
-    theirs = np.array(goldens()[case.name]["prompt"])
-    sound = (theirs == AUDIO) | (theirs == AUDIO_END)
-    np.testing.assert_array_equal(prompt.text, np.where(sound, FRAME, theirs))
-    assert not prompt.codes[theirs == AUDIO_END].any()
+def test_ids_that_are_no_codes_are_fed_back_and_read_as_the_last_code(folder: Path) -> None:
+    assert max(int(FAMILY.wanted(case)["codes"].max()) for case in CASES) > 2047
+    codec, odd, plain = load("m", folder), codes()[:4].copy(), codes()[:4].copy()
+    odd[1, 3], plain[1, 3] = 2050, 2047
+    works = [
+        Work(codec.open(SpeechRequest("r", "m", "", "text")), {"codes": each}, final=True)
+        for each in (odd, plain)
+    ]
+    np.testing.assert_array_equal(*(codec.decode([work])[0] for work in works))
+
+
+def test_a_recordings_codes_are_the_references(folder: Path) -> None:
+    heard = torch.from_numpy(pcm(2.1, 4) / np.float32(32_768))
+    wanted = arrays("mimi")["heard"]
+    encoder = load_encoder(folder, "cpu")
+    assert len(np.unique(wanted)) > 100
+    np.testing.assert_array_equal(encoder(heard).numpy(), wanted)
+    encoder.window = None
+    assert (encoder(heard).numpy() != wanted).any()  # it is longer than the window

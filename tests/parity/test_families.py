@@ -84,6 +84,24 @@ def test_whatever_happens_it_says_the_same(
         compare(loaded.subject, case, found, name)
 
 
+@pytest.mark.parametrize(("family", "case"), list(_cases()))
+def test_a_prompt_is_the_references(family: str, case: Any, load: Load) -> None:
+    loaded = load(family, case.checkpoint)
+    prepared = loaded.model.prepare(loaded.subject.request(case), loaded.derived(case))
+    units = list(prepared.read(loaded.subject.pieces(case), final=True))
+    found, wanted = loaded.subject.prompts(case, units)
+    assert found == wanted
+
+
+@every_family
+def test_what_is_said_to_be_ended_by_the_model_is(family: str) -> None:
+    subject = FAMILIES[family]
+    for case in subject.cases:
+        if "ended by the model" in case.name:
+            most = subject.request(case).sampling.max_new_tokens or 0
+            assert 3 < subject.steps * rows(subject.wanted(case)) < most
+
+
 @every_family
 def test_cases_have_frames_and_are_greedy_and_drawn(family: str) -> None:
     subject = FAMILIES[family]

@@ -17,7 +17,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.fish_s2.request import batches
-from ttsfamilies.fish_s2.synthetic import FIRST, add_codec, add_voice, write_checkpoint
+from ttsfamilies.fish_s2.synthetic import add_codec, add_voice, write_checkpoint
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.talkers import load
 
@@ -37,28 +37,10 @@ def case_of(name: str) -> Case:
     return case
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.checkpoint == "fish"], ids=str)
-def test_prompts_are_those_of_the_facts(loaded: Loaded[Case], case: Case) -> None:
-    prepared = loaded.model.prepare(FAMILY.request(case))
-    found = list(prepared.read([Text(case.text)], final=True))
-    wanted = goldens()[case.name]["prompts"]
-    assert len(found) == len(wanted)
-    for batch, columns in zip(found, wanted, strict=True):
-        grid = np.array(columns)
-        ids = np.where(batch.text == FRAME, FIRST + batch.codes[:, 0], batch.text)
-        np.testing.assert_array_equal(ids, grid[:, 0])
-        np.testing.assert_array_equal(batch.codes, grid[:, 1:])
-
-
 def test_a_batch_goes_on_from_those_before_it() -> None:
     said = goldens()["batch behind batch"]
     assert len(said["prompts"]) == 2
     assert set(said["passage"]) == {0, 1}
-
-
-def test_the_model_ends_its_own_speech() -> None:
-    case = case_of("ended by the model")
-    assert 3 < len(goldens()[case.name]["codes"]) < case.frames
 
 
 def test_a_code_that_repeats_itself_is_drawn_again(loaded: Loaded[Case]) -> None:

@@ -1,29 +1,22 @@
-"""What is Kyutai TTS's own: entries of a text, what steps are told, words, and its Mimi's file."""
+"""What is Kyutai TTS's own: entries of a text, what steps are told, words."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from talker.engine.stream import ChunkReady, Event
-from tests.parity.codec_runner import PIECES, in_company, in_pieces
-from tests.parity.families.kyutai_tts import FAMILY, goldens, write_kyutai
-from tests.parity.kyutai_cases import CASES, CODEC_FRAMES, Case, codes
-from tests.parity.material import GOLDENS, Floats
+from tests.parity.families.kyutai_tts import FAMILY, goldens
+from tests.parity.kyutai_cases import CASES, Case
 from tests.parity.runner import Loaded, Run
-from tests.parity.subject import CodecSubject
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.wire.fields import Arrays, cut
+from ttscommon.wire.fields import cut
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.codec.base import Codec
-from ttsfamilies.base.codec.stateful import CausalCodec
-from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.kyutai_tts.config import load_config
 from ttsfamilies.kyutai_tts.net import KyutaiNet, sources
 from ttsfamilies.kyutai_tts.stream import KyutaiStream
@@ -95,37 +88,3 @@ def test_names_and_shapes_of_the_published_sizes_are_the_references(tmp_path: Pa
     found["depformer_text_emb.low_rank.weight"] = [1024, 128]  # nothing is computed with it
     digest = hashlib.sha256(json.dumps(sorted(found.items())).encode()).hexdigest()
     assert digest == goldens()["shapes"]
-
-
-class KyutaiMimi(CodecSubject):
-    """The codec in a talker's folder."""
-
-    frames = CODEC_FRAMES
-    atol = 1e-5
-    stride = 4
-
-    def write(self, folder: Path) -> None:
-        write_kyutai(folder, "kyutai-published")
-
-    def load(self, folder: Path) -> Codec:
-        return load_codec("m", folder)
-
-    def material(self) -> Arrays:
-        return {"codes": codes()}
-
-    def wanted(self) -> Floats:
-        with np.load(GOLDENS / "kyutai_mimi.npz") as file:
-            return np.asarray(file["samples"])
-
-
-def test_the_codec_says_what_the_reference_says_in_any_pieces(tmp_path: Path) -> None:
-    subject = KyutaiMimi()
-    subject.write(tmp_path)
-    codec = subject.load(tmp_path)
-    assert isinstance(codec, CausalCodec)
-    found = [in_pieces(codec, subject, PIECES[name]) for name in ("one shot", "frame by frame")]
-    found += in_company(codec, subject, [PIECES["unequal pieces"], PIECES["pieces of two"]])
-    wanted = subject.wanted()
-    assert np.abs(wanted).max() > 0.05
-    for samples in found:
-        assert np.abs(samples[:: subject.stride] - wanted).max() < subject.atol

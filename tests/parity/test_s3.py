@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.parity.conftest import Arrays
 from tests.parity.cosyvoice_cases import RATES, SEED, STRIDE
 from tests.parity.families.cosyvoice import write_hearing
 from tests.parity.material import arrays, audio
@@ -13,11 +12,6 @@ from ttsfamilies.base.s3.weights import load_published_speaker, load_published_t
 pytestmark = pytest.mark.slow  # one more family
 
 HIGHEST_HZ = {2: 8_000.0, 3: 12_000.0}
-
-
-@pytest.fixture(scope="module")
-def wanted() -> Arrays:
-    return arrays("s3")
 
 
 @pytest.fixture(scope="module", params=HIGHEST_HZ)
@@ -34,9 +28,9 @@ def hearing(
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_recording_gives_the_same_tokens_mel_frames_and_speaker(
-    hearing: tuple[int, FlowReferences], wanted: Arrays, rate: int
+    hearing: tuple[int, FlowReferences], rate: int
 ) -> None:
-    version, references = hearing
+    wanted, (version, references) = arrays("s3"), hearing
     found = references.hear(audio(RATES[rate], SEED, rate), rate)
     tokens = wanted[f"{rate}/token{version}"]
     count = len(found["token"])

@@ -1,4 +1,4 @@
-"""What is Tacotron 2's own: every frame in float64, letters, and the ways of its codec."""
+"""What is Tacotron 2's own: every frame in float64, and the joints of its sound."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
-from tests.parity.codecs.tacotron2 import CODEC
-from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, letters, write_tacotron
+from tests.parity.codecs import CODECS
+from tests.parity.families.tacotron2 import GoldenNoise, write_tacotron
 from tests.parity.material import arrays
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttscommon.wire.fields import Array
-from ttscommon.wire.pieces import Text
 from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
-from ttsfamilies.tacotron2.request import TacotronPrepared
 from vocoder.pcm import FULL_SCALE, to_pcm
 
 pytestmark = pytest.mark.slow  # one more family
@@ -80,13 +78,6 @@ def test_at_published_widths_every_frame_is_the_references(load: Load) -> None:
     same_frames(load(WIDE.checkpoint), WIDE)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_texts_are_told_in_the_letters_that_the_reference_was_told(case: Case) -> None:
-    prepared = TacotronPrepared(FAMILY.request(case), letters(), 100)
-    read = prepared.read([Text(case.text)], final=True)
-    assert [list(one.ids) for one in read] == [ids(told) for told in case.told]
-
-
 def steps(sound: Array, at: int, order: int) -> float:
     """The largest difference of this order among the samples around one."""
     return float(np.abs(np.diff(sound[at - 8 : at + 8], order)).max())
@@ -94,10 +85,11 @@ def steps(sound: Array, at: int, order: int) -> float:
 
 def test_at_the_joint_of_a_takeover_neither_the_wave_nor_its_slope_steps(tmp_path: Path) -> None:
     """Samples are within a step of int16; what is made of two, or three, is within two, or four."""
-    CODEC.write(tmp_path)
-    codec = CODEC.load(tmp_path)
-    whole = to_pcm(in_pieces(codec, CODEC, ())).astype(np.float64)
-    for first, rest in taken_over(codec, CODEC):
+    subject = CODECS["tacotron2"]
+    subject.write(tmp_path)
+    codec = subject.load(tmp_path)
+    whole = to_pcm(in_pieces(codec, subject, ())).astype(np.float64)
+    for first, rest in taken_over(codec, subject):
         joined = np.concatenate([whole[:first], rest * FULL_SCALE])
         for order in (1, 2):
             assert abs(steps(joined, first, order) - steps(whole, first, order)) <= 2**order

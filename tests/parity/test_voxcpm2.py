@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
-from tests.parity.codecs.voxcpm2 import CODEC
+from tests.parity.codecs import CODECS
 from tests.parity.families.voxcpm2 import FAMILY, write_adapter, write_voxcpm
 from tests.parity.material import arrays
-from tests.parity.subject import CodecSubject
-from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, published
+from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, patches, published
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn import dense_attention
 from ttscommon.engine.nn.weights import published_shapes
@@ -31,7 +30,7 @@ from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.computation import Out, Prompts, Rows
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, encoder_sources
-from ttsfamilies.voxcpm2.codec import VaeDecoder, VoxcpmCodec, load_decoder
+from ttsfamilies.voxcpm2.codec import VaeDecoder
 from ttsfamilies.voxcpm2.codec import sources as decoder_sources
 from ttsfamilies.voxcpm2.facts import VoxcpmConfig
 from ttsfamilies.voxcpm2.family import Voxcpm2
@@ -190,29 +189,13 @@ def test_names_and_shapes_of_the_published_sizes_are_the_references() -> None:
     assert (c.frame_samples, c.frame_rate_hz, c.audio_vae_config.reach) == (7680, 6.25, 20)
 
 
-class Longer(CodecSubject):
-    """The same codec over more patches than a takeover decodes again."""
-
-    frames = 3 * CODEC.frames
-
-    def write(self, folder: Path) -> None:
-        CODEC.write(folder)
-
-    def load(self, folder: Path) -> VoxcpmCodec:
-        return CODEC.load(folder)
-
-    def material(self) -> Arrays:
-        return {"patch": np.concatenate([CODEC.material()["patch"]] * 3)}
-
-    def wanted(self) -> Any:
-        raise NotImplementedError
-
-
 @pytest.mark.slow
 def test_at_the_joint_of_a_takeover_neither_samples_nor_slopes_step(tmp_path: Path) -> None:
-    subject = Longer()
+    # More patches than a takeover decodes again.
+    long = {"patch": np.concatenate([patches()] * 3)}
+    subject = CODECS["voxcpm2"]._replace(material=lambda: long)
     subject.write(tmp_path)
-    codec = VoxcpmCodec("m", load_decoder(tmp_path))
+    codec = subject.load(tmp_path)
     whole = in_pieces(codec, subject, ())
     joints = []
     for first, rest in taken_over(codec, subject):

@@ -1,4 +1,4 @@
-"""What the reference is asked of synthetic Zonos checkpoints. Needs numpy alone."""
+"""What the references are asked of synthetic Zonos checkpoints and DAC. Needs numpy alone."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from tests.parity.csm_cases import pcm
 
 SEED: Final = 3
+CODEC_SEED: Final = 2
 # Read by the project's frontend, in eSpeak's spelling; a test holds it to that.
 TEXT: Final = "It's odd: hello!"
 PHONES: Final = "ɪts ˈɑːd: həlˈoʊ!"
@@ -71,3 +72,9 @@ CASES: Final = (
     Case("ended by the model, greedy", temperature=0.0, ending=4.0, frames=60),
     Case("published head counts", temperature=0.0, frames=4, published_heads=True),
 )
+
+
+def codes() -> npt.NDArray[np.int16]:
+    """What the codec is given, [26, 9]."""
+    random = np.random.Generator(np.random.PCG64(CODEC_SEED))
+    return random.integers(0, 1024, (26, 9)).astype("i2")

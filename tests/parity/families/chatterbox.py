@@ -1,24 +1,24 @@
 """Chatterbox beside Resemble's own package, `chatterbox-tts`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case, recording
 from tests.parity.csm_cases import wav
 from tests.parity.material import said
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.chatterbox.facts import IDS, SILENCE
 from ttsfamilies.chatterbox.family import load
 from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 
-_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 # Text ids and tokens by case, and what recordings are heard as.
 told = partial(said, "chatterbox")
 
@@ -45,27 +45,19 @@ class ChatterboxSubject(Subject[Case]):
         gpt = case.checkpoint.startswith("turbo")
         extra: dict[str, Value] = {"exaggeration": case.emotion, "cfg_weight": case.weight}
         extra |= {} if case.min_p is None else {"min_p": case.min_p}
-        sampling = Sampling(
-            temperature=case.temperature,
-            top_k=case.top_k,
-            top_p=case.top_p,
-            repetition_penalty=case.penalty,
-            max_new_tokens=case.tokens,
-        )
-        return SpeechRequest(
-            "r",
-            "m",
+        return asked(
+            case,
             "" if case.seconds else "default",
-            case.text,
-            seed=case.seed,
             language=case.language,
-            reference=_SOUND if case.seconds else None,
-            sampling=sampling,
+            reference=SOUND if case.seconds else None,
             extra_params={} if gpt else extra,
         )
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        return [id for unit in units for id in unit.ids], told()["texts"][case.name]
 
     def wanted(self, case: Case) -> Arrays:
         tokens = told()["tokens"][case.name]

@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 
 from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
 from tests.parity.material import said
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import SOUND, Subject, asked, golden_noise
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.speaker import SpeakerSizes
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
@@ -23,7 +23,6 @@ from ttsfamilies.cosyvoice.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 HEARING: Final = "s3"
 SPEAKER: Final = SpeakerSizes(growth=4, inner=8, first=8, gate=4)
-_SOUND: Final = "0" * 16 + "-" + "0" * 64
 # Tokens, and how often more text was asked for before each, by case.
 goldens = partial(said, "cosyvoice")
 
@@ -66,15 +65,12 @@ class CosyVoiceSubject(Subject[Case]):
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(temperature=0.0 if case.greedy else None, max_new_tokens=case.tokens)
-        return SpeechRequest(
-            "r",
-            "m",
-            "",
-            case.text,
-            seed=case.seed,
+        reference = msgspec.structs.replace(SOUND, text=case.said, x_vector_only=not case.said)
+        return asked(
+            case,
             instructions=case.how,
             whole_text=not case.streamed,
-            reference=Reference(_SOUND, case.said, x_vector_only=not case.said),
+            reference=reference,
             sampling=sampling,
         )
 

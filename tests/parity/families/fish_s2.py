@@ -1,18 +1,20 @@
 """Fish Audio S2 beside a loop on transformers' Qwen3 and Llama; see reference/fish_s2.py."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.fish_s2_cases import CASES, CHECKPOINTS, CODES, VOICES, Case
 from tests.parity.material import said
-from tests.parity.subject import Subject
+from tests.parity.subject import Subject, asked
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.fish_s2.family import load
-from ttsfamilies.fish_s2.synthetic import PUBLISHED, SMALL, add_voice, write_checkpoint
+from ttsfamilies.fish_s2.synthetic import FIRST, PUBLISHED, SMALL, add_voice, write_checkpoint
 
 # Prompts of all batches, and frames with the batches that they are of, by case.
 goldens = partial(said, "fish_s2")
@@ -37,20 +39,15 @@ class FishSubject(Subject[Case]):
                 add_voice(folder, name, one.codes(codebooks), one.text)
 
     def request(self, case: Case) -> SpeechRequest:
-        return SpeechRequest(
-            "r",
-            "m",
-            case.voice,
-            case.text,
-            seed=case.seed,
-            sampling=Sampling(
-                temperature=case.temperature,
-                top_k=case.top_k,
-                top_p=case.top_p,
-                max_new_tokens=case.frames,
-            ),
-            extra_params={"ras_win_len": case.window, "chunk_length": case.chunk_length},
-        )
+        told = {"ras_win_len": case.window, "chunk_length": case.chunk_length}
+        return asked(case, case.voice, extra_params=told)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        found = []
+        for batch in units:
+            ids = np.where(batch.text == FRAME, FIRST + batch.codes[:, 0], batch.text)
+            found.append(np.column_stack((ids, batch.codes)).tolist())
+        return found, goldens()[case.name]["prompts"]
 
     def wanted(self, case: Case) -> Arrays:
         said = goldens()[case.name]

@@ -2,17 +2,18 @@
 
 import io
 import wave
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
 from tests.parity.material import Floats, said
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.messages import SpeechRequest, Turn
 from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.glm_voice.family import load
@@ -26,7 +27,6 @@ from ttsfamilies.glm_voice.synthetic import (
 )
 
 CODEC: Final = "glm-codec"
-_SOUND: Final = Reference(f"{'a' * 16}-{'b' * 64}")
 _IDS: Final = specials()
 _ENDS: Final = tuple(_IDS[name] for name in ("<|endoftext|>", "<|user|>", "<|observation|>"))
 # Prompts and ids, the end included, by case; ids of what was heard, by seconds.
@@ -61,20 +61,16 @@ class GlmSubject(Subject[Case]):
         write_codec(folder / CODEC, seed=CODEC_SEED)
 
     def request(self, case: Case) -> SpeechRequest:
-        sampling = Sampling(
-            temperature=case.temperature,
-            top_k=case.top_k,
-            top_p=case.top_p,
-            max_new_tokens=case.tokens,
-        )
-        turns = tuple(Turn(t.speaker, t.text, _SOUND if t.seconds else None) for t in case.turns)
-        return SpeechRequest(
-            "r", "m", "glm-4-voice", case.text, seed=case.seed, turns=turns, sampling=sampling
-        )
+        turns = tuple(Turn(t.speaker, t.text, SOUND if t.seconds else None) for t in case.turns)
+        return asked(case, "glm-4-voice", turns=turns)
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         sounds = (model.derive(wav(spoken(t.seconds))) if t.seconds else None for t in case.turns)
         return Derived(None, tuple(sounds))
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        (prompt,) = units
+        return list(prompt.ids), goldens()[case.name]["prompt"]
 
     def wanted(self, case: Case) -> Arrays:
         return framed(goldens()[case.name]["ids"])

@@ -1,17 +1,18 @@
 """Higgs Audio v2 beside transformers' HiggsAudioV2ForConditionalGeneration."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, TEXT, Case
 from tests.parity.material import said
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Array, Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
-from ttscommon.wire.parameters import Value
+from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
+from ttsfamilies.base.lm.turns import FRAME
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.higgs_audio.family import load
 from ttsfamilies.higgs_audio.synthetic import (
@@ -23,14 +24,9 @@ from ttsfamilies.higgs_audio.synthetic import (
     write_codec,
 )
 
-_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+_SOUNDS: Final = (128_014, 128_016)
 # Prompts and rows, those of no frame included, by case.
 goldens = partial(said, "higgs_audio")
-
-
-def ended(case: Case) -> bool:
-    """Whether the reference's last row is that of ends."""
-    return all(id == IDS - 1 for id in goldens()[case.name]["rows"][-1])
 
 
 def rows_of(case: Case) -> Array:
@@ -59,33 +55,26 @@ class HiggsSubject(Subject[Case]):
         write_codec(folder / "higgs-codec", seed=SEED)
 
     def request(self, case: Case) -> SpeechRequest:
-        sampling = Sampling(
-            temperature=case.temperature,
-            top_k=case.top_k,
-            top_p=case.top_p,
-            max_new_tokens=case.frames,
-        )
-        again: dict[str, Value] = {
-            "ras_win_len": case.window,
-            "ras_win_max_num_repeat": case.repeats,
-        }
-        return SpeechRequest(
-            "r",
-            "m",
-            "",
-            case.text,
-            seed=case.seed,
+        return asked(
+            case,
             instructions=case.instructions,
-            turns=tuple(Turn(turn.speaker, turn.text, _SOUND) for turn in case.turns),
+            turns=tuple(Turn(turn.speaker, turn.text, SOUND) for turn in case.turns),
             speaker=case.speaker,
-            sampling=sampling,
-            extra_params=again,
+            extra_params={"ras_win_len": case.window, "ras_win_max_num_repeat": case.repeats},
         )
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         """Codes as they are: the encoder has goldens of its own."""
         del model
         return Derived(None, tuple({"codes": turn.codes()} for turn in case.turns))
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        """The first row, which is always the same, is a part of ours."""
+        (prompt,), theirs = units, np.array(goldens()[case.name]["prompt"])
+        assert (prompt.codes[-1] == IDS - 2).all()
+        assert prompt.frames == case.frames + 7
+        ids = np.where(np.isin(theirs, _SOUNDS), FRAME, theirs).tolist()
+        return prompt.text.tolist(), [*ids, FRAME]
 
     def wanted(self, case: Case) -> Arrays:
         """Rows that complete frames: those behind are of codebooks whose first has ended."""

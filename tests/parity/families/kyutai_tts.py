@@ -9,10 +9,10 @@ from torch import Tensor
 
 from tests.parity.kyutai_cases import CASES, CHECKPOINTS, IDS, PUBLISHED, SEED, TEXT, Case
 from tests.parity.material import said
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import Subject, asked, golden_noise
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
 from ttsfamilies.kyutai_tts.config import load_config
@@ -84,23 +84,14 @@ class KyutaiSubject(Subject[Case]):
         return model
 
     def request(self, case: Case) -> SpeechRequest:
-        return SpeechRequest(
-            "r",
-            "m",
-            case.voice,
-            case.text,
-            seed=case.seed,
-            sampling=Sampling(
-                temperature=case.temperature, top_k=case.top_k[0], subtalker_top_k=case.top_k[1]
-            ),
-            extra_params={
-                "cfg_coef": f"{case.guidance:.1f}",
-                "padding_bonus": case.bonus,
-                "padding_between": case.between,
-                "initial_padding": case.initial,
-                "max_padding": case.most,
-            },
-        )
+        told = {
+            "cfg_coef": f"{case.guidance:.1f}",
+            "padding_bonus": case.bonus,
+            "padding_between": case.between,
+            "initial_padding": case.initial,
+            "max_padding": case.most,
+        }
+        return asked(case, case.voice, extra_params=told)
 
     def wanted(self, case: Case) -> Arrays:
         codes, silent = columns(case)

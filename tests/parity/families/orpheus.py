@@ -1,14 +1,15 @@
 """Orpheus beside transformers' Llama, with the same mask of ids."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.material import said
 from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
-from tests.parity.subject import Subject
+from tests.parity.subject import Subject, asked
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.orpheus.family import CODES, END_SPEECH, audio_ids, load
@@ -29,7 +30,8 @@ class OrpheusSubject(Subject[Case]):
     published_heads: ClassVar = {"backbone": (24, 8, 128)}
     loads = staticmethod(load)
     ids = CODES + 1
-    blocks = 2000  # seven positions a frame
+    steps = 7
+    blocks = 2000
 
     def write(self, folder: Path, checkpoint: str) -> None:
         case = self.of(checkpoint)[0]
@@ -37,14 +39,11 @@ class OrpheusSubject(Subject[Case]):
         write_checkpoint(folder, seed=SEED, ending=case.ending, heads=heads)
 
     def request(self, case: Case) -> SpeechRequest:
-        sampling = Sampling(
-            temperature=case.temperature,
-            top_k=case.top_k,
-            top_p=case.top_p,
-            repetition_penalty=case.penalty,
-            max_new_tokens=case.tokens,
-        )
-        return SpeechRequest("r", "m", case.voice, case.text, seed=case.seed, sampling=sampling)
+        return asked(case, case.voice)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        (prompt,) = units
+        return list(prompt.ids), goldens()[case.name]["prompt"]
 
     def wanted(self, case: Case) -> Arrays:
         ids = goldens()[case.name]["ids"]

@@ -1,6 +1,7 @@
 """Pocket TTS beside Kyutai's own package, `pocket-tts`."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,16 +13,13 @@ from torch import Tensor
 from tests.parity.csm_cases import wav
 from tests.parity.material import arrays, said
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
-from ttscommon.wire.parameters import Value
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
 from ttsfamilies.pocket_tts.family import PocketTts, load
-
-_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 
 
 class GoldenNoise(Noise):
@@ -80,20 +78,16 @@ class PocketSubject(Subject[Case]):
         return model
 
     def request(self, case: Case) -> SpeechRequest:
-        extra: dict[str, Value] = {} if case.after is None else {"frames_after_eos": case.after}
-        return SpeechRequest(
-            "r",
-            "m",
-            "" if case.seconds else "slt",
-            case.text,
-            seed=case.seed,
-            reference=_SOUND if case.seconds else None,
-            sampling=Sampling(temperature=case.temperature),
-            extra_params=extra,
-        )
+        told = {} if case.after is None else {"frames_after_eos": case.after}
+        if case.seconds:
+            return asked(case, reference=SOUND, extra_params=told)
+        return asked(case, "slt", extra_params=told)
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        return [list(unit.tokens) for unit in units], told()["tokens"][case.name]
 
     def wanted(self, case: Case) -> Arrays:
         of = arrays("pocket_tts")[f"{case.name}/of"]

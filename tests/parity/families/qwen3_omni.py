@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from tests.parity.material import said
 from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, Case, drawn_rows
-from tests.parity.subject import Subject
+from tests.parity.subject import Subject, asked
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.qwen3_omni.family import load
@@ -35,28 +36,10 @@ class OmniSubject(Subject[Case]):
         write_checkpoint(folder, **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
 
     def request(self, case: Case) -> SpeechRequest:
-        (hot, subtalker), (k, subtalker_k) = case.temperature, case.top_k
-        p, subtalker_p = case.top_p
-        sampling = Sampling(
-            temperature=hot,
-            top_k=k,
-            top_p=p,
-            repetition_penalty=case.penalty,
-            subtalker_temperature=subtalker,
-            subtalker_top_k=subtalker_k,
-            subtalker_top_p=subtalker_p,
-            max_new_tokens=case.frames + 1,
-        )
-        return SpeechRequest(
-            "r",
-            "m",
-            case.speaker,
-            "" if case.rows else case.text,
-            seed=case.seed,
-            sampling=sampling,
-            instructions=case.instruction,
-            rows=case.rows > 0,
-        )
+        text, more = "" if case.rows else case.text, {"instructions": case.instruction}
+        found = asked(case, case.speaker, text=text, rows=case.rows > 0, **more)
+        sampling = replace(found.sampling, max_new_tokens=case.frames + 1)
+        return replace(found, sampling=sampling)
 
     def pieces(self, case: Case) -> Sequence[Piece]:
         if not case.rows:

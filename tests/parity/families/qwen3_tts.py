@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED, SPEED_FRAMES, SPEED_TEXTS
 from tests.parity.cases import Case as Call
-from tests.parity.material import CODEBOOKS, arrays, frames
-from tests.parity.offline import embedding
+from tests.parity.material import CODEBOOKS, arrays, embedding, frames
 from tests.parity.subject import Subject
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays, Derived

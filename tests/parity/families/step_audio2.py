@@ -1,16 +1,17 @@
 """Step-Audio 2's language model beside transformers' Qwen2, and what it hears."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tests.parity.material import said
 from tests.parity.step_audio2_cases import CASES, CHECKPOINTS, RATE, SEED, VOICE_TOKENS, Case, sound
-from tests.parity.subject import Subject, golden_noise
+from tests.parity.subject import SOUND, Subject, asked, golden_noise
 from ttscommon.wire.fields import SILENT, Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
 from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.options import ModelOptions
@@ -18,7 +19,6 @@ from ttsfamilies.step_audio2.family import StepAudio2, load
 from ttsfamilies.step_audio2.request import TOKENS
 from ttsfamilies.step_audio2.synthetic import PUBLISHED, SMALL, config, write_checkpoint
 
-_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 # Prompts, ids and rows by case.
 goldens = partial(said, "step_audio2")
 
@@ -43,7 +43,7 @@ class StepAudio2Subject(Subject[Case]):
 
     def request(self, case: Case) -> SpeechRequest:
         turns = tuple(
-            Turn(0 if said.human else 1, said.text, _SOUND if said.seconds else None)
+            Turn(0 if said.human else 1, said.text, SOUND if said.seconds else None)
             for said in case.said
         )
         told = case.sampling
@@ -53,13 +53,7 @@ class StepAudio2Subject(Subject[Case]):
             repetition_penalty=told["penalty"],
             max_new_tokens=case.tokens,
         )
-        return SpeechRequest(
-            *("r", "m", "", case.text),
-            seed=case.seed,
-            instructions=case.how,
-            turns=turns,
-            sampling=sampling,
-        )
+        return asked(case, instructions=case.how, turns=turns, sampling=sampling)
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         assert isinstance(model, StepAudio2)
@@ -67,6 +61,10 @@ class StepAudio2Subject(Subject[Case]):
             model.rows(sound(said.seconds), RATE) if said.seconds else None for said in case.said
         )
         return Derived({"token": np.zeros(VOICE_TOKENS, np.int16)}, tuple(heard))
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        (prompt,) = units
+        return list(prompt.ids), goldens()[case.name]["prompt"]
 
     def wanted(self, case: Case) -> Arrays:
         found, frames, run = goldens()[case.name], [], list[int]()

@@ -1,16 +1,17 @@
 """Tacotron 2 beside torchaudio's, which is told what its prenet drops."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tests.parity.material import arrays
-from tests.parity.subject import Subject
-from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, drawn, told_of
+from tests.parity.subject import Subject, asked
+from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, drawn, ids
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.sampling import Noise
@@ -63,15 +64,12 @@ class TacotronSubject(Subject[Case]):
 
     def request(self, case: Case) -> SpeechRequest:
         temperature = None if case.dropout else 0.0  # which this family has no use for
-        return SpeechRequest(
-            "r",
-            "m",
-            "slt",
-            case.text,
-            seed=case.seed,
-            sampling=Sampling(temperature=temperature, max_new_tokens=case.limit),
-            extra_params=told_of(case),
-        )
+        sampling = Sampling(temperature=temperature, max_new_tokens=case.limit)
+        told = {"prenet_dropout": case.dropout, "gate_threshold": case.threshold}
+        return asked(case, "slt", sampling=sampling, extra_params=told)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        return [list(one.ids) for one in units], [ids(told) for told in case.told]
 
     def wanted(self, case: Case) -> Arrays:
         found = {

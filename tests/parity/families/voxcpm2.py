@@ -5,13 +5,14 @@ from typing import ClassVar, Final
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from torch import Tensor
 
 from tests.parity.csm_cases import wav
 from tests.parity.material import arrays
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from tests.parity.voxcpm_cases import (
     ADAPTED,
     ALPHA,
@@ -31,13 +32,11 @@ from tests.parity.voxcpm_cases import (
 )
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
-
-SOUND: Final = "0" * 16 + "-" + "0" * 64
 
 
 class GoldenNoise(Noise):
@@ -99,14 +98,10 @@ class VoxcpmSubject(Subject[Case]):
         return model
 
     def request(self, case: Case) -> SpeechRequest:
-        return SpeechRequest(
-            "r",
-            "m",
-            "",
-            case.text,
-            seed=case.seed,
+        return asked(
+            case,
             instructions=case.designed,
-            reference=Reference(SOUND, case.said) if case.seconds else None,
+            reference=replace(SOUND, text=case.said) if case.seconds else None,
             sampling=Sampling(temperature=case.noise, max_new_tokens=case.frames),
             extra_params={"cfg_value": case.guidance},
         )

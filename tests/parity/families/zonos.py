@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from tests.parity.csm_cases import wav
 from tests.parity.material import arrays
-from tests.parity.subject import Subject
+from tests.parity.subject import SOUND, Subject, asked
 from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, recording
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.zonos.facts import IDS
 from ttsfamilies.zonos.family import load
 from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint
 
-_SOUND: Final = "0" * 16 + "-" + "0" * 64
 # Rows [rows, codebooks] by case, and what the encoders make of the recording.
 goldens = partial(arrays, "zonos")
 
@@ -40,23 +40,11 @@ class ZonosSubject(Subject[Case]):
         write_checkpoint(folder, seed=SEED, ending=case.ending, backbone=heads, encoders=encoders)
 
     def request(self, case: Case) -> SpeechRequest:
-        sampling = Sampling(
-            temperature=case.temperature,
-            top_k=case.top_k,
-            top_p=case.top_p or 1.0,
-            repetition_penalty=case.penalty,
-            max_new_tokens=case.frames,
-        )
         settings = {"min_p": case.min_p, "guidance": case.guidance, **case.settings}
-        heard = Reference(_SOUND, WORDS if case.goes_on else "") if case.heard else None
-        return SpeechRequest(
-            *("r", "m", "default", TEXT),
-            language=case.language,
-            seed=case.seed,
-            sampling=sampling,
-            extra_params=settings,
-            reference=heard,
-        )
+        heard = replace(SOUND, text=WORDS if case.goes_on else "") if case.heard else None
+        told = {"language": case.language, "extra_params": settings, "reference": heard}
+        found = asked(case, "default", text=TEXT, **told)
+        return replace(found, sampling=replace(found.sampling, top_p=case.top_p or 1.0))
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording()))) if case.heard else Derived()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tests.parity.cases import CASES, RATES, TEXTS, Case
-from tests.parity.material import CODEBOOKS, audio, frames, gumbel
+from tests.parity.material import CODEBOOKS, audio, embedding, frames, gumbel
 from tests.parity.reference.official import load
 
 Arrays = dict[str, Any]
@@ -73,11 +73,6 @@ def reference(case: Case, dim: int) -> Any:
         icl_mode=case.clone == "in-context",
         ref_text=case.reference_text,
     )
-
-
-def embedding(dim: int) -> np.ndarray:
-    """A drawn speaker embedding."""
-    return np.random.Generator(np.random.PCG64(7)).standard_normal(dim).astype(np.float32)
 
 
 def speak(official: Any, case: Case) -> Any:

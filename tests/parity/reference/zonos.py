@@ -30,10 +30,9 @@ from safetensors.torch import load_file
 from transformers import DacModel
 
 from tests.parity.csm_cases import SAMPLE_RATE
-from tests.parity.dac_material import codes
 from tests.parity.material import gumbel
 from tests.parity.reference.bare_torchaudio import without_libraries
-from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, recording
+from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, codes, recording
 
 CODEBOOKS, IDS, MASK = 9, 1026, 1025
 EMOTIONS = ("happiness", "sadness", "disgust", "fear", "surprise", "anger", "other", "neutral")

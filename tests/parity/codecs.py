@@ -1,0 +1,174 @@
+"""The codecs whose samples are held against a reference."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.parity import (
+    csm_cases,
+    higgs_audio_cases,
+    kyutai_cases,
+    orpheus_cases,
+    pocket_cases,
+    tacotron2_cases,
+    voxcpm_cases,
+    zonos_cases,
+)
+from tests.parity import qwen3_omni_cases as omni_cases
+from tests.parity.cases import CHECKPOINTS
+from tests.parity.families.csm import write_csm
+from tests.parity.families.kyutai_tts import write_kyutai
+from tests.parity.families.piper import CASES as PIPER_CASES
+from tests.parity.families.piper import FAMILY as PIPER
+from tests.parity.families.piper import referred
+from tests.parity.families.pocket_tts import write_pocket
+from tests.parity.families.tacotron2 import FAMILY as TACOTRON
+from tests.parity.families.tacotron2 import write_tacotron
+from tests.parity.families.voxcpm2 import write_voxcpm
+from tests.parity.material import Floats, arrays, frames
+from tests.parity.piper_voice import codec as piper
+from tests.parity.subject import Subject
+from ttscommon.engine.delay_pattern import DelayPattern
+from ttscommon.wire.fields import Array, Arrays
+from ttsfamilies.base.codec.base import Codec
+from ttsfamilies.base.codec.windowed import Noise
+from ttsfamilies.codecs import load
+from ttsfamilies.higgs_audio.synthetic import write_codec as write_higgs
+from ttsfamilies.orpheus.codec import Snac, load_decoder
+from ttsfamilies.orpheus.synthetic_snac import write_codec as write_snac
+from ttsfamilies.qwen3_omni.synthetic import write_checkpoint as write_omni
+from ttsfamilies.qwen3_tts.synthetic import write_checkpoint as write_qwen3
+from ttsfamilies.zonos.synthetic_dac import write_codec as write_dac
+
+
+def _loaded(folder: Path) -> Codec:
+    return load("m", folder)
+
+
+class CodecSubject(NamedTuple):
+    """A codec and its golden.
+
+    write: a synthetic one into a folder. material: what is decoded. wanted: the reference's
+    samples, every `stride`-th. atol: of samples in -1..1. load: with the goldens' noise in place
+    of our own. environment: see Subject; empty where the reference of its talker writes the golden.
+    """
+
+    write: Callable[[Path], object]
+    material: Callable[[], Arrays]
+    wanted: Callable[[], Floats]
+    stride: int = 1
+    atol: float = 1e-4
+    load: Callable[[Path], Codec] = _loaded
+    environment: str = ""
+
+
+def _golden(name: str, field: str = "samples") -> Callable[[], Floats]:
+    return lambda: np.asarray(arrays(name)[field], np.float32)
+
+
+class _GoldenSnac(Snac):
+    """With the goldens' noise at absolute steps."""
+
+    def noise(self, seed: int) -> Noise:
+        def golden(block: int, first: int, steps: int, device: torch.device) -> Tensor:
+            return torch.from_numpy(orpheus_cases.noise(block, first + steps)[first:]).to(device)
+
+        return golden
+
+
+def _higgs_rows() -> Array:
+    codes = higgs_audio_cases.codes(higgs_audio_cases.FRAMES, 2)
+    begin, end = higgs_audio_cases.IDS - 2, higgs_audio_cases.IDS - 1
+    return DelayPattern.even(higgs_audio_cases.CODEBOOKS).rows(codes, begin, end)
+
+
+def _latents() -> Arrays:
+    values, of = pocket_cases.latents()
+    return {"latent": values, "passage": of}
+
+
+def _of(family: Subject[Any], case: Any, *names: str) -> Arrays:
+    """The reference's own frames."""
+    found = family.wanted(case)
+    return {name: found[name] for name in names}
+
+
+def _code2wav() -> Floats:
+    """The reference never makes the last samples, which are silence here."""
+    golden, whole = arrays("code2wav"), np.zeros(24 * 1920, np.float32)[::3]
+    assert int(golden["count"]) == 24 * 1920 - 555
+    whole[: len(golden["samples"])] = golden["samples"]
+    return whole
+
+
+CODECS: Final[Mapping[str, CodecSubject]] = {
+    "qwen3_tts": CodecSubject(
+        lambda folder: write_qwen3(folder, "tiny", **CHECKPOINTS["custom"]),
+        lambda: {"codes": frames(24, 9).astype(np.int16)},
+        _golden("codec", "once"),
+        stride=3,
+    ),
+    "qwen3_omni": CodecSubject(
+        lambda folder: write_omni(folder, seed=3),
+        lambda: {"codes": omni_cases.codes()},
+        _code2wav,
+        stride=3,
+    ),
+    "snac": CodecSubject(
+        lambda folder: write_snac(folder, seed=orpheus_cases.CODEC_SEED),
+        lambda: {"codes": orpheus_cases.codes()},
+        _golden("snac"),
+        load=lambda folder: _GoldenSnac("m", load_decoder(folder)),
+        environment="official",
+    ),
+    "mimi": CodecSubject(
+        write_csm, lambda: {"codes": csm_cases.codes()}, _golden("mimi"), atol=1e-5
+    ),
+    "mimi in Kyutai's files": CodecSubject(
+        lambda folder: write_kyutai(folder, "kyutai-published"),
+        lambda: {"codes": kyutai_cases.codes()},
+        _golden("kyutai_mimi"),
+        stride=4,
+        atol=1e-5,
+    ),
+    # The latents are the reference's own; the voice is where it was installed.
+    "piper": CodecSubject(
+        lambda folder: None,
+        lambda: _of(PIPER, PIPER_CASES[0], *piper().spec.frame),
+        lambda: referred(PIPER_CASES[0])[0].sound,
+        load=lambda folder: piper(),
+    ),
+    "pocket_tts": CodecSubject(
+        write_pocket, _latents, _golden("pocket_tts", "pocket/samples"), atol=2e-5
+    ),
+    "higgs_audio": CodecSubject(
+        lambda folder: write_higgs(folder, seed=higgs_audio_cases.SEED),
+        lambda: {"codes": _higgs_rows()},
+        _golden("higgs_audio"),
+        stride=7,
+    ),
+    "dac": CodecSubject(
+        lambda folder: write_dac(folder, seed=zonos_cases.CODEC_SEED),
+        lambda: {"codes": DelayPattern.even(9).rows(zonos_cases.codes(), 1025, 1025)},
+        _golden("zonos"),
+        stride=3,
+    ),
+    "tacotron2": CodecSubject(
+        write_tacotron,
+        lambda: _of(TACOTRON, tacotron2_cases.HEARD, "mel", "begins"),
+        _golden("tacotron2"),
+        stride=tacotron2_cases.STRIDE,
+        atol=1e-5,
+    ),
+    "voxcpm2": CodecSubject(
+        write_voxcpm,
+        lambda: {"patch": voxcpm_cases.patches()},
+        _golden("voxcpm2"),
+        stride=voxcpm_cases.STRIDE,
+        atol=2e-5,
+    ),
+}
