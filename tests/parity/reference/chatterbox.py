@@ -12,14 +12,13 @@ import ast
 import json
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+from unittest.mock import patch
 
 import librosa
 import numpy as np
@@ -31,22 +30,17 @@ from transformers import GPT2TokenizerFast
 
 from tests.parity.chatterbox_cases import CASES, SPEED, Case, recording
 from tests.parity.material import gumbel
+from tests.parity.reference.bare import bare, quiet
 
 IDS, END = 6563, 6562
 
 
 constants.HF_HUB_OFFLINE = True
-FOUND = find_spec("chatterbox")
-assert FOUND is not None
-assert FOUND.submodule_search_locations is not None
-HOME = Path(FOUND.submodule_search_locations[0])
-# Packages without their `__init__`, which imports watermarks, and what only reads files.
-for name, place in {"chatterbox": HOME, "chatterbox.models": HOME / "models"}.items():
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [str(place)]
+# Their `__init__` imports watermarks; the others would only read files.
+bare("chatterbox", "chatterbox.models")
+HOME = Path(sys.modules["chatterbox"].__path__[0])
 for name in ("onnx", "torchaudio"):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__spec__ = ModuleSpec(name, None)
+    quiet(name, __spec__=ModuleSpec(name, None))
 
 from chatterbox.models.t3 import t3 as loop  # noqa: E402
 from chatterbox.models.t3.llama_configs import LLAMA_CONFIGS  # noqa: E402
@@ -60,7 +54,6 @@ from s3tokenizer.model_v2 import ModelConfig, S3TokenizerV2  # noqa: E402
 from s3tokenizer.utils import log_mel_spectrogram, padding  # noqa: E402
 
 Tensors = dict[str, torch.Tensor]
-PLAIN: Final = torch.multinomial
 
 
 def punctuation(kind: str) -> Callable[[str], str]:
@@ -133,11 +126,8 @@ def keyed_noise(seed: int, *, greedy: bool) -> Iterator[None]:
         step += 1
         return (weights[0, :IDS].log() + noise).argmax().view(1, 1)
 
-    torch.multinomial = multinomial
-    try:
+    with patch.object(torch, "multinomial", multinomial):
         yield
-    finally:
-        torch.multinomial = PLAIN
 
 
 def text_ids(folder: Path, case: Case) -> list[int]:

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from tests.parity.cosyvoice_cases import CASES, IDS, SPEED_TOKENS, Case, heard
 from tests.parity.material import gumbel
 from tests.parity.reference import s3
+from tests.parity.reference.bare import quiet
 
 TOKENS, END_OF_PROMPT = 6561, 151_646
 SYSTEM = "You are a helpful assistant."
@@ -37,21 +39,15 @@ SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endofprompt|>"]
 BACKBONE = "CosyVoice-BlankEN"
 
 
-def _stub(name: str, **content: Any) -> None:
-    module = ModuleType(name)
-    module.__dict__.update(content)
-    sys.modules[name] = module
-
-
 @cache
 def authors() -> tuple[Any, Any]:
     """Their modules `llm` and `common`."""
-    quiet = SimpleNamespace(info=lambda *_: None)
-    _stub("cosyvoice.utils.file_utils", logging=quiet)
-    _stub("cosyvoice.utils.onnx", SpeechTokenExtractor=None, online_feature=False, onnx_path="")
-    _stub("cosyvoice.utils.mask", make_pad_mask=None)
+    silent = SimpleNamespace(info=lambda *_: None)
+    quiet("cosyvoice.utils.file_utils", logging=silent)
+    quiet("cosyvoice.utils.onnx", SpeechTokenExtractor=None, online_feature=False, onnx_path="")
+    quiet("cosyvoice.utils.mask", make_pad_mask=None)
     nothing = torch.nn.Identity
-    _stub("cosyvoice.transformer.label_smoothing_loss", LabelSmoothingLoss=nothing)
+    quiet("cosyvoice.transformer.label_smoothing_loss", LabelSmoothingLoss=nothing)
     sys.path.insert(0, os.environ["COSYVOICE_SOURCE"])
     from cosyvoice.llm import llm
     from cosyvoice.utils import common
@@ -78,7 +74,7 @@ class Keyed:
 @contextmanager
 def _noise(seed: int, step: int, order: list[int]) -> Iterator[None]:
     """The nucleus is drawn of ids in order, what replaces it of all ids."""
-    plain, draw = torch.Tensor.multinomial, 0
+    draw = 0
 
     def multinomial(weights: Any, count: int, **_: Any) -> Any:
         nonlocal draw
@@ -87,11 +83,8 @@ def _noise(seed: int, step: int, order: list[int]) -> Iterator[None]:
         draw += 1
         return (weights.double().log() + noise).argmax().view(1)
 
-    torch.Tensor.multinomial = multinomial  # type: ignore[method-assign]
-    try:
+    with patch.object(torch.Tensor, "multinomial", multinomial):
         yield
-    finally:
-        torch.Tensor.multinomial = plain  # type: ignore[method-assign]
 
 
 @cache

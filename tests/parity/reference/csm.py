@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,30 +20,12 @@ from transformers import CsmForConditionalGeneration
 
 from tests.parity.csm_cases import CASES, CODEBOOKS, SPEED_FRAMES, Case, codes, pcm
 from tests.parity.material import gumbel
+from tests.parity.reference.draws import keyed_noise
 
-IDS, FRAME_SAMPLES = 2051, 1920
+FRAME_SAMPLES = 1920
 BEGIN, END, AUDIO, AUDIO_END = 128_000, 128_001, 128_002, 128_003
 
 Speaker = Callable[[int], tuple[int, float]]
-
-
-@contextmanager
-def keyed_noise(seed: int) -> Iterator[None]:
-    """Draws become a function of (seed, frame, codebook): single requests only."""
-    plain, draw = torch.multinomial, 0
-
-    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
-        nonlocal draw
-        assert num_samples == len(weights) == 1
-        noise = torch.from_numpy(gumbel(seed, draw // CODEBOOKS, draw % CODEBOOKS, IDS))
-        draw += 1
-        return (weights[0].log() + noise).argmax().view(1, 1)
-
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
 
 
 @cache
@@ -98,7 +79,11 @@ def drawing(case: Case) -> dict[str, Any]:
 def generated(folder: Path, case: Case) -> dict[str, Any]:
     """The prompt, and the frames that follow it, that of the end included."""
     asked = prompt(folder, case)
-    with keyed_noise(case.seed), torch.inference_mode():
+
+    def noise(draw: int, count: int) -> Any:
+        return gumbel(case.seed, *divmod(draw, CODEBOOKS), count)
+
+    with keyed_noise(noise), torch.inference_mode():
         found = model_of(folder).generate(
             **asked, max_new_tokens=case.frames, pad_token_id=AUDIO, **drawing(case)
         )

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import tiktoken
@@ -30,6 +31,7 @@ from transformers import GlmConfig, GlmForCausalLM, WhisperFeatureExtractor
 
 from tests.parity.glm_voice_cases import CASES, HEARD, RATE, STRIDE, Case, Said, codes, spoken
 from tests.parity.material import gumbel
+from tests.parity.reference.draws import keyed_noise
 
 PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -129,25 +131,6 @@ def language_model(folder: Path) -> GlmForCausalLM:
     return model
 
 
-@contextmanager
-def keyed_noise(seed: int) -> Iterator[None]:
-    """Draws become a function of (seed, step): single requests only."""
-    plain, step = torch.multinomial, 0
-
-    def multinomial(weights: Tensor, num_samples: int, **_: Any) -> Tensor:
-        nonlocal step
-        assert num_samples == len(weights) == 1
-        noise = torch.from_numpy(gumbel(seed, step, 0, weights.shape[1]))
-        step += 1
-        return (weights[0].log() + noise).argmax().view(1, 1)
-
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
-
-
 def answered(folder: Path, case: Case) -> dict[str, list[int]]:
     """The prompt, and the ids that follow it."""
     ids, model = prompt(folder, case), language_model(folder)
@@ -157,7 +140,11 @@ def answered(folder: Path, case: Case) -> dict[str, list[int]]:
     if case.temperature:
         drawing = {"do_sample": True, "temperature": case.temperature}
         drawing |= {"top_k": case.top_k, "top_p": case.top_p}
-    with keyed_noise(case.seed), torch.inference_mode():
+
+    def noise(step: int, count: int) -> Any:
+        return gumbel(case.seed, step, 0, count)
+
+    with keyed_noise(noise), torch.inference_mode():
         found = model.generate(
             torch.tensor([ids]),
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
@@ -311,19 +298,17 @@ def _as(net: nn.Module, known: dict[str, Tensor]) -> dict[str, Tensor]:
 @contextmanager
 def narrow_draws() -> Iterator[None]:
     """Draws are float32, as they are where the models are."""
-    plain, uniform = torch.randn_like, torch.distributions.uniform.Uniform.sample
+
+    def randn_like(x: Tensor) -> Tensor:
+        return torch.randn(x.shape, dtype=torch.float32).to(x.dtype)
 
     def sample(self: Any, sample_shape: Any = ()) -> Tensor:
         drawn = torch.rand(sample_shape, dtype=torch.float32).double()
         return self.low + drawn * (self.high - self.low)
 
-    torch.randn_like = lambda x: torch.randn(x.shape, dtype=torch.float32).to(x.dtype)
-    torch.distributions.uniform.Uniform.sample = sample
-    try:
+    uniform = torch.distributions.uniform.Uniform
+    with patch.object(torch, "randn_like", randn_like), patch.object(uniform, "sample", sample):
         yield
-    finally:
-        torch.randn_like = plain
-        torch.distributions.uniform.Uniform.sample = uniform
 
 
 def write(checkpoints: Path, goldens: Path) -> None:

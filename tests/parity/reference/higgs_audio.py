@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-# torchaudio's own library is of a build for GPUs; what resamples is plain torch.
-sys.modules["torchaudio._extension"] = SimpleNamespace(  # type: ignore[assignment]
-    _IS_TORCHAUDIO_EXT_AVAILABLE=False, fail_if_no_align=lambda of: of
-)
+from tests.parity.reference.bare import without_libraries
+
+without_libraries()  # what resamples is plain torch
 from transformers import (  # noqa: E402
     HiggsAudioV2ForConditionalGeneration,
     HiggsAudioV2TokenizerModel,
@@ -71,7 +69,6 @@ def keyed_noise(model: Any, seed: int) -> Iterator[None]:
     """
     steps: list[torch.Tensor] = []
     hook = model.audio_lm_head.register_forward_hook(lambda _, __, out: steps.append(out[0, -1]))
-    plain, method = torch.multinomial, torch.Tensor.multinomial
 
     def drawn(weights: torch.Tensor, codebooks: list[int], draw: int) -> torch.Tensor:
         # The first row is no codebook's.
@@ -90,12 +87,12 @@ def keyed_noise(model: Any, seed: int) -> Iterator[None]:
         whole = steps[-1].view(CODEBOOKS, IDS).softmax(-1)
         return drawn(weights, [int((whole == w).all(-1).nonzero()[0]) for w in weights], 1)
 
-    torch.multinomial, torch.Tensor.multinomial = multinomial, again
-    try:
+    with (
+        patch.object(torch, "multinomial", multinomial),
+        patch.object(torch.Tensor, "multinomial", again),
+    ):
         yield
-    finally:
-        hook.remove()
-        torch.multinomial, torch.Tensor.multinomial = plain, method
+    hook.remove()
 
 
 def delayed(turn: Said) -> torch.Tensor:

@@ -6,50 +6,42 @@ Its text frontend is left out: it needs a tagger's model and eSpeak.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from loguru import logger
 
 from tests.parity.kokoro_cases import CASES, Case, noise
+from tests.parity.reference.bare import bare
 
 
 def package() -> Any:
     """The package's network, without what its __init__ imports."""
-    if "kokoro" not in sys.modules:
-        spec = importlib.util.find_spec("kokoro")
-        assert spec is not None
-        module = types.ModuleType("kokoro")
-        module.__path__ = list(spec.submodule_search_locations or ())
-        sys.modules["kokoro"] = module
-    return importlib.import_module("kokoro.model")
+    bare("kokoro")
+    return import_module("kokoro.model")
 
 
 def load(folder: Path) -> Any:
     """The package's model of a checkpoint as it is published."""
     logger.disable("kokoro")
     model, config = package(), json.loads((folder / "config.json").read_text("utf-8"))
-    plain = model.Decoder
-    model.Decoder = _small(plain, config) if "decoder_dim" in config else plain
-    try:
-        made = model.KModel(
-            "synthetic", str(folder / "config.json"), str(folder / "kokoro-v1_0.pth")
-        )
-    finally:
-        model.Decoder = plain
-    return made.eval()
+    decoder = model.Decoder
+    if "decoder_dim" in config:
+        decoder = _small(decoder, config)
+    files = folder / "config.json", folder / "kokoro-v1_0.pth"
+    with patch.object(model, "Decoder", decoder):
+        return model.KModel("synthetic", *map(str, files)).eval()
 
 
 def _small(plain: Any, config: dict[str, Any]) -> Any:
-    blocks = importlib.import_module("kokoro.istftnet")
+    blocks = import_module("kokoro.istftnet")
     width, extra = config["decoder_dim"], config["decoder_residual"]
     last, told = config["istftnet"]["upsample_initial_channel"], width + extra + 2
     hidden, style = config["hidden_dim"], config["style_dim"]
@@ -70,18 +62,14 @@ def _small(plain: Any, config: dict[str, Any]) -> Any:
 @contextmanager
 def golden_noise() -> Iterator[None]:
     """What is drawn of nine harmonics is ours; what else is drawn has no effect."""
-    plain = torch.randn_like
 
     def randn_like(x: torch.Tensor, **_: Any) -> torch.Tensor:
         if x.shape[-1] != 9:
             return torch.zeros_like(x)
         return torch.from_numpy(noise(x.shape[1])).to(x.dtype)[None]
 
-    torch.randn_like = randn_like
-    try:
+    with patch.object(torch, "randn_like", randn_like):
         yield
-    finally:
-        torch.randn_like = plain
 
 
 def style(folder: Path, case: Case) -> torch.Tensor:

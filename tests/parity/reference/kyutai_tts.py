@@ -10,18 +10,19 @@ import hashlib
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from unittest.mock import patch
+
+from tests.parity.reference.bare import quiet
 
 os.environ["NO_TORCH_COMPILE"] = "1"
 for absent in ("sphn", "sounddevice", "bitsandbytes"):  # they play sound, or quantise
-    sys.modules.setdefault(absent, ModuleType(absent))
+    quiet(absent)
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -85,7 +86,7 @@ def keyed_noise(seed: int, codebooks: int, lead: int) -> Iterator[None]:
     The first draw of a step is the text's; behind it come those of the codes, unless the step is
     one of the first `lead`, which draw none.
     """
-    plain, step, draw = sampling.sample_top_k, -1, codebooks
+    step, draw = -1, codebooks
 
     def keyed(probabilities: torch.Tensor, k: int) -> torch.Tensor:
         nonlocal step, draw
@@ -98,11 +99,8 @@ def keyed_noise(seed: int, codebooks: int, lead: int) -> Iterator[None]:
         noise = torch.from_numpy(gumbel(seed, step, mine, IDS))[ids]
         return ids.gather(-1, (best.log() + noise).argmax(-1, keepdim=True))
 
-    sampling.sample_top_k = keyed
-    try:
+    with patch.object(sampling, "sample_top_k", keyed):
         yield
-    finally:
-        sampling.sample_top_k = plain
 
 
 @contextmanager
@@ -114,11 +112,8 @@ def drawn_rows() -> Iterator[list[torch.Tensor]]:
         rows.append(plain(self, *given))
         return rows[-1].clone()  # its codes are changed in place
 
-    LMGen.depformer_step = recorded
-    try:
+    with patch.object(LMGen, "depformer_step", recorded):
         yield rows
-    finally:
-        LMGen.depformer_step = plain
 
 
 def voice_path(folder: Path, name: str) -> Path:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
-import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from tests.parity.reference.bare import quiet
+
 for _name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi"):
-    _module = types.ModuleType(_name)
-    _module.__spec__ = ModuleSpec(_name, None)
-    _module.__path__ = []
-    sys.modules[_name] = _module
+    quiet(_name, __spec__=ModuleSpec(_name, None), __path__=[])
 
 import torch  # noqa: E402
 

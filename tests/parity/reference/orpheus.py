@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from tests.parity.material import gumbel
 from tests.parity.orpheus_cases import CASES, SPEED, SPEED_TOKENS, Case
+from tests.parity.reference.draws import keyed_noise
 
 CODES, SLOTS, FIRST, END = 4096, 7, 128_266, 128_258
 
@@ -43,26 +44,6 @@ class Mask(LogitsProcessor):  # type: ignore[misc]
         return kept
 
 
-@contextmanager
-def keyed_noise(seed: int) -> Iterator[None]:
-    """Draws become a function of (seed, step): single requests only."""
-    plain, step = torch.multinomial, 0
-
-    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
-        nonlocal step
-        assert num_samples == len(weights) == 1
-        ids = allowed(step)
-        noise = torch.from_numpy(gumbel(seed, step, 0, CODES + 1))[: len(ids)]
-        step += 1
-        return ids[(weights[0, ids].log() + noise).argmax()].view(1, 1)
-
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
-
-
 def prompt(folder: Path, case: Case) -> list[int]:
     """As the package builds it."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -78,7 +59,14 @@ def generated(folder: Path, case: Case) -> dict[str, list[int]]:
     if case.temperature:
         drawing = {"do_sample": True, "temperature": case.temperature}
         drawing |= {"top_k": case.top_k, "top_p": case.top_p}
-    with keyed_noise(case.seed), torch.inference_mode():
+
+    def noise(step: int, count: int) -> Any:
+        """Nothing else has a weight."""
+        found, own = np.zeros(count, np.float32), allowed(step).numpy()
+        found[own] = gumbel(case.seed, step, 0, CODES + 1)[: len(own)]
+        return found
+
+    with keyed_noise(noise), torch.inference_mode():
         found = model.generate(
             torch.tensor([ids]),
             logits_processor=LogitsProcessorList([Mask(len(ids))]),

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -51,16 +52,12 @@ def model_of(folder: Path) -> tuple[Any, dict[str, Any]]:
 @contextmanager
 def keyed_noise(seed: int, frames: list[Any]) -> Iterator[None]:
     """Draws become a function of seed and frame, of which `frames` says how many there are."""
-    plain = torch.nn.init.normal_
 
     def normal_(tensor: torch.Tensor, mean: float = 0.0, std: float = 1.0) -> torch.Tensor:
         return tensor.copy_(torch.from_numpy(noise(seed, len(frames)) * np.float32(std)))
 
-    torch.nn.init.normal_ = normal_
-    try:
+    with patch.object(torch.nn.init, "normal_", normal_):
         yield
-    finally:
-        torch.nn.init.normal_ = plain
 
 
 class Frames(queue.Queue[Any]):

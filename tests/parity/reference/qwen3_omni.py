@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -25,32 +26,13 @@ from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import Qwen3Omni
 
 from tests.parity.material import CODEBOOKS, gumbel
 from tests.parity.qwen3_omni_cases import CASES, Case, codes, drawn_rows
+from tests.parity.reference.draws import keyed_noise
 
 STRIDE = 3
 PRE_TOKEN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-
-
-@contextmanager
-def keyed_noise(case: Case) -> Iterator[None]:
-    """Draws become a function of (seed, frame, codebook): single requests only."""
-    plain, draws = torch.multinomial, 0
-
-    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
-        nonlocal draws
-        assert num_samples == len(weights) == 1
-        frame, book = divmod(draws, CODEBOOKS)
-        draws += 1
-        noise = torch.from_numpy(gumbel(case.seed, frame, book, weights.shape[1]))
-        return (weights[0].log() + noise).argmax().view(1, 1)
-
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
 
 
 def _rope(part: dict[str, Any]) -> dict[str, Any]:
@@ -196,17 +178,18 @@ def predictor_drawing(talker: Any, case: Case) -> Iterator[None]:
             arguments["temperature"] = case.temperature[1]
         return plain(**arguments)
 
-    talker.code_predictor.generate = generate
-    try:
+    with patch.object(talker.code_predictor, "generate", generate):
         yield
-    finally:
-        del talker.code_predictor.generate
 
 
 def generated(folder: Path, case: Case) -> dict[str, Any]:
     """Frames, and where the rows of context stand."""
     talker, asked = talker_of(folder), told(folder, case)
-    with keyed_noise(case), predictor_drawing(talker, case), torch.inference_mode():
+
+    def noise(draw: int, count: int) -> Any:
+        return gumbel(case.seed, *divmod(draw, CODEBOOKS), count)
+
+    with keyed_noise(noise), predictor_drawing(talker, case), torch.inference_mode():
         result = talker.generate(
             **asked,
             **drawing(folder, case),

@@ -7,9 +7,7 @@ the two modules are imported; torchaudio's resampling and filter banks.
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -18,23 +16,14 @@ from safetensors.torch import load_file
 
 from tests.parity.cosyvoice_cases import RATES, SEED, STRIDE
 from tests.parity.material import audio
+from tests.parity.reference.bare import bare, without_libraries
 
-_ROOT: Final = Path(torch.__file__).parents[1]
 _S3GEN: Final = "chatterbox.models.s3gen"
 _PACKAGES: Final = ("chatterbox", "chatterbox.models", _S3GEN, f"{_S3GEN}.utils")
 
 
-def _bare(package: str, **content: Any) -> None:
-    """A package whose modules can be imported, but not what it imports itself."""
-    module = ModuleType(package)
-    module.__path__ = [str(_ROOT / package.replace(".", "/"))]
-    module.__dict__.update(content)
-    sys.modules.setdefault(package, module)
-
-
-# Its compiled part may be made for another torch; nothing that is used here needs it.
-_bare("torchaudio")
-_bare("torchaudio._extension", _IS_TORCHAUDIO_EXT_AVAILABLE=False, fail_if_no_align=lambda f: f)
+bare("torchaudio")
+without_libraries()
 v2, v3, utils, functional = (
     importlib.import_module(name)
     for name in (
@@ -51,8 +40,7 @@ _SMALL: Final = {"n_audio_state": 64, "n_audio_head": 1, "n_audio_layer": 2}
 
 def _module(name: str) -> Any:
     """A module of chatterbox without what its packages import."""
-    for package in _PACKAGES:
-        _bare(package)
+    bare(*_PACKAGES)
     return importlib.import_module(f"{_S3GEN}.{name}")
 
 

@@ -21,16 +21,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
 from tests.parity import s3_cases as cases
+from tests.parity.reference.bare import bare, quiet
 
 CFM = {
     "sigma_min": 1e-06,
@@ -87,19 +87,6 @@ DIT = {
 }
 # A buffer that the reference makes itself.
 ROTARY = "decoder.estimator.rotary_embed.inv_freq"
-
-
-def bare(*names: str) -> None:
-    """Packages whose `__init__` would import audio libraries: paths alone."""
-    for name in names:
-        if name in sys.modules:
-            continue
-        spec = find_spec(name)
-        assert spec is not None
-        assert spec.submodule_search_locations
-        module = ModuleType(name)
-        module.__path__ = list(spec.submodule_search_locations)
-        sys.modules[name] = module
 
 
 def write(checkpoints: Path, goldens: Path) -> None:
@@ -167,12 +154,8 @@ def given(dtype: torch.dtype = torch.float64) -> dict[str, Any]:
 @contextmanager
 def drawing(noise: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """`randn_like` gives the cases' noise."""
-    plain = torch.randn_like
-    torch.randn_like = lambda x, **_: noise(x)  # type: ignore[assignment]
-    try:
+    with patch.object(torch, "randn_like", lambda x, **_: noise(x)):
         yield
-    finally:
-        torch.randn_like = plain
 
 
 def sound(hift: Any, mel: torch.Tensor, *, last: bool) -> tuple[Any, Any]:
@@ -277,13 +260,6 @@ def cosyvoice3_networks(tensors: dict[str, torch.Tensor]) -> tuple[Any, Any]:
 
 
 MAKERS = {"cosyvoice2": cosyvoice, "cosyvoice3": cosyvoice3}
-
-
-def quiet(name: str, **members: Any) -> None:
-    """A module that would import what is not there."""
-    module = ModuleType(name)
-    vars(module).update(members)
-    sys.modules[name] = module
 
 
 def cosyvoice_classes() -> dict[str, Any]:

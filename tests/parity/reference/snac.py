@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -28,18 +29,14 @@ def write(checkpoints: Path, goldens: Path) -> None:
     assert all(name.startswith("encoder.") or "in_proj" in name for name in missing)
     drawn = codes()
     rows = [torch.from_numpy(drawn[:, list(slots)].reshape(1, -1)).long() for slots in LEVELS]
-    plain, block = torch.randn, 0
+    block = 0
 
     def randn(size: tuple[int, ...], **_: Any) -> torch.Tensor:
         nonlocal block
         block += 1
         return torch.from_numpy(noise(block - 1, size[-1])).view(1, 1, -1)
 
-    torch.randn = randn
-    try:
-        with torch.inference_mode():
-            samples = model.decode(rows)[0, 0]
-    finally:
-        torch.randn = plain
+    with patch.object(torch, "randn", randn), torch.inference_mode():
+        samples = model.decode(rows)[0, 0]
     np.savez_compressed(goldens / "snac.npz", samples=samples.numpy())
     print(samples.shape, float(samples.abs().max()), float(samples.std()))

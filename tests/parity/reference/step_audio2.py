@@ -8,15 +8,13 @@ written here as the authors' file has it. What is drawn takes the goldens' noise
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from torch.nn import functional
 from transformers import Qwen2AudioEncoderConfig, Qwen2Config, Qwen2ForCausalLM
@@ -25,6 +23,7 @@ from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 from transformers.models.qwen2_audio.modeling_qwen2_audio import Qwen2AudioEncoder
 
 from tests.parity.material import gumbel
+from tests.parity.reference.draws import keyed_noise
 from tests.parity.step_audio2_cases import CASES, RATE, ROW_STRIDE, Case, Said, sound
 
 SEGMENT = 25 * RATE
@@ -117,7 +116,7 @@ class Talk:
         merges = [tuple(line.split(" ")) for line in lines]
         self._tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges))
         self._tokenizer.normalizer = normalizers.NFC()
-        split = pre_tokenizers.Split(_regex(PRETOKENIZE_REGEX), behavior="isolated")
+        split = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
         bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
         self.hearing = config["audio_encoder_config"]
@@ -161,31 +160,6 @@ class Talk:
         return ids, rows
 
 
-def _regex(pattern: str) -> Any:
-    from tokenizers import Regex
-
-    return Regex(pattern)
-
-
-@contextmanager
-def keyed_noise(seed: int, count: int) -> Iterator[None]:
-    """Draws become a function of (seed, step): single requests only."""
-    plain, step = torch.multinomial, 0
-
-    def multinomial(weights: Tensor, num_samples: int, **_: Any) -> Tensor:
-        nonlocal step
-        assert num_samples == len(weights) == 1
-        noise = torch.from_numpy(gumbel(seed, step, 0, count))
-        step += 1
-        return (weights[0].log() + noise).argmax().view(1, 1)
-
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
-
-
 def generated(talk: Talk, case: Case) -> dict[str, Any]:
     """The prompt, the ids that follow it, and some numbers of what was heard."""
     ids, rows = talk.prompt(case)
@@ -199,7 +173,7 @@ def generated(talk: Talk, case: Case) -> dict[str, Any]:
         drawing = {"do_sample": True, **told, "top_k": 0}
     first = talk.special["<audio_0>"]
     ends = [talk.special[name] for name in ("<|EOT|>", "<tts_end>", "<|endoftext|>", "<|im_end|>")]
-    with keyed_noise(case.seed, talk.net.config.vocab_size):
+    with keyed_noise(lambda step, count: gumbel(case.seed, step, 0, count)):
         found = talk.net.generate(
             input_ids=asked,
             inputs_embeds=embedded,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ import torch._dynamo  # it looks at all modules that there are when it is import
 from torch import Tensor
 
 from tests.parity import step_flow_cases as cases
-from tests.parity.reference.s3_flow import bare, load_one, loaded, quiet
+from tests.parity.reference.bare import bare, quiet
+from tests.parity.reference.s3_flow import load_one, loaded
 
 STEPS, WIDTH, HEADS, LAYERS = 10, 64, 2, 2
 MOST = 1000
@@ -42,12 +44,9 @@ def networks(tensors: dict[str, Tensor]) -> Any:
     from stepaudio2.cosyvoice2.flow.flow_matching import CausalConditionalCFM
     from stepaudio2.cosyvoice2.transformer.upsample_encoder_v2 import UpsampleConformerEncoderV2
 
-    zeros, torch.zeros = torch.zeros, _little  # their buffers have the published sizes
-    try:
+    with patch.object(torch, "zeros", _little):  # their buffers have the published sizes
         estimator = DiT(4 * cases.MELS, cases.MELS, 1.5, LAYERS, HEADS, 64, WIDTH)
         cfm = CausalConditionalCFM(estimator)
-    finally:
-        torch.zeros = zeros
     encoder = UpsampleConformerEncoderV2(**ENCODER)
     flow = CausalMaskedDiffWithXvec(
         WIDTH, cases.MELS, vocab_size=6561, encoder=encoder, decoder=cfm

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from tests.parity.reference.bare_torchaudio import without_libraries
+from tests.parity.reference.bare import without_libraries
 from tests.parity.tacotron2_cases import CASES, HEARD, STRIDE, WIDE, Case, drawn, ids
 
 LIMIT = 2000
@@ -83,11 +84,8 @@ def keyed(module: ModuleType, case: Case, begun: int) -> Iterator[None]:
         kept = torch.from_numpy(noise >= np.float32(case.dropout))
         return x * kept / (1 - case.dropout)
 
-    module.F.dropout = dropout
-    try:
+    with patch.object(module.F, "dropout", dropout):
         yield
-    finally:
-        module.F.dropout = plain
 
 
 @torch.no_grad()

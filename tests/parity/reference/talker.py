@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
 from tests.parity.cases import CASES, RATES, TEXTS, Case
 from tests.parity.material import CODEBOOKS, audio, embedding, frames, gumbel
+from tests.parity.reference.draws import keyed_noise
 from tests.parity.reference.official import load
 
 Arrays = dict[str, Any]
@@ -24,25 +26,15 @@ def sampled(case: Case) -> list[int]:
     return [*talker, *predictor]
 
 
-@contextmanager
-def keyed_noise(case: Case) -> Iterator[None]:
-    """Draws become a function of (seed, frame, codebook): single requests only."""
-    plain, draws, order = torch.multinomial, 0, sampled(case)
+def noise_of(case: Case) -> Callable[[int, int], Any]:
+    """Of (seed, frame, codebook)."""
+    order = sampled(case)
 
-    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
-        nonlocal draws
-        assert num_samples == 1
-        assert len(weights) == 1
-        frame, place = divmod(draws, len(order))
-        draws += 1
-        noise = torch.from_numpy(gumbel(case.seed, frame, order[place], weights.shape[1]))
-        return (weights.log() + noise).argmax(-1, keepdim=True)
+    def noise(draw: int, count: int) -> Any:
+        frame, place = divmod(draw, len(order))
+        return gumbel(case.seed, frame, order[place], count)
 
-    torch.multinomial = multinomial
-    try:
-        yield
-    finally:
-        torch.multinomial = plain
+    return noise
 
 
 @contextmanager
@@ -54,11 +46,8 @@ def recorded(model: Any) -> Iterator[list[Any]]:
         kept.append(plain(**arguments))
         return kept[-1]
 
-    model.generate = generate
-    try:
+    with patch.object(model, "generate", generate):
         yield kept
-    finally:
-        del model.generate
 
 
 def reference(case: Case, dim: int) -> Any:
@@ -98,7 +87,7 @@ def goldens(checkpoints: Path) -> Arrays:
     loaded = {name: load(checkpoints / name) for name in sorted({c.checkpoint for c in CASES})}
     for case in CASES:
         official = loaded[case.checkpoint]
-        with keyed_noise(case), recorded(official.model) as kept:
+        with keyed_noise(noise_of(case)), recorded(official.model) as kept:
             wavs, _ = speak(official, case)
         codes, hidden = kept[0]
         for i, (code, state) in enumerate(zip(codes, hidden, strict=True)):

@@ -7,20 +7,20 @@ goldens' noise, and a recording is given as samples in place of a file.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from tests.parity.reference.bare import bare, quiet
 from tests.parity.voxcpm_cases import (
     ALPHA,
     CASES,
@@ -38,21 +38,11 @@ from tests.parity.voxcpm_cases import (
     recording,
 )
 
-
-def package() -> Any:
-    """The model's module, without the demonstrations that the package imports first."""
-    spec = find_spec("voxcpm")
-    assert spec is not None
-    whole = ModuleType("voxcpm")
-    whole.__path__ = list(spec.submodule_search_locations or ())
-    model = ModuleType("voxcpm.model")
-    model.__path__ = [f"{path}/model" for path in whole.__path__]
-    sys.modules |= {"voxcpm": whole, "voxcpm.model": model}
-    sys.modules |= {name: ModuleType(name) for name in ("librosa", "torchaudio")}
-    return import_module("voxcpm.model.voxcpm2")
-
-
-ours = package()
+# Without the demonstrations that the package imports first.
+bare("voxcpm", "voxcpm.model")
+quiet("librosa")
+quiet("torchaudio")
+ours = import_module("voxcpm.model.voxcpm2")
 minicpm = import_module("voxcpm.modules.minicpm4.model")
 
 
@@ -106,7 +96,7 @@ def model_of(folder: Path, lora: Path | None = None, *, double: bool = True) -> 
 @contextmanager
 def keyed_noise(model: Any, case: Case) -> Iterator[None]:
     """Draws become a function of seed and patch; the noise is scaled as the solver allows it."""
-    plain, forward, count = torch.randn, model.feat_decoder.forward, 0
+    forward, count = model.feat_decoder.forward, 0
 
     def randn(shape: Any, **how: Any) -> torch.Tensor:
         nonlocal count
@@ -118,11 +108,9 @@ def keyed_noise(model: Any, case: Case) -> Iterator[None]:
     def scaled(**told: Any) -> torch.Tensor:
         return forward(**told, temperature=case.noise)
 
-    torch.randn, model.feat_decoder.forward = randn, scaled
-    try:
+    decoder = patch.object(model.feat_decoder, "forward", scaled)
+    with patch.object(torch, "randn", randn), decoder:
         yield
-    finally:
-        torch.randn, model.feat_decoder.forward = plain, forward
 
 
 def heard(case: Case) -> Any:
@@ -173,16 +161,14 @@ def sound(model: Any) -> Any:
 def published_shapes() -> str:
     """Names and shapes of the tensors of the published sizes, as one hash."""
     config = ours.VoxCPMConfig.model_validate(published())
-    with torch.device("meta"):
-        lm = minicpm.MiniCPMModel.setup_cache
-        minicpm.MiniCPMModel.setup_cache = lambda *_: None
-        rope = minicpm.MiniCPMLongRoPE._set_cos_sin_cache
-        minicpm.MiniCPMLongRoPE._set_cos_sin_cache = lambda *_, **__: None
+    with (
+        torch.device("meta"),
+        patch.object(minicpm.MiniCPMModel, "setup_cache", lambda *_: None),
+        patch.object(minicpm.MiniCPMLongRoPE, "_set_cos_sin_cache", lambda *_, **__: None),
+    ):
         vae = ours.AudioVAEV2(config=config.audio_vae_config)
         tokenizer = SimpleNamespace(vocab={})
         model = ours.VoxCPM2Model(config, tokenizer, vae, device="cpu")
-        minicpm.MiniCPMModel.setup_cache = lm
-        minicpm.MiniCPMLongRoPE._set_cos_sin_cache = rope
     found = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     return hashed({name: shape for name, shape in found.items() if "cached" not in name})
 

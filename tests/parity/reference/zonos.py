@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from transformers import DacModel
 
 from tests.parity.csm_cases import SAMPLE_RATE
 from tests.parity.material import gumbel
-from tests.parity.reference.bare_torchaudio import without_libraries
+from tests.parity.reference.bare import without_libraries
 from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, codes, recording
 
 CODEBOOKS, IDS, MASK = 9, 1026, 1025
@@ -113,7 +114,6 @@ def as_ours(seed: int) -> Iterator[list[Columns]]:
     the columns that are undelayed at the end.
     """
     modeling, *_ = source()
-    draw, scatter = torch.Tensor.exponential_, torch.Tensor.masked_scatter_
     revert, row, seen = modeling.revert_delay_pattern, 0, list[Columns]()
 
     def exponential(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
@@ -132,14 +132,11 @@ def as_ours(seed: int) -> Iterator[list[Columns]]:
         found: torch.Tensor = revert(delayed)
         return found
 
-    torch.Tensor.exponential_ = exponential  # type: ignore[assignment,method-assign]
-    torch.Tensor.masked_scatter_ = masked_scatter  # type: ignore[assignment,method-assign]
-    modeling.revert_delay_pattern = reverted
-    try:
+    with (
+        patch.multiple(torch.Tensor, exponential_=exponential, masked_scatter_=masked_scatter),
+        patch.object(modeling, "revert_delay_pattern", reverted),
+    ):
         yield seen
-    finally:
-        torch.Tensor.exponential_, torch.Tensor.masked_scatter_ = draw, scatter  # type: ignore[method-assign]
-        modeling.revert_delay_pattern = revert
 
 
 def conditions(folder: Path, case: Case) -> dict[str, Any]:
