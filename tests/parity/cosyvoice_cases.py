@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+
 SEED: Final = 3
 IDS: Final = 6561 + 200
 TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
@@ -83,5 +85,4 @@ CASES: Final = (
 
 def heard(case: Case) -> npt.NDArray[np.int16]:
     """Tokens of the case's recording."""
-    random = np.random.Generator(np.random.PCG64([SEED, case.heard]))
-    return random.integers(0, 6561, case.heard).astype(np.int16)
+    return drawn_codes([SEED, case.heard], 6561, case.heard)

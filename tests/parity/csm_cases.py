@@ -1,14 +1,12 @@
 """What the reference is asked of synthetic CSM checkpoints. Needs numpy alone."""
 
-import io
-import wave
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import SAMPLE_RATE, audio
+from tests.parity.material import drawn_codes, pcm
 
 SEED: Final = 3
 CODEBOOKS: Final = 32
@@ -75,23 +73,6 @@ CASES: Final = (
 )
 
 
-def pcm(seconds: float, seed: int) -> npt.NDArray[np.int16]:
-    """A recording, [samples] at 24 kHz."""
-    return np.round(audio(seconds, seed, SAMPLE_RATE) * 32_767).astype(np.int16)
-
-
-def wav(samples: npt.NDArray[np.int16], rate: int = SAMPLE_RATE) -> bytes:
-    """A recording as a client sends it."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(rate)
-        out.writeframes(samples.astype("<i2").tobytes())
-    return file.getvalue()
-
-
 def codes() -> npt.NDArray[np.int16]:
     """What the codec is given, [FRAMES, CODEBOOKS]."""
-    random = np.random.Generator(np.random.PCG64(SEED))
-    return random.integers(0, 2048, (FRAMES, CODEBOOKS)).astype(np.int16)
+    return drawn_codes(SEED, 2048, FRAMES, CODEBOOKS)

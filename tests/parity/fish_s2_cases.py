@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+
 SEED: Final = 3
 CODES: Final = 4096
 TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
@@ -31,8 +33,7 @@ class Heard:
 
     def codes(self, codebooks: int) -> npt.NDArray[np.int16]:
         """[frames, codebooks]."""
-        random = np.random.Generator(np.random.PCG64(len(self.text)))
-        return random.integers(0, 1024, (self.frames, codebooks)).astype(np.int16)
+        return drawn_codes(len(self.text), 1024, self.frames, codebooks)
 
 
 # Each checkpoint's voices.

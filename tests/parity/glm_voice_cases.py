@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import Floats, audio
+from tests.parity.material import Floats, audio, drawn_codes
 
 SEED: Final = 3
 CODEC_SEED: Final = 2
@@ -74,4 +74,4 @@ def spoken(seconds: float) -> Floats:
 
 def codes() -> npt.NDArray[np.int16]:
     """[CODES] of one answer."""
-    return np.random.default_rng(4).integers(0, 256, CODES).astype(np.int16)
+    return drawn_codes(4, 256, CODES)

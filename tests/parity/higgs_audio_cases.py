@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import SAMPLE_RATE, audio
+from tests.parity.material import drawn_codes
 
 SEED: Final = 3
 CODEBOOKS, IDS = 8, 1026
@@ -77,12 +77,6 @@ CASES: Final = (
 THIRD: Final = Case("the third version", "higgs-third", turns=TURNS[:1], frames=6)
 
 
-def pcm(seconds: float, seed: int) -> npt.NDArray[np.int16]:
-    """A recording, [samples] at 24 kHz."""
-    return np.round(audio(seconds, seed, SAMPLE_RATE) * 32_767).astype(np.int16)
-
-
 def codes(frames: int, seed: int) -> npt.NDArray[np.int16]:
     """[frames, CODEBOOKS]."""
-    random = np.random.Generator(np.random.PCG64(seed))
-    return random.integers(0, IDS - 2, (frames, CODEBOOKS)).astype(np.int16)
+    return drawn_codes(seed, IDS - 2, frames, CODEBOOKS)

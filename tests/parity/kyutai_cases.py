@@ -6,10 +6,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+
 SEED: Final = 3
 # A config.json of the published sizes, of which the reference tells names and shapes.
 PUBLISHED: Final = "kyutai-sizes.json"
-CODEC_FRAMES: Final = 21
 # More ids than any draw is among.
 IDS: Final = 2080
 TEXT: Final = "Odd: (sing er) it\u2019s one!"
@@ -60,9 +61,8 @@ CASES: Final = (
 
 
 def codes() -> npt.NDArray[np.int16]:
-    """What the codec is given, [CODEC_FRAMES, codebooks]."""
-    random = np.random.Generator(np.random.PCG64(SEED))
-    return random.integers(0, 2048, (CODEC_FRAMES, 32)).astype(np.int16)
+    """What the codec is given, [21, codebooks]."""
+    return drawn_codes(SEED, 2048, 21, 32)
 
 
 def settings(case: Case) -> dict[str, Any]:

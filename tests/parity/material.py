@@ -1,6 +1,9 @@
 """What both sides of a comparison draw from stated seeds. Needs numpy alone."""
 
+import hashlib
+import io
 import json
+import wave
 import zlib
 from functools import cache
 from pathlib import Path
@@ -55,6 +58,32 @@ def audio(seconds: float, seed: int, rate: int = SAMPLE_RATE) -> Floats:
     syllables = 0.5 - 0.5 * np.cos(2 * np.pi * 3.1 * time)
     hiss = random.standard_normal(len(time))
     return (0.12 * voice * syllables + 0.01 * hiss).astype(np.float32)
+
+
+def pcm(seconds: float, seed: int, rate: int = SAMPLE_RATE) -> npt.NDArray[np.int16]:
+    """A recording, [samples]."""
+    return np.round(audio(seconds, seed, rate) * 32_767).astype(np.int16)
+
+
+def wav(samples: npt.NDArray[np.int16], rate: int = SAMPLE_RATE) -> bytes:
+    """A recording as a client sends it."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setparams((1, 2, rate, 0, "NONE", ""))
+        out.writeframes(samples.astype("<i2").tobytes())
+    return file.getvalue()
+
+
+def drawn_codes(seed: Any, most: int, *shape: int) -> npt.NDArray[np.int16]:
+    """Codes below `most`."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    return random.integers(0, most, shape).astype(np.int16)
+
+
+def hashed(shapes: dict[str, tuple[int, ...]]) -> str:
+    """Names and shapes of tensors, in any order, as one hash."""
+    lines = sorted(f"{name} {list(shape)}" for name, shape in shapes.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def frames(count: int, seed: int) -> npt.NDArray[np.int64]:

@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+
 SEED: Final = 3
 CODEC_SEED: Final = 2
 TEXT: Final = "It's the end of the world, and you're singing to the user: how odd! <laugh> Hello."
@@ -49,8 +51,7 @@ CASES: Final = (
 
 def codes() -> npt.NDArray[np.int16]:
     """What the codec is given, [10, 7]."""
-    random = np.random.Generator(np.random.PCG64(CODEC_SEED))
-    return random.integers(0, 4096, (10, 7)).astype("i2")
+    return drawn_codes(CODEC_SEED, 4096, 10, 7)
 
 
 def noise(block: int, steps: int) -> npt.NDArray[np.float32]:

@@ -1,15 +1,12 @@
 """What the reference is asked of synthetic Pocket TTS checkpoints. Needs numpy alone."""
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import audio
-
-Floats = npt.NDArray[np.float32]
+from tests.parity.material import Floats, audio
 
 SEED: Final = 4
 VALUES: Final = 8
@@ -91,12 +88,6 @@ def noise(seed: int, frame: int) -> Floats:
     """Standard normal, [VALUES]."""
     random = np.random.Generator(np.random.PCG64([seed, frame, 77]))
     return random.standard_normal(VALUES).astype(np.float32)
-
-
-def hashed(shapes: dict[str, tuple[int, ...]]) -> str:
-    """Names and shapes of tensors, in any order, as one hash."""
-    lines = sorted(f"{name} {list(shape)}" for name, shape in shapes.items())
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def recording(case: Case, rate: int = 24_000) -> npt.NDArray[np.int16]:

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from tests.parity.material import Floats
+from tests.parity.material import Floats, drawn_codes
 
 WIDTH: Final = 24
 TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
@@ -17,7 +18,6 @@ CHECKPOINTS: Final[dict[str, dict[str, object]]] = {
     "omni-ending": {"seed": 5, "ending": 4.0},
     "omni-heads": {"seed": 6, "published": True},
 }
-CODES_SEED: Final = 11
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,6 @@ def drawn_rows(case: Case, count: int, part: int) -> Floats:
     return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-def codes() -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+def codes() -> npt.NDArray[np.int16]:
     """What the codec is given, [24, 16]."""
-    random = np.random.Generator(np.random.PCG64(CODES_SEED))
-    return random.integers(0, 2048, (24, 16)).astype(np.int16)
+    return drawn_codes(11, 2048, 24, 16)

@@ -5,6 +5,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+
 Floats = npt.NDArray[np.float64]
 
 NAME: Final = "s3_flow"
@@ -28,7 +30,7 @@ def _random(seed: int) -> np.random.Generator:
 
 def tokens() -> npt.NDArray[np.int16]:
     """[TOKENS]."""
-    return _random(1).integers(0, 6561, TOKENS).astype(np.int16)
+    return drawn_codes(1, 6561, TOKENS)
 
 
 def recording() -> dict[str, npt.NDArray[np.generic]]:

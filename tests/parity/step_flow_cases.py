@@ -5,11 +5,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tests.parity.material import drawn_codes
+from tests.parity.s3_cases import MELS, PROMPT, recording
+
 NAME: Final = "step_flow"
 """Of the goldens, and of the reference's environment."""
-PROMPT: Final = 17
 CHUNK, LOOKAHEAD = 25, 3
-MELS: Final = 80
 MEL_STRIDE: Final = 4
 # Of an answer: chunks until the window is cut, and cut again; then what is left for the last one.
 LENGTHS: Final = {"long": 6 * CHUNK + 9, "a whole chunk and what it looked at": 28, "short": 4}
@@ -17,18 +18,7 @@ LENGTHS: Final = {"long": 6 * CHUNK + 9, "a whole chunk and what it looked at": 
 
 def tokens(name: str) -> npt.NDArray[np.int16]:
     """Of the answer of this name."""
-    random = np.random.Generator(np.random.PCG64([1, LENGTHS[name]]))
-    return random.integers(0, 6561, LENGTHS[name]).astype(np.int16)
-
-
-def recording() -> dict[str, npt.NDArray[np.generic]]:
-    """A codec's conditions: see docs/decisions/streaming-flow.md."""
-    random = np.random.Generator(np.random.PCG64(2))
-    return {
-        "token": random.integers(0, 6561, PROMPT).astype(np.int16),
-        "mel": random.normal(-3.0, 1.0, (2 * PROMPT, MELS)).astype(np.float32),
-        "speaker": random.normal(size=(1, 192)).astype(np.float32),
-    }
+    return drawn_codes([1, LENGTHS[name]], 6561, LENGTHS[name])
 
 
 def chunks(count: int) -> list[tuple[int, int, bool]]:
@@ -41,3 +31,6 @@ def chunks(count: int) -> list[tuple[int, int, bool]]:
         found.append((at, at + CHUNK + LOOKAHEAD, False))
         at += CHUNK
     return [*found, (at, count, True)]
+
+
+__all__ = ["MELS", "PROMPT", "recording"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.csm_cases import CASES, codes, pcm
+from tests.parity.csm_cases import CASES, codes
 from tests.parity.families.csm import FAMILY, write_csm
-from tests.parity.material import arrays
+from tests.parity.material import arrays, pcm
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.csm.family import load_encoder

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.families.glm_voice import FAMILY, goldens, wav
-from tests.parity.glm_voice_cases import CASES, CODEC_SEED, HEARD, STRIDE, codes, spoken
+from tests.parity.families.glm_voice import FAMILY, goldens, sound
+from tests.parity.glm_voice_cases import CASES, CODEC_SEED, HEARD, STRIDE, codes
 from tests.parity.material import arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
@@ -42,7 +42,7 @@ def codec() -> GlmVoiceCodec:
 
 @pytest.mark.parametrize("seconds", HEARD)
 def test_what_is_heard_are_the_references_ids(model: GlmVoice, seconds: float) -> None:
-    found = model.derive(wav(spoken(seconds)))["codes"][:, 0]
+    found = model.derive(sound(seconds))["codes"][:, 0]
     assert found.tolist() == goldens()[f"{seconds:g} s"]
 
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
-from tests.parity.csm_cases import wav
 from tests.parity.families.higgs_audio import FAMILY, goldens, rows_of
-from tests.parity.higgs_audio_cases import CASES, HEARD, IDS, SEED, pcm
+from tests.parity.higgs_audio_cases import CASES, HEARD, IDS, SEED
 from tests.parity.higgs_audio_cases import THIRD as THIRD_CASE
-from tests.parity.material import arrays
+from tests.parity.material import arrays, pcm, wav
 from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.pieces import Text

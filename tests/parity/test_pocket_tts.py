@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.csm_cases import wav
 from tests.parity.families.pocket_tts import FAMILY, told, write_pocket
-from tests.parity.material import arrays
-from tests.parity.pocket_cases import CASES, RULES, TEXTS, Case, hashed, recording
+from tests.parity.material import arrays, hashed, wav
+from tests.parity.pocket_cases import CASES, RULES, TEXTS, Case, recording
 from tests.parity.runner import Loaded, Run
 from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.fields import cut

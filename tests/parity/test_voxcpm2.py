@@ -20,8 +20,8 @@ from torch import Tensor
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs import CODECS
 from tests.parity.families.voxcpm2 import FAMILY, write_adapter, write_voxcpm
-from tests.parity.material import arrays
-from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, hashed, patches, published
+from tests.parity.material import arrays, hashed
+from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, patches, published
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn import dense_attention
 from ttscommon.engine.nn.weights import published_shapes

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.parity.csm_cases import wav
 from tests.parity.families.zonos import goldens, readings
+from tests.parity.material import wav
 from tests.parity.zonos_cases import PHONES, SAID, SEED, TEXT, WORDS, recording
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.zonos.recordings import ZonosRecordings

@@ -6,8 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import audio
-from tests.parity.pocket_cases import hashed
+from tests.parity.material import Floats, pcm
 
 Doubles = npt.NDArray[np.float64]
 
@@ -133,29 +132,16 @@ def noise(seed: int, frame: int) -> Doubles:
 
 def recording(case: Case, rate: int = RATE) -> npt.NDArray[np.int16]:
     """[samples]."""
-    return np.round(audio(case.seconds, case.seed, rate) * 32_767).astype(np.int16)
+    return pcm(case.seconds, case.seed, rate)
 
 
-def patches() -> npt.NDArray[np.float32]:
+def patches() -> Floats:
     """What the codec is given: [FRAMES, LATENTS, VALUES]."""
     random = np.random.Generator(np.random.PCG64(3))
     return random.standard_normal((FRAMES, LATENTS, VALUES)).astype(np.float32)
 
 
-def halves(name: str, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+def halves(name: str, shape: tuple[int, int]) -> Floats:
     """A half of an adapter, by its name."""
     random = np.random.Generator(np.random.PCG64([SEED, *name.encode()]))
     return (0.3 * random.standard_normal(shape)).astype(np.float32)
-
-
-__all__ = [
-    "ADAPTED",
-    "CASES",
-    "CHECKPOINTS",
-    "EXACT",
-    "Case",
-    "hashed",
-    "noise",
-    "patches",
-    "published",
-]

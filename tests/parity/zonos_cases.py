@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.csm_cases import pcm
+from tests.parity.material import drawn_codes, pcm
 
 SEED: Final = 3
 CODEC_SEED: Final = 2
@@ -47,7 +47,7 @@ class Case:
 
 
 def recording() -> npt.NDArray[np.int16]:
-    """[samples] at csm_cases.SAMPLE_RATE."""
+    """[samples] at material.SAMPLE_RATE."""
     return pcm(SECONDS, 5)
 
 
@@ -76,5 +76,4 @@ CASES: Final = (
 
 def codes() -> npt.NDArray[np.int16]:
     """What the codec is given, [26, 9]."""
-    random = np.random.Generator(np.random.PCG64(CODEC_SEED))
-    return random.integers(0, 1024, (26, 9)).astype("i2")
+    return drawn_codes(CODEC_SEED, 1024, 26, 9)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case, recording
-from tests.parity.csm_cases import wav
-from tests.parity.material import said
+from tests.parity.material import said, wav
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest

@@ -1,7 +1,5 @@
 """GLM-4-Voice beside transformers' GLM, and tiktoken's reading of its prompts."""
 
-import io
-import wave
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
-from tests.parity.material import Floats, said
+from tests.parity.material import said, wav
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest, Turn
@@ -33,13 +31,9 @@ _ENDS: Final = tuple(_IDS[name] for name in ("<|endoftext|>", "<|user|>", "<|obs
 goldens = partial(said, "glm_voice")
 
 
-def wav(samples: Floats) -> bytes:
-    """At RATE."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as made:
-        made.setparams((1, 2, RATE, 0, "NONE", ""))
-        made.writeframes(np.round(samples * 32_768).astype("<i2").tobytes())
-    return file.getvalue()
+def sound(seconds: float) -> bytes:
+    """A turn's, as a client sends it."""
+    return wav(np.round(spoken(seconds) * 32_768).astype(np.int16), RATE)
 
 
 class GlmSubject(Subject[Case]):
@@ -65,7 +59,7 @@ class GlmSubject(Subject[Case]):
         return asked(case, "glm-4-voice", turns=turns)
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
-        sounds = (model.derive(wav(spoken(t.seconds))) if t.seconds else None for t in case.turns)
+        sounds = (model.derive(sound(t.seconds)) if t.seconds else None for t in case.turns)
         return Derived(None, tuple(sounds))
 
     def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.parity.csm_cases import wav
-from tests.parity.material import arrays, said
+from tests.parity.material import arrays, said, wav
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived

@@ -10,8 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from tests.parity.csm_cases import wav
-from tests.parity.material import arrays
+from tests.parity.material import arrays, wav
 from tests.parity.subject import SOUND, Subject, asked
 from tests.parity.voxcpm_cases import (
     ADAPTED,

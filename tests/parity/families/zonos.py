@@ -7,8 +7,7 @@ from typing import ClassVar, Final
 import numpy as np
 from msgspec.structs import replace
 
-from tests.parity.csm_cases import wav
-from tests.parity.material import arrays
+from tests.parity.material import arrays, wav
 from tests.parity.subject import SOUND, Subject, asked
 from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, recording
 from ttscommon.wire.fields import Arrays, Derived

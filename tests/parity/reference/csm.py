@@ -18,8 +18,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import CsmForConditionalGeneration
 
-from tests.parity.csm_cases import CASES, CODEBOOKS, SPEED_FRAMES, Case, codes, pcm
-from tests.parity.material import gumbel
+from tests.parity.csm_cases import CASES, CODEBOOKS, SPEED_FRAMES, Case, codes
+from tests.parity.material import gumbel, pcm
 from tests.parity.reference.draws import keyed_noise
 
 FRAME_SAMPLES = 1920

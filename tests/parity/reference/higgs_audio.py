@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from tests.parity.material import pcm
 from tests.parity.reference.bare import without_libraries
 
 without_libraries()  # what resamples is plain torch
@@ -42,7 +43,6 @@ from tests.parity.higgs_audio_cases import (  # noqa: E402
     Case,
     Said,
     codes,
-    pcm,
 )
 from tests.parity.material import gumbel  # noqa: E402
 

@@ -27,7 +27,8 @@ from pocket_tts.models.text_chunking import prepare_text_prompt, split_into_best
 from pocket_tts.modules import text_conditioner
 from pocket_tts.utils.config import CONFIGS_DIR, load_config
 
-from tests.parity.pocket_cases import CASES, RULES, TEXTS, Case, hashed, latents, noise, recording
+from tests.parity.material import hashed
+from tests.parity.pocket_cases import CASES, RULES, TEXTS, Case, latents, noise, recording
 
 OURS = ("model_type", "language", "voice_cloning", "sampler_decode_steps")
 MOST_TOKENS = 50

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from tests.parity.material import hashed
 from tests.parity.reference.bare import bare, quiet
 from tests.parity.voxcpm_cases import (
     ALPHA,
@@ -31,7 +32,6 @@ from tests.parity.voxcpm_cases import (
     TEXT,
     VALUES,
     Case,
-    hashed,
     noise,
     patches,
     published,

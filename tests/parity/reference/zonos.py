@@ -30,8 +30,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import DacModel
 
-from tests.parity.csm_cases import SAMPLE_RATE
-from tests.parity.material import gumbel
+from tests.parity.material import SAMPLE_RATE, gumbel
 from tests.parity.reference.bare import without_libraries
 from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, codes, recording
 

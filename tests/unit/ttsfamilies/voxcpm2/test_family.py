@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from tests.parity.csm_cases import wav
+from tests.parity.material import wav
 from tests.unit.ttsfamilies.test_conformance import Bench, request, same
 from tests.unit.ttsfamilies.voxcpm2.tiny import parts, tiny
 from ttscommon.cluster.adapters.peft import Files, Lora
