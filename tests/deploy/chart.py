@@ -1,6 +1,8 @@
 """Renderings of the chart: objects by kind and name."""
 
 import json
+import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -124,6 +126,16 @@ def understood(pod: Object) -> Iterator[tuple[str, ServiceSettings]]:
         yield from zip(("talker", "vocoder"), load_settings(environment(pod, SECRETS)), strict=True)
     else:
         yield component, SETTINGS[component].load(environment(pod, SECRETS))
+
+
+def promtool(tests: Path) -> None:
+    """Run promtool's tests, where it is installed."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    command = [program, "test", "rules", str(tests)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def selector_of(found: Object) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import os
+import secrets
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import pytest
 from testcontainers.compose import DockerCompose
 
 from tests.otlp import OtlpReceiver
@@ -19,8 +21,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 # Grafana, the collector and Tempo have no stand-ins, so not everything is started here.
 SERVICES: Final = ("nats", "gateway", "talker", "vocoder")
 
-# Set by `make test-deploy`: building and starting images is not for every run of the tests.
-ASKED: Final = "ANTIPHON_TEST_DEPLOY"
+_ASKED: Final = "ANTIPHON_TEST_DEPLOY"
+# What takes minutes, or builds and starts images, is not for every run of the tests.
+deployed = pytest.mark.skipif(
+    not os.environ.get(_ASKED), reason=f"run by `make test-deploy`, which sets {_ASKED}"
+)
 # A local Debian image with python3-venv, for a machine without an image registry.
 LOCAL_BASE: Final = "ANTIPHON_TEST_BASE"
 
@@ -28,21 +33,13 @@ _BUILD_TIMEOUT_S: Final = 1200.0
 _COMMAND_TIMEOUT_S: Final = 120.0
 
 
-def asked() -> bool:
-    """Whether tests that take minutes are wanted."""
-    return bool(os.environ.get(ASKED))
-
-
-def missing() -> str | None:
-    """Why containers cannot be tested here, or None."""
-    if not asked():
-        return "containers are tested by `make test-deploy`"
+def needed() -> None:
+    """Skip where containers cannot be run."""
     try:
         for command in (["docker", "info"], ["docker", "compose", "version"]):
             subprocess.run(command, check=True, capture_output=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
-        return f"no container engine runs here: {error}"
-    return None
+        pytest.skip(f"no container engine runs here: {error}")
 
 
 @dataclass
@@ -112,16 +109,16 @@ def docker(*arguments: str) -> str:
 
 @contextmanager
 def running(
-    project: str,
     folder: Path,
     services: Sequence[str] = SERVICES,
     files: Sequence[str] = ("compose.yaml",),
     **variables: str,
 ) -> Iterator[ComposeStack]:
-    """Build the compose `files` and run their `services` until the block ends.
-
-    `variables` replace their defaults. Their volumes go with them.
+    """Build the compose `files` and run their `services` until the block ends, with no names in
+    common with others. `variables` replace their defaults. Their volumes go with them.
     """
+    needed()
+    project = f"antiphon-test-{secrets.token_hex(3)}"
     env_file = folder / "compose.env"
     ports = dict.fromkeys(("PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
     values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, **ports, **variables}

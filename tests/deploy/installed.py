@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tools import artifacts
 from tools.packages import ROOT
 
@@ -28,6 +30,30 @@ def pip(*arguments: str | Path, python: Path | str = sys.executable) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     told = [str(argument) for argument in arguments]
     subprocess.run([*command, *told, "--quiet"], check=True, timeout=900)
+
+
+def git(*arguments: str) -> bytes:
+    """What git prints in the clone; without its history the test is skipped."""
+    try:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"the history of the repository is not here: {error}")
+
+
+def sources(commit: str, folder: Path, *parts: str) -> Path:
+    """Those of a commit, or parts of them, in a folder of their own."""
+    folder.mkdir()
+    tree = git("archive", commit, *parts)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=tree, check=True, timeout=60)
+    return folder
+
+
+def earlier(folder: Path, *parts: str) -> Path:
+    """The sources in front of the commit that changed the version last."""
+    package = "libs/ttscommon/pyproject.toml"
+    changed = git("log", "-1", "--format=%H", "-G^version = ", "--", package).decode().strip()
+    return sources(f"{changed}^", folder, *parts)
 
 
 def build(folder: Path, root: Path = ROOT) -> Path:

@@ -15,13 +15,12 @@ import httpx
 import pytest
 
 from tests.deploy.debian import OWN, Debian, lacks
-from tests.deploy.engine import ASKED, asked
-from tests.deploy.installed import pip, started
-from tests.deploy.test_wheels import git, sources
+from tests.deploy.engine import deployed
+from tests.deploy.installed import git, pip, sources, started
 from tools import artifacts, release
 from tools.packages import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [deployed, pytest.mark.slow]
 
 TEXT: Final = "The tide is coming in."
 LEXICON: Final = {"name": "kept", "entries": [{"grapheme": "tide", "alias": "water"}]}
@@ -93,7 +92,7 @@ class Spoken:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a release publishes, and torch for processors."""
     folder = tmp_path_factory.mktemp("wheels")
     artifacts.wheels(folder)
@@ -103,7 +102,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def older(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def older(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the first sources that spoke from packages; version 0.1.0 did not."""
     added = ("--diff-filter=A", "--format=%H", "--", "install/pyproject.toml")
     commit = git("log", *added).decode().split()[-1]
@@ -111,7 +110,7 @@ def older(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     release.set_version(BEFORE, tree)
     folder = tmp_path_factory.mktemp("older")
     artifacts.wheels(folder, tree)
-    for torch in wheels.glob("torch-*.whl"):
+    for torch in published.glob("torch-*.whl"):
         shutil.copy(torch, folder)
     return folder
 
@@ -120,8 +119,6 @@ def older(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def debian(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Debian]:
-    if not asked():
-        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
     if why := lacks():
         pytest.skip(why)
     made = Debian(tmp_path_factory.mktemp(request.param) / "root", request.param)
@@ -136,7 +133,7 @@ def debian(
 
 @pytest.mark.parametrize("name", WAYS)
 def test_a_bare_debian_speaks_is_upgraded_and_is_left_as_it_was(
-    debian: Debian, name: str, wheels: Path, older: Path
+    debian: Debian, name: str, published: Path, older: Path
 ) -> None:
     if (debian.suite == "trixie") is not (name == "uv pip"):
         pytest.skip("torch for processors is here for Debian 12's Python alone")
@@ -145,7 +142,7 @@ def test_a_bare_debian_speaks_is_upgraded_and_is_left_as_it_was(
     before = debian.files()
     try:
         key = _spoke_before(debian, way, told)
-        debian.bring(wheels)
+        debian.bring(published)
         began_s = time.monotonic()
         debian.shell(way.upgrade)
         told.timed("upgrade_s", began_s)

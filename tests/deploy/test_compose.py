@@ -11,9 +11,11 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.deploy.engine import ComposeStack, docker
+from tests.deploy.engine import ComposeStack, deployed, docker
 from tests.deploy.observe import filled
 from tools.dashboards import DASHBOARDS
+
+pytestmark = deployed
 
 SENTENCE = "The tide is coming in, and the boats along the quay begin to lift and turn."
 LONG = " ".join([SENTENCE] * 6)

@@ -1,29 +1,27 @@
 """A published checkpoint in compose.yaml, served as docs/deploy.md says."""
 
-import secrets
 from collections.abc import Iterator
 
 import httpx
 import numpy as np
 import pytest
 
-from tests.deploy.engine import ComposeStack, docker, missing, running
+from tests.deploy.engine import ComposeStack, deployed, docker, running
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
+
+pytestmark = deployed
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
     """A stack whose one model is a checkpoint with drawn weights."""
-    if reason := missing():
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("checkpoint")
     write_checkpoint(folder / "voices/tiny", "tiny", "custom_voice", seed=5, ending=5.0)
     for path in (folder / "voices").rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (folder / "voices").chmod(0o755)
-    project = f"antiphon-test-{secrets.token_hex(3)}"
     model = {"MODEL": "tiny", "VOICES": str(folder / "voices"), "WEIGHTS": "voices/tiny"}
-    with running(project, folder, **model) as stack:
+    with running(folder, **model) as stack:
         yield stack
 
 

@@ -1,14 +1,15 @@
 """The pair's image, with torch's CPU build: both stages speak from one container, and may die."""
 
 import re
-import secrets
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from tests.deploy.engine import ComposeStack, docker, missing, running
+from tests.deploy.engine import ComposeStack, deployed, docker, running
 from tests.deploy.test_compose import SENTENCE, killed_in_mid_sentence, speak
+
+pytestmark = deployed
 
 PAIR = "pair-gpu"
 FILES = ("compose.yaml", "tests/deploy/substitutes/pair.yaml")
@@ -17,11 +18,8 @@ FILES = ("compose.yaml", "tests/deploy/substitutes/pair.yaml")
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
     """A stack without other engines, of two pairs."""
-    if reason := missing():
-        pytest.skip(reason)
-    project = f"antiphon-test-{secrets.token_hex(3)}"
     services = ("nats", "gateway", PAIR)
-    with running(project, tmp_path_factory.mktemp("pair"), services, FILES) as stack:
+    with running(tmp_path_factory.mktemp("pair"), services, FILES) as stack:
         stack.scale(**{PAIR: 2})
         yield stack
 

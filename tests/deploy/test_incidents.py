@@ -8,11 +8,9 @@ import contextlib
 import datetime
 import json
 import socket
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import nats
 import pytest
@@ -20,66 +18,27 @@ import trustme
 from nats.errors import Error as NatsError
 from nats.js.api import StreamConfig
 
-from antiphon.stack.broker import find_server
 from tests.chaos.listener import listen
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import chaos_stack
-from tests.deploy.engine import ASKED, asked
+from tests.deploy.broker import Server
+from tests.deploy.engine import deployed
 from tests.deploy.test_dashboards import RUNBOOKS
 from ttscommon.bus import Bus
-from ttscommon.bus.export import BrokerMetrics, look
+from ttscommon.bus.export import BrokerMetrics
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import AntiphonError
 
+pytestmark = deployed
+
 STREAM: Final = "antiphon-CODES"
 _TIMEOUT_S: Final = 60.0
-
-
-@pytest.fixture(autouse=True)
-def wanted() -> None:
-    if not asked():
-        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
 
 
 def page(section: str) -> str:
     """A section of the runbooks."""
     text = RUNBOOKS.read_text()
     return text.split(f"### {section}\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
-
-
-class Server:
-    """nats-server with a monitoring port."""
-
-    def __init__(self, folder: Path, configuration: str = "", tls: str = "") -> None:
-        folder.mkdir(parents=True)
-        self.folder = folder
-        path = folder / "nats.conf"
-        path.write_text(
-            f'server_name: {folder.name}\nlisten: "127.0.0.1:-1"\nhttp: "127.0.0.1:-1"\n'
-            f"ports_file_dir: {json.dumps(str(folder))}\n"
-            f"jetstream {{ store_dir: {json.dumps(str(folder))}\n max_file_store: 2MB }}\n"
-            f"{configuration}{tls}"
-        )
-        command = [find_server(), "--config", str(path)]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    async def ports(self) -> dict[str, int]:
-        path = self.folder / f"nats-server_{self.process.pid}.ports"
-        async with asyncio.timeout(_TIMEOUT_S):
-            while True:
-                try:
-                    found = json.loads(path.read_text())
-                except (OSError, ValueError):
-                    await asyncio.sleep(0.02)
-                else:
-                    return {name: urlsplit(urls[0]).port or 0 for name, urls in found.items()}
-
-    async def shown(self, metrics: BrokerMetrics) -> None:
-        await look(metrics, f"http://127.0.0.1:{(await self.ports())['monitoring']}", self.folder)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture

@@ -18,13 +18,14 @@ import httpx
 from antiphon.stack import LocalStack, StackConfig
 from tests.chaos.listener import Heard, judge
 from tests.chaos.stack import chaos_stack
+from tests.deploy.engine import deployed
 from tests.deploy.loads import hold_back
-from tests.deploy.test_incidents import page, until, wanted
+from tests.deploy.test_incidents import page, until
 from tests.deploy.test_upgrade import originals, speaking
 from tests.pipeline.test_metrics import Exported
 from ttscommon.bus import Bus
 
-__all__ = ["wanted"]
+pytestmark = deployed
 
 # What the alert compares with a quarter of the stage.
 SLOW: Final = 2.0

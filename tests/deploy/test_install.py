@@ -9,25 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.engine import ASKED, asked
-from tests.deploy.installed import build
+from tests.deploy.engine import deployed
+from tests.deploy.installed import pip
 from tests.unit.test_imports import PACKAGES, TENSORS, modules
 from tests.unit.test_packages import locked, project
 
-_PIP_TIMEOUT_S = 600
-
-
-def pip(python: Path | str, *arguments: str) -> None:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments, "--quiet"]
-    subprocess.run(command, check=True, timeout=_PIP_TIMEOUT_S)
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All of our packages, built as they would be published."""
-    if not asked():
-        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
-    return build(tmp_path_factory.mktemp("wheels"))
+pytestmark = deployed
 
 
 @pytest.fixture
@@ -48,8 +35,8 @@ def test_a_package_installs_into_an_empty_environment(
     # A second source of links must not hide those of the environment.
     links = f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}".split()
     found = [option for link in links for option in ("--find-links", link)]
-    pip(python, "install", *found, *pins, project(package)["name"])
-    pip(python, "check")
+    pip("install", *found, *pins, project(package)["name"], python=python)
+    pip("check", python=python)
     named = [name for name in modules(package, PACKAGES[package]) if not optional(name)]
     program = f"import {', '.join(named)}"
     subprocess.run([str(python), "-c", program], check=True, cwd=wheels, timeout=120)

@@ -6,57 +6,36 @@ The old code is taken from git and runs on this environment's packages. `make te
 import asyncio
 import itertools
 import os
-import subprocess
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 from antiphon.stack.child import Child
 from antiphon.stack.local import ServiceProgram
 from tests.chaos.listener import Heard, Original, judge, listen, logged_codes
 from tests.chaos.stack import ChaosStack, chaos_stack
 from tests.deploy.chart import ROOT
-from tests.deploy.engine import ASKED, asked
+from tests.deploy.engine import deployed
+from tests.deploy.installed import earlier
 from ttscommon.bus import Bus
 from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.replicas import Replica
 
+pytestmark = deployed
+
 ROOTS: Final = ("libs/ttscommon", "services/gateway", "services/talker", "services/vocoder")
 # As the chart orders them.
 ORDER: Final = ("vocoder", "talker", "gateway")
 LISTENERS: Final = 6
-_PACKAGE: Final = "libs/ttscommon/pyproject.toml"
 _GRACE_S: Final = 40.0
 # Beside listeners, on a machine that may have other work.
 _START_S: Final = 240.0
 _NUMBERS: Final = itertools.count(100)
 
 
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources before the version was last changed."""
-    if not asked():
-        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
-    try:
-        changed = git("log", "-1", "--format=%H", "-G^version = ", "--", _PACKAGE).decode().strip()
-        archive = git("archive", f"{changed}^", *ROOTS)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the history of the repository is not here: {error}")
-    folder = tmp_path_factory.mktemp("earlier")
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True, timeout=60)
-    return folder
-
-
-def git(*arguments: str) -> bytes:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
-
-
-def sources(folder: Path) -> dict[str, str]:
+def code_of(folder: Path) -> dict[str, str]:
     """What makes a process run the code below `folder`."""
     return {"PYTHONPATH": os.pathsep.join(str(folder / root) for root in ROOTS)}
 
@@ -99,12 +78,10 @@ async def originals(stack: ChaosStack, bus: Bus) -> dict[int, Original]:
     return found
 
 
-async def test_listeners_hear_everything_while_a_release_comes_and_goes(
-    earlier: Path, tmp_path: Path
-) -> None:
+async def test_listeners_hear_everything_while_a_release_comes_and_goes(tmp_path: Path) -> None:
     lines: list[str] = []
     stack = chaos_stack(tmp_path, lambda name, line: lines.append(f"{name}: {line}"), gateways=2)
-    old, new = sources(earlier), sources(ROOT)
+    old, new = code_of(earlier(tmp_path / "earlier", *ROOTS)), code_of(ROOT)
     stack.config = replace(
         stack.config,
         environ={s: {**stack.config.environ.get(s, {}), **old} for s in ORDER},

@@ -5,21 +5,19 @@ The environments see this one's packages from elsewhere, so that a test takes a 
 """
 
 import os
-import subprocess
 import wave
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.deploy.engine import ASKED, asked
-from tests.deploy.installed import Environment, build, empty
+from tests.deploy.engine import deployed
+from tests.deploy.installed import Environment, build, earlier, empty
 from tools import release
-from tools.packages import ROOT
+
+pytestmark = deployed
 
 TEXT: Final = "The tide is coming in."
-# A folder of wheels that are there already: `make release` tries what it publishes.
-MADE: Final = "ANTIPHON_WHEELS"
 COMPILES: Final = "compiling kernels for this machine, once"
 
 
@@ -28,14 +26,6 @@ def ours(wheels: Path) -> list[str]:
     tools = ("antiphon_bench", "antiphon_voicetrain")
     found = (path.name.partition("-")[0] for path in wheels.glob("*.whl"))
     return sorted(name.replace("_", "-") for name in found if name not in tools)
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not asked():
-        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
-    made = os.environ.get(MADE)
-    return Path(made).resolve() if made else build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
@@ -98,26 +88,3 @@ def test_the_version_before_becomes_this_one_and_then_nothing_is_left(
     left = set(made.site.iterdir()) | set((made.folder / "bin").iterdir())
     assert left == before
     assert list(made.home.iterdir()) == []
-
-
-def earlier(folder: Path) -> Path:
-    """The sources in front of the commit that changed the version last."""
-    package = "libs/ttscommon/pyproject.toml"
-    changed = git("log", "-1", "--format=%H", "-G^version = ", "--", package).decode().strip()
-    return sources(f"{changed}^", folder)
-
-
-def sources(commit: str, folder: Path) -> Path:
-    """Those of a commit, in a folder of their own."""
-    folder.mkdir()
-    tree = git("archive", commit)
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=tree, check=True, timeout=60)
-    return folder
-
-
-def git(*arguments: str) -> bytes:
-    try:
-        command = ["git", "-C", str(ROOT), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the history of the repository is not here: {error}")
