@@ -19,19 +19,11 @@ from tests.parity import (
     zonos_cases,
 )
 from tests.parity import qwen3_omni_cases as omni_cases
-from tests.parity.cases import CHECKPOINTS
-from tests.parity.families.csm import write_csm
-from tests.parity.families.kyutai_tts import write_kyutai
+from tests.parity.families import FAMILIES
 from tests.parity.families.piper import CASES as PIPER_CASES
-from tests.parity.families.piper import FAMILY as PIPER
 from tests.parity.families.piper import referred
-from tests.parity.families.pocket_tts import write_pocket
-from tests.parity.families.tacotron2 import FAMILY as TACOTRON
-from tests.parity.families.tacotron2 import write_tacotron
-from tests.parity.families.voxcpm2 import write_voxcpm
 from tests.parity.material import Floats, arrays, frames
 from tests.parity.piper_voice import codec as piper
-from tests.parity.subject import Subject
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.codec.base import Codec
@@ -40,8 +32,6 @@ from ttsfamilies.codecs import load
 from ttsfamilies.higgs_audio.synthetic import write_codec as write_higgs
 from ttsfamilies.orpheus.codec import Snac, load_decoder
 from ttsfamilies.orpheus.synthetic_snac import write_codec as write_snac
-from ttsfamilies.qwen3_omni.synthetic import write_checkpoint as write_omni
-from ttsfamilies.qwen3_tts.synthetic import write_checkpoint as write_qwen3
 from ttsfamilies.zonos.synthetic_dac import write_codec as write_dac
 
 
@@ -91,9 +81,14 @@ def _latents() -> Arrays:
     return {"latent": values, "passage": of}
 
 
-def _of(family: Subject[Any], case: Any, *names: str) -> Arrays:
+def _written(family: str, checkpoint: str) -> Callable[[Path], object]:
+    """As a part of a talker's checkpoint."""
+    return lambda folder: FAMILIES[family].write(folder, checkpoint)
+
+
+def _of(family: str, case: Any, *names: str) -> Arrays:
     """The reference's own frames."""
-    found = family.wanted(case)
+    found = FAMILIES[family].wanted(case)
     return {name: found[name] for name in names}
 
 
@@ -107,13 +102,13 @@ def _code2wav() -> Floats:
 
 CODECS: Final[Mapping[str, CodecSubject]] = {
     "qwen3_tts": CodecSubject(
-        lambda folder: write_qwen3(folder, "tiny", **CHECKPOINTS["custom"]),
+        _written("qwen3_tts", "custom"),
         lambda: {"codes": frames(24, 9).astype(np.int16)},
         _golden("codec", "once"),
         stride=3,
     ),
     "qwen3_omni": CodecSubject(
-        lambda folder: write_omni(folder, seed=3),
+        _written("qwen3_omni", "omni"),
         lambda: {"codes": omni_cases.codes()},
         _code2wav,
         stride=3,
@@ -126,10 +121,10 @@ CODECS: Final[Mapping[str, CodecSubject]] = {
         environment="official",
     ),
     "mimi": CodecSubject(
-        write_csm, lambda: {"codes": csm_cases.codes()}, _golden("mimi"), atol=1e-5
+        _written("csm", "csm"), lambda: {"codes": csm_cases.codes()}, _golden("mimi"), atol=1e-5
     ),
     "mimi in Kyutai's files": CodecSubject(
-        lambda folder: write_kyutai(folder, "kyutai-published"),
+        _written("kyutai_tts", "kyutai-published"),
         lambda: {"codes": kyutai_cases.codes()},
         _golden("kyutai_mimi"),
         stride=4,
@@ -138,12 +133,15 @@ CODECS: Final[Mapping[str, CodecSubject]] = {
     # The latents are the reference's own; the voice is where it was installed.
     "piper": CodecSubject(
         lambda folder: None,
-        lambda: _of(PIPER, PIPER_CASES[0], *piper().spec.frame),
+        lambda: _of("piper", PIPER_CASES[0], *piper().spec.frame),
         lambda: referred(PIPER_CASES[0])[0].sound,
         load=lambda folder: piper(),
     ),
     "pocket_tts": CodecSubject(
-        write_pocket, _latents, _golden("pocket_tts", "pocket/samples"), atol=2e-5
+        _written("pocket_tts", "pocket"),
+        _latents,
+        _golden("pocket_tts", "pocket/samples"),
+        atol=2e-5,
     ),
     "higgs_audio": CodecSubject(
         lambda folder: write_higgs(folder, seed=higgs_audio_cases.SEED),
@@ -158,14 +156,14 @@ CODECS: Final[Mapping[str, CodecSubject]] = {
         stride=3,
     ),
     "tacotron2": CodecSubject(
-        write_tacotron,
-        lambda: _of(TACOTRON, tacotron2_cases.HEARD, "mel", "begins"),
+        _written("tacotron2", "tacotron2"),
+        lambda: _of("tacotron2", tacotron2_cases.HEARD, "mel", "begins"),
         _golden("tacotron2"),
         stride=tacotron2_cases.STRIDE,
         atol=1e-5,
     ),
     "voxcpm2": CodecSubject(
-        write_voxcpm,
+        _written("voxcpm2", "voxcpm"),
         lambda: {"patch": voxcpm_cases.patches()},
         _golden("voxcpm2"),
         stride=voxcpm_cases.STRIDE,

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from tests.parity.material import gumbel
-from ttscommon.wire.fields import Arrays, Derived
+from ttscommon.wire.fields import SILENT, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece, Text
+from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 
@@ -48,8 +49,8 @@ class Subject(ABC, Generic[C]):
     `reference/ENVIRONMENT.txt`; empty where it is asked as the tests run. published_heads: heads,
     KV heads and head_dim of the published caches, by name. blocks: of the KV cache that the cases
     need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's.
-    loads, ids: the family's `load`, and how many ids a draw is among. steps: draws of a frame.
-    speed: what is spoken where speed is compared.
+    loads, ids: the family's `load`, and how many ids a draw is among. noise: the goldens', if
+    it is none of draws of ids. steps: draws of a frame. speed: what is spoken where it is compared.
     """
 
     cases: ClassVar[Sequence[Any]]
@@ -59,6 +60,7 @@ class Subject(ABC, Generic[C]):
     atol: ClassVar[float] = 0.0
     loads: ClassVar[staticmethod[..., Any]]
     ids: ClassVar[int]
+    noise: ClassVar[type[Noise] | None] = None
     steps: ClassVar[int] = 1
     speed: ClassVar[SpeechRequest | None] = None
 
@@ -83,7 +85,7 @@ class Subject(ABC, Generic[C]):
     def load(self, folder: Path) -> TalkerModel:
         """Load it, with the goldens' noise in place of our own."""
         model = self.loads("m", folder)
-        model.noise = golden_noise(self.ids)
+        model.noise = self.noise or golden_noise(self.ids)
         return model
 
     @abstractmethod
@@ -156,3 +158,24 @@ def golden_noise(ids: int) -> type[Noise]:
 
     count = ids
     return Golden
+
+
+def answered(ids: Sequence[int], first: int, codes: int) -> Arrays:
+    """Ids of an answer as they are logged: tokens of sound, and what is said between them."""
+    rows, between = list[tuple[int, list[int], int]](), list[int]()
+    for id in ids:
+        if 0 <= id - first < codes:
+            rows.append((id - first, between, 0))
+            between = []
+        else:
+            between.append(id)
+        if len(between) == MOST_BETWEEN:
+            rows.append((0, between, 1))
+            between = []
+    rows += [(0, between, 1)] * bool(between)
+    padded = [[*row, *[NO_ID] * (MOST_BETWEEN - len(row))] for _, row, _ in rows]
+    return {
+        TOKEN: np.array([token for token, _, _ in rows], np.int16),
+        BETWEEN: np.array(padded, np.int32),
+        SILENT: np.array([silent for _, _, silent in rows], np.uint8),
+    }

@@ -49,9 +49,9 @@ def copied(source: Path, target: Path) -> Path:
 def test_a_broken_checkpoint_is_named(
     family: str, breakage: str, whole: dict[str, Path], tmp_path: Path
 ) -> None:
-    folder = copied(whole[family], tmp_path / "broken")
-    BREAKAGES[breakage].do(folder, MAKERS[family])
-    with pytest.raises(CheckpointError, match=BREAKAGES[breakage].said) as refused:
+    folder, (do, said) = copied(whole[family], tmp_path / "broken"), BREAKAGES[breakage]
+    do(folder, MAKERS[family])
+    with pytest.raises(CheckpointError, match=said) as refused:
         MAKERS[family].load("m", folder)
     assert str(folder) in str(refused.value)
 

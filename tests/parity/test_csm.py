@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.parity.csm_cases import CASES, codes
-from tests.parity.families.csm import FAMILY, write_csm
+from tests.parity.families.csm import FAMILY
 from tests.parity.material import arrays, pcm
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
@@ -18,7 +18,7 @@ from ttsfamilies.csm.mimi.codec import load
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("csm")
-    write_csm(found)
+    FAMILY.write(found, "csm")
     return found
 
 

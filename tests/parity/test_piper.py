@@ -4,7 +4,6 @@ What every family is held to is in test_families.py and test_codecs.py.
 """
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -14,14 +13,16 @@ import pytest
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
-from tests.parity.families.piper import CASES, Case, referred
+from tests.parity.codec_runner import in_pieces
+from tests.parity.codecs import CODECS
+from tests.parity.families.piper import CASES, FAMILY, Case, referred
 from tests.parity.piper_voice import SEED, codec, talker
+from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Array, Arrays, cut, rows
+from ttscommon.wire.fields import Array, Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Value
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.text.frontend import Substitution
 from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.phones import Sentence
@@ -29,39 +30,14 @@ from ttsfamilies.piper.voice import HOP
 
 pytestmark = pytest.mark.slow  # one more family
 
-LONG = Case(
-    "long",
-    "Nobody who was there that evening, and there were many, could say afterwards which of the two"
-    " had spoken first, or why the others had said nothing at all.",
-)
 STEP = 1 / 32768
 GOLDEN: Final = Path(__file__).parent / "goldens/piper_sentences.json"
 
 
-def said(case: Case) -> Arrays:
-    """All frames of a request."""
-    engine = Engine(talker(), slots=4, metrics=Metrics())
-    (spoken,) = synthesise(engine, [case.request])
-    return spoken.arrays
-
-
 def heard(frames: Arrays, *pieces: int) -> Array:
-    """Samples, decoded in pieces of so many frames, the last again and again."""
-    request = SpeechRequest("r", "joe", "joe", "")
-    state, parts, at = codec().open(request), [], 0
-    for size in _sizes(pieces, rows(frames)):
-        work = Work(state, cut(frames, at, at + size), final=at + size == rows(frames))
-        parts += codec().decode([work])
-        at += size
-    return np.concatenate(parts)
-
-
-def _sizes(pieces: tuple[int, ...], whole: int) -> Iterator[int]:
-    sizes, left = list(pieces or (whole,)), whole
-    while left:
-        size = min(left, sizes.pop(0) if len(sizes) > 1 else sizes[0])
-        yield size
-        left -= size
+    """Samples, decoded in pieces of so many frames, and the rest."""
+    told = {name: frames[name] for name in codec().spec.frame}
+    return in_pieces(codec(), CODECS["piper"]._replace(material=lambda: told), pieces)
 
 
 def durations(frames: Arrays) -> list[list[int]]:
@@ -73,26 +49,15 @@ def durations(frames: Arrays) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        CASES[0],
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (*CASES[1:], LONG)),
-        *(
-            pytest.param(LONG._replace(scales=one.scales), marks=pytest.mark.slow)
-            for one in CASES[2:]
-        ),
-    ],
-)
-def test_durations_are_the_references_and_samples_within_a_few_steps(case: Case) -> None:
-    frames, expected = said(case), referred(case)
-    assert durations(frames) == [one.durations.tolist() for one in expected]
-    whole = np.concatenate([one.sound for one in expected])
-    for pieces in ((), (20, 4, 28, 48, 64)):
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_samples_are_the_references_within_a_few_steps(case: Case, tmp_path: Path) -> None:
+    frames = alone(Loaded(FAMILY, tmp_path, case.checkpoint), case)
+    whole = np.concatenate([one.sound for one in referred(case)])
+    for pieces in ((), (20, 4, 28, 48, *[64] * 99)):
         sound = heard(frames, *pieces)
         assert len(sound) == len(whole) == rows(frames) * HOP
         # Float32 over a sentence of 8 s: 3.6 steps at one sample.
-        assert np.abs(sound - whole).max() < (4 if case.text == LONG.text else 3) * STEP
+        assert np.abs(sound - whole).max() < (4 if "long" in case.name else 3) * STEP
 
 
 @pytest.mark.parametrize("told", json.loads(GOLDEN.read_text("utf-8")))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.parity.families.pocket_tts import FAMILY, told, write_pocket
+from tests.parity.families.pocket_tts import FAMILY, told
 from tests.parity.material import arrays, hashed, wav
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, Case, recording
 from tests.parity.runner import Loaded, Run
@@ -41,7 +41,7 @@ def test_told_the_references_frames_each_next_one_is_theirs(case: Case, tmp_path
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("codec")
     for name in ("pocket", "pocket-small"):
-        write_pocket(found / name, name)
+        FAMILY.write(found / name, name)
     return found
 
 

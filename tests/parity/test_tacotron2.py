@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs import CODECS
-from tests.parity.families.tacotron2 import GoldenNoise, write_tacotron
+from tests.parity.families.tacotron2 import FAMILY, GoldenNoise
 from tests.parity.material import arrays
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttscommon.wire.fields import Array
@@ -30,7 +30,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
     @cache
     def loaded(name: str) -> TacotronNet:
         folder: Path = tmp_path_factory.mktemp(name)
-        write_tacotron(folder, name)
+        FAMILY.write(folder, name)
         return load_net(folder, "cpu", torch.float64)[0]
 
     return loaded

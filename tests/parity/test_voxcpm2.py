@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tests.parity.codec_runner import in_pieces, taken_over
 from tests.parity.codecs import CODECS
-from tests.parity.families.voxcpm2 import FAMILY, write_adapter, write_voxcpm
+from tests.parity.families.voxcpm2 import FAMILY, write_adapter
 from tests.parity.material import arrays, hashed
 from tests.parity.voxcpm_cases import CASES, EXACT, RANK, Case, patches, published
 from ttscommon.cluster.adapters.peft import Files, Lora
@@ -72,7 +72,7 @@ def doubled(folder: Path) -> Voxcpm2:
     """Written there, if it is not, and computed in float64."""
     torch.set_num_threads(1)
     if not folder.exists():
-        write_voxcpm(folder, folder.name)
+        FAMILY.write(folder, folder.name)
     model = FAMILY.load(folder)
     model._net.double().solver.freeze()
     return model

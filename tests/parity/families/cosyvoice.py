@@ -11,14 +11,14 @@ from safetensors.torch import save_file
 
 from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
 from tests.parity.material import said
-from tests.parity.subject import SOUND, Subject, asked, golden_noise
+from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.s3.speaker import SpeakerSizes
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.talker.options import ModelOptions
-from ttsfamilies.cosyvoice.family import CosyVoice, load
+from ttsfamilies.cosyvoice.family import load
 from ttsfamilies.cosyvoice.synthetic import PUBLISHED, SMALL, write_checkpoint
 
 HEARING: Final = "s3"
@@ -46,6 +46,8 @@ class CosyVoiceSubject(Subject[Case]):
     cases = CASES
     environment = "cosyvoice"
     published_heads: ClassVar = {"backbone": PUBLISHED}
+    loads = staticmethod(partial(load, how=ModelOptions()))
+    ids = IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
         version, published, ending, filling = CHECKPOINTS[checkpoint]
@@ -57,11 +59,6 @@ class CosyVoiceSubject(Subject[Case]):
     def write_all(self, folder: Path) -> None:
         super().write_all(folder)
         write_hearing(folder / HEARING)
-
-    def load(self, folder: Path) -> CosyVoice:
-        model = load("m", folder, ModelOptions())
-        model.noise = golden_noise(IDS)
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         sampling = Sampling(temperature=0.0 if case.greedy else None, max_new_tokens=case.tokens)

@@ -24,13 +24,6 @@ _AUDIO, _AUDIO_END = 128_002, 128_003
 goldens = partial(said, "csm")
 
 
-def write_csm(folder: Path, name: str = "csm") -> None:
-    """One of csm_cases.CHECKPOINTS, codec included."""
-    seed, published, ending = CHECKPOINTS[name]
-    write_checkpoint(folder, seed=seed, heads=PUBLISHED if published else SMALL, ending=ending)
-    add_decoder(folder, seed=seed)
-
-
 class CsmSubject(Subject[Case]):
     """See Subject."""
 
@@ -42,7 +35,10 @@ class CsmSubject(Subject[Case]):
     ids = _IDS
 
     def write(self, folder: Path, checkpoint: str) -> None:
-        write_csm(folder, checkpoint)
+        """One of csm_cases.CHECKPOINTS, codec included."""
+        seed, published, ending = CHECKPOINTS[checkpoint]
+        write_checkpoint(folder, seed=seed, heads=PUBLISHED if published else SMALL, ending=ending)
+        add_decoder(folder, seed=seed)
 
     def request(self, case: Case) -> SpeechRequest:
         turns = (Turn(t.speaker, t.text, SOUND if t.seconds else None) for t in case.turns)

@@ -9,10 +9,9 @@ import numpy as np
 
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
 from tests.parity.material import said, wav
-from tests.parity.subject import SOUND, Subject, asked
+from tests.parity.subject import SOUND, Subject, answered, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest, Turn
-from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.glm_voice.family import load
 from ttsfamilies.glm_voice.synthetic import (
@@ -67,32 +66,9 @@ class GlmSubject(Subject[Case]):
         return list(prompt.ids), goldens()[case.name]["prompt"]
 
     def wanted(self, case: Case) -> Arrays:
-        return framed(goldens()[case.name]["ids"])
-
-
-def framed(ids: list[int]) -> Arrays:
-    """Ids of an answer as they are logged."""
-    rows: list[tuple[int, list[int], int]] = []
-    between: list[int] = []
-    first = _IDS["<|audio_0|>"]
-    for one in ids:
-        if one in _ENDS:
-            break
-        if 0 <= one - first < CODES:
-            rows.append((one - first, between, 0))
-            between = []
-            continue
-        between.append(one)
-        if len(between) == MOST_BETWEEN:
-            rows.append((0, between, 1))
-            between = []
-    rows += [(0, between, 1)] if between else []
-    padded = [row + [NO_ID] * (MOST_BETWEEN - len(row)) for _, row, _ in rows]
-    return {
-        "token": np.array([token for token, _, _ in rows], np.int16),
-        "between": np.array(padded, np.int32),
-        "silent": np.array([silent for _, _, silent in rows], np.uint8),
-    }
+        ids = goldens()[case.name]["ids"]
+        over = next((at for at, id in enumerate(ids) if id in _ENDS), len(ids))
+        return answered(ids[:over], _IDS["<|audio_0|>"], CODES)
 
 
 FAMILY: Final = GlmSubject()

@@ -23,19 +23,6 @@ _LAST: Final = 2  # steps that a frame's last codes are behind its first
 goldens = partial(said, "kyutai_tts")
 
 
-def write_kyutai(folder: Path, name: str = "kyutai") -> None:
-    """One of kyutai_cases.CHECKPOINTS, voices and codec included."""
-    codebooks, published, delay, context, asking = CHECKPOINTS[name]
-    heads = kyutai_tts.PUBLISHED_HEADS if published else kyutai_tts.SMALL
-    changes: dict[str, Any] = {}
-    if published:
-        changes = {"num_layers": 1, "hidden_scale": 0.25, "depformer_dim": 32}
-        changes |= {"depformer_num_heads": 2, "moshi_name": "dsm_tts_5ea1@7.safetensors"}
-    told = kyutai_tts.config(codebooks, heads, audio_delay=delay, context=context, **changes)
-    voices = ("slt", "odd/one") if name == "kyutai" else ("slt",)
-    kyutai_tts.write_checkpoint(folder, told, seed=SEED, asking=asking, voices=voices)
-
-
 def noise_of(codebooks: int) -> type[Noise]:
     """The goldens' noise, in which the text's draw stands behind those of the codes."""
     keyed = golden_noise(IDS)
@@ -72,7 +59,16 @@ class KyutaiSubject(Subject[Case]):
     published_heads: ClassVar = {"backbone": (16, 16, 128)}
 
     def write(self, folder: Path, checkpoint: str) -> None:
-        write_kyutai(folder, checkpoint)
+        """One of kyutai_cases.CHECKPOINTS, voices and codec included."""
+        codebooks, published, delay, context, asking = CHECKPOINTS[checkpoint]
+        heads = kyutai_tts.PUBLISHED_HEADS if published else kyutai_tts.SMALL
+        changes: dict[str, Any] = {}
+        if published:
+            changes = {"num_layers": 1, "hidden_scale": 0.25, "depformer_dim": 32}
+            changes |= {"depformer_num_heads": 2, "moshi_name": "dsm_tts_5ea1@7.safetensors"}
+        told = kyutai_tts.config(codebooks, heads, audio_delay=delay, context=context, **changes)
+        voices = ("slt", "odd/one") if checkpoint == "kyutai" else ("slt",)
+        kyutai_tts.write_checkpoint(folder, told, seed=SEED, asking=asking, voices=voices)
 
     def write_all(self, folder: Path) -> None:
         super().write_all(folder)

@@ -34,11 +34,18 @@ class Case(NamedTuple):
         )
 
 
+_LONG: Final = (
+    "Nobody who was there that evening, and there were many, could say afterwards which of the two"
+    " had spoken first, or why the others had said nothing at all."
+)
 CASES: Final = (
     Case("a word", "So."),
     Case("two sentences", "Joe speaks. The kettle has just boiled, so come in and sit down."),
     Case("slowly", "Joe speaks.", (0.667, 1.3, 0.8)),
     Case("without noise", "Joe speaks.", (0.0, 1.0, 0.0)),
+    Case("a long one", _LONG),
+    Case("a long one, slowly", _LONG, (0.667, 1.3, 0.8)),
+    Case("a long one without noise", _LONG, (0.0, 1.0, 0.0)),
 )
 
 

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from tests.parity.material import arrays, said, wav
-from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
+from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, recording
+from tests.parity.pocket_cases import noise as drawn
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
-from ttsfamilies.pocket_tts.family import PocketTts, load
+from ttsfamilies.pocket_tts.family import load
 
 
 class GoldenNoise(Noise):
@@ -27,27 +28,11 @@ class GoldenNoise(Noise):
     def normal(self, draw: int, count: int) -> Tensor:
         assert (draw, count) == (0, VALUES)
         rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
-        return torch.from_numpy(np.stack([noise(seed, frame) for seed, frame in rows]))
+        return torch.from_numpy(np.stack([drawn(seed, frame) for seed, frame in rows]))
 
 
 # All of the golden but the arrays.
 told = partial(said, "pocket_tts")
-
-
-def write_pocket(folder: Path, name: str = "pocket") -> None:
-    """One of pocket_cases.CHECKPOINTS, codec included."""
-    asked = dict(CHECKPOINTS[name])
-    dtype = getattr(torch, asked.pop("dtype", "float32"))
-    changes: dict[str, Any] = {}
-    if asked.pop("small_decoder", False):
-        changes = {"mimi": pocket_tts.small_decoder()}
-    if not asked.pop("begins", True):
-        changes = {"flow_lm": {"insert_bos_before_voice": False}, "mimi": {"inner_dim": None}}
-    if lm := asked.get("flow_lm"):
-        table = {**lm["lookup_table"], "n_bins": len(pocket_tts.pieces())}
-        asked["flow_lm"] = {**lm, "lookup_table": table}
-    config = pocket_tts.tiny(**asked, **changes)
-    pocket_tts.write_checkpoint(folder, config, seed=SEED, ending=-4.4, dtype=dtype)
 
 
 def left(of: Any, tokens: list[list[int]], after: list[int]) -> Any:
@@ -66,15 +51,24 @@ class PocketSubject(Subject[Case]):
     cases = CASES
     environment = "pocket_tts"
     published_heads: ClassVar = {"backbone": (16, 16, 64)}
+    loads = staticmethod(load)
+    noise = GoldenNoise
     atol = 2e-2
 
     def write(self, folder: Path, checkpoint: str) -> None:
-        write_pocket(folder, checkpoint)
-
-    def load(self, folder: Path) -> PocketTts:
-        model = load("m", folder)
-        model.noise = GoldenNoise
-        return model
+        """One of pocket_cases.CHECKPOINTS, codec included."""
+        asked = dict(CHECKPOINTS[checkpoint])
+        dtype = getattr(torch, asked.pop("dtype", "float32"))
+        changes: dict[str, Any] = {}
+        if asked.pop("small_decoder", False):
+            changes = {"mimi": pocket_tts.small_decoder()}
+        if not asked.pop("begins", True):
+            changes = {"flow_lm": {"insert_bos_before_voice": False}, "mimi": {"inner_dim": None}}
+        if lm := asked.get("flow_lm"):
+            table = {**lm["lookup_table"], "n_bins": len(pocket_tts.pieces())}
+            asked["flow_lm"] = {**lm, "lookup_table": table}
+        config = pocket_tts.tiny(**asked, **changes)
+        pocket_tts.write_checkpoint(folder, config, seed=SEED, ending=-4.4, dtype=dtype)
 
     def request(self, case: Case) -> SpeechRequest:
         told = {} if case.after is None else {"frames_after_eos": case.after}

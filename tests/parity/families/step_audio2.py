@@ -9,10 +9,9 @@ import numpy as np
 
 from tests.parity.material import said
 from tests.parity.step_audio2_cases import CASES, CHECKPOINTS, RATE, SEED, VOICE_TOKENS, Case, sound
-from tests.parity.subject import SOUND, Subject, asked, golden_noise
-from ttscommon.wire.fields import SILENT, Arrays, Derived
+from tests.parity.subject import SOUND, Subject, answered, asked
+from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
-from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.step_audio2.family import StepAudio2, load
@@ -29,17 +28,14 @@ class StepAudio2Subject(Subject[Case]):
     cases = CASES
     environment = "qwen3_omni"
     published_heads: ClassVar = {"backbone": PUBLISHED}
+    loads = staticmethod(partial(load, how=ModelOptions()))
+    ids = config()["text_config"]["vocab_size"]
     blocks = 1000
 
     def write(self, folder: Path, checkpoint: str) -> None:
         published, ending = CHECKPOINTS[checkpoint]
         heads = PUBLISHED if published else SMALL
         write_checkpoint(folder, heads=heads, seed=SEED, ending=ending)
-
-    def load(self, folder: Path) -> StepAudio2:
-        model = load("m", folder, ModelOptions())
-        model.noise = golden_noise(config()["text_config"]["vocab_size"])
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         turns = tuple(
@@ -67,24 +63,8 @@ class StepAudio2Subject(Subject[Case]):
         return list(prompt.ids), goldens()[case.name]["prompt"]
 
     def wanted(self, case: Case) -> Arrays:
-        found, frames, run = goldens()[case.name], [], list[int]()
-        for id in found["ids"]:
-            code = id - found["first"]
-            if 0 <= code < TOKENS:
-                frames.append((code, run, 0))
-                run = []
-                continue
-            run.append(id)
-            if len(run) == MOST_BETWEEN:
-                frames.append((0, run, 1))
-                run = []
-        frames += [(0, run, 1)] * bool(run)
-        between = [[*ids, *[NO_ID] * (MOST_BETWEEN - len(ids))] for _, ids, _ in frames]
-        return {
-            TOKEN: np.array([code for code, _, _ in frames], np.int16),
-            BETWEEN: np.array(between, np.int32),
-            SILENT: np.array([silent for _, _, silent in frames], np.uint8),
-        }
+        found = goldens()[case.name]
+        return answered(found["ids"], found["first"], TOKENS)
 
 
 FAMILY: Final = StepAudio2Subject()

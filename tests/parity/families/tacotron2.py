@@ -38,11 +38,6 @@ def letters() -> Letters:
     return Letters(EnglishFrontend.load(LEXICON))
 
 
-def write_tacotron(folder: Path, name: str = "tacotron2") -> None:
-    """One of the checkpoints of the cases, codec included."""
-    write_checkpoint(folder, seed=SEED, sizes=WIDTHS if name == PUBLISHED else TINY)
-
-
 class TacotronSubject(Subject[Case]):
     """See Subject. Frames are fed back as floats, so that rounding grows with each."""
 
@@ -51,7 +46,8 @@ class TacotronSubject(Subject[Case]):
     atol = 1e-3
 
     def write(self, folder: Path, checkpoint: str) -> None:
-        write_tacotron(folder, checkpoint)
+        """One of the checkpoints of the cases, codec included."""
+        write_checkpoint(folder, seed=SEED, sizes=WIDTHS if checkpoint == PUBLISHED else TINY)
 
     def write_all(self, folder: Path) -> None:
         super().write_all(folder)

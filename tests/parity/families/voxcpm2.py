@@ -26,16 +26,16 @@ from tests.parity.voxcpm_cases import (
     VALUES,
     Case,
     halves,
-    noise,
     recording,
 )
+from tests.parity.voxcpm_cases import noise as drawn
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
-from ttsfamilies.voxcpm2.family import Voxcpm2, load
+from ttsfamilies.voxcpm2.family import load
 
 
 class GoldenNoise(Noise):
@@ -44,18 +44,8 @@ class GoldenNoise(Noise):
     def normal(self, draw: int, count: int) -> Tensor:
         assert (draw, count) == (0, LATENTS * VALUES)
         rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
-        found = np.stack([noise(seed, frame).reshape(-1) for seed, frame in rows])
+        found = np.stack([drawn(seed, frame).reshape(-1) for seed, frame in rows])
         return torch.from_numpy(found)
-
-
-def write_voxcpm(folder: Path, name: str = "voxcpm") -> None:
-    """One of voxcpm_cases.CHECKPOINTS, codec included."""
-    asked = dict(CHECKPOINTS[name])
-    going, long = asked.pop("going", 1.5), asked.pop("long", True)
-    told = voxcpm2.config(**asked)
-    if not long:
-        told["lm_config"]["max_position_embeddings"] = told["max_length"]
-    voxcpm2.write_checkpoint(folder, told, seed=SEED, going=going)
 
 
 def write_adapter(folder: Path, checkpoint: Path) -> None:
@@ -81,20 +71,23 @@ class VoxcpmSubject(Subject[Case]):
     speed = SpeechRequest("r", "m", "", TEXT, sampling=Sampling(max_new_tokens=SPEED_FRAMES))
     environment = "voxcpm2"
     published_heads: ClassVar = {"base": (16, 2, 128), "residual": (16, 2, 128)}
+    loads = staticmethod(load)
+    noise = GoldenNoise
     atol = 1e-3
 
     def write(self, folder: Path, checkpoint: str) -> None:
-        write_voxcpm(folder, checkpoint)
+        """One of voxcpm_cases.CHECKPOINTS, codec included."""
+        asked = dict(CHECKPOINTS[checkpoint])
+        going, long = asked.pop("going", 1.5), asked.pop("long", True)
+        told = voxcpm2.config(**asked)
+        if not long:
+            told["lm_config"]["max_position_embeddings"] = told["max_length"]
+        voxcpm2.write_checkpoint(folder, told, seed=SEED, going=going)
 
     def write_all(self, folder: Path) -> None:
         for checkpoint in CHECKPOINTS:
             self.write(folder / checkpoint, checkpoint)
         write_adapter(folder / "voxcpm-adapter", folder / "voxcpm")
-
-    def load(self, folder: Path) -> Voxcpm2:
-        model = load("m", folder)
-        model.noise = GoldenNoise
-        return model
 
     def request(self, case: Case) -> SpeechRequest:
         return asked(
