@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.parity import s3_cases, step_flow_cases
-from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
-from tests.parity.cases import CHECKPOINTS
+from tests.parity.cases import ADAPTED, CHECKPOINTS
 from tests.parity.codecs import CODECS
 from tests.parity.families import FAMILIES
 from tests.parity.material import GOLDENS
@@ -57,7 +56,8 @@ def write_checkpoints(folder: Path, name: str) -> str:
         s3_flow.write_codec(folder / name, "step_audio2", seed=2)
         return name
     if name == ADAPTERS:
-        write_checkpoint(folder / ADAPTED, "tiny", **CHECKPOINTS[ADAPTED])
+        name = ADAPTED.checkpoint
+        write_checkpoint(folder / name, "tiny", **CHECKPOINTS[name])
         return FAMILIES["qwen3_tts"].environment
     CODECS[name].write(folder / name)
     return CODECS[name].environment

@@ -1,7 +1,6 @@
-"""What is Fish Audio S2's own: prompts of batches, ends, codes drawn again, voices, its licence."""
+"""What is Fish Audio S2's own: batches, voices, its licence."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 import structlog
 
 from tests.parity.families.fish_s2 import FAMILY, goldens
-from tests.parity.fish_s2_cases import CASES, VOICES, Case
-from tests.parity.runner import Loaded, alone
+from tests.parity.fish_s2_cases import VOICES, Case
+from tests.parity.runner import Loaded
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import TextTooLong, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
@@ -30,26 +29,6 @@ AUTHORS = Path(__file__).parents[2] / "build" / "goldens" / "fish_s2-authors.jso
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
     return Loaded(FAMILY, tmp_path_factory.mktemp("fish"), "fish")
-
-
-def case_of(name: str) -> Case:
-    (case,) = [case for case in CASES if case.name == name]
-    return case
-
-
-def test_a_batch_goes_on_from_those_before_it() -> None:
-    said = goldens()["batch behind batch"]
-    assert len(said["prompts"]) == 2
-    assert set(said["passage"]) == {0, 1}
-
-
-def test_a_code_that_repeats_itself_is_drawn_again(loaded: Loaded[Case]) -> None:
-    case = case_of("repeated codes")
-    wanted = FAMILY.wanted(case)["codes"]
-    once = alone(loaded, replace(case, window=0))["codes"]
-    assert not np.array_equal(once, wanted)
-    # The first frame is never looked at.
-    np.testing.assert_array_equal(once[0], wanted[0])
 
 
 def test_the_authors_code_says_what_the_loop_says() -> None:

@@ -1,6 +1,5 @@
-"""What is Higgs Audio's own: ends, codes drawn again, recordings, its third version."""
+"""What is Higgs Audio's own: recordings, and its third version."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -8,11 +7,10 @@ import numpy as np
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
-from tests.parity.families.higgs_audio import FAMILY, goldens, rows_of
-from tests.parity.higgs_audio_cases import CASES, HEARD, IDS, SEED
+from tests.parity.families.higgs_audio import FAMILY, goldens
+from tests.parity.higgs_audio_cases import HEARD, SEED
 from tests.parity.higgs_audio_cases import THIRD as THIRD_CASE
 from tests.parity.material import arrays, pcm, wav
-from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.options import ModelOptions
@@ -25,24 +23,6 @@ from ttsfamilies.higgs_audio.synthetic import (
     write_checkpoint,
     write_codec,
 )
-
-END = IDS - 1
-
-
-def test_another_codebook_ends_it_too() -> None:
-    (case,) = [case for case in CASES if case.checkpoint == "higgs-strays"]
-    rows = rows_of(case)
-    first = np.flatnonzero((rows == END).any(1))[0]
-    assert (rows[-1] == END).all()
-    assert rows[first, 0] != END
-    assert (rows[first + 1 :, 0] == END).all()
-
-
-def test_what_repeats_itself_is_drawn_again(tmp_path: Path) -> None:
-    loaded = Loaded(FAMILY, tmp_path, "higgs")
-    (case,) = [case for case in CASES if case.name == "repeated and drawn"]
-    once = alone(loaded, replace(case, window=0))["codes"]
-    assert not np.array_equal(once, FAMILY.wanted(case)["codes"])
 
 
 def loaded_with_codec(folder: Path, kind: str) -> HiggsAudio:

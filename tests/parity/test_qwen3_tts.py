@@ -18,8 +18,7 @@ from torch import Tensor
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.late import Late
-from tests.parity.adapter_cases import ADAPTERS, CASE, CHECKPOINT, AdapterCase
-from tests.parity.cases import RATES, TEXTS
+from tests.parity.cases import ADAPTED, ADAPTERS, RATES, TEXTS, AdapterCase
 from tests.parity.families.qwen3_tts import FAMILY, Case, goldens
 from tests.parity.material import GOLDENS, SAMPLE_RATE, Floats, arrays, audio, frames, said
 from tests.random_cases import examples
@@ -93,7 +92,7 @@ def test_tokens_and_states_are_those_of_pefts_merged_weights(
     adapter: AdapterCase, late: bool, checkpoint: Checkpoint
 ) -> None:
     """Beside another one, by groups and, as on a device, in fixed shapes."""
-    model = FAMILY.load(checkpoint(CHECKPOINT))
+    model = FAMILY.load(checkpoint(ADAPTED.checkpoint))
     if late:
         model.compute_on(Late())
     model.adapt(2, 8)
@@ -102,11 +101,11 @@ def test_tokens_and_states_are_those_of_pefts_merged_weights(
         files = Files.read(GOLDENS / "adapters" / one.name, 1 << 20)
         model.adapters.put(slot, model.adapters.fitted(Lora.parse(files, 8)))
     wanted = arrays("adapters")
-    (case,) = (one for one in FAMILY.cases if one.call is CASE)
+    (case,) = (one for one in FAMILY.cases if one.call is ADAPTED)
     found = spoken(model, case, AdapterRef("a", files.digest))
     codes, states = wanted[f"{adapter.name}/codes"], wanted[f"{adapter.name}/hidden"]
     same(found, codes, found[1] if late else states)  # a device's rows stand in another order
-    assert not np.array_equal(found[0], goldens()[f"{CASE.name}/0/codes"])
+    assert not np.array_equal(found[0], goldens()[f"{ADAPTED.name}/0/codes"])
 
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.

@@ -1,4 +1,4 @@
-"""What is Tacotron 2's own: every frame in float64, and the joints of its sound."""
+"""What is Tacotron 2's own: every frame in float64."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,14 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.parity.codec_runner import in_pieces, taken_over
-from tests.parity.codecs import CODECS
 from tests.parity.families.tacotron2 import FAMILY, GoldenNoise
 from tests.parity.material import arrays
 from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
-from ttscommon.wire.fields import Array
 from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
-from vocoder.pcm import FULL_SCALE, to_pcm
 
 pytestmark = pytest.mark.slow  # one more family
 
@@ -76,20 +72,3 @@ def test_in_float64_every_frame_is_the_references(case: Case, load: Load) -> Non
 @pytest.mark.slow
 def test_at_published_widths_every_frame_is_the_references(load: Load) -> None:
     same_frames(load(WIDE.checkpoint), WIDE)
-
-
-def steps(sound: Array, at: int, order: int) -> float:
-    """The largest difference of this order among the samples around one."""
-    return float(np.abs(np.diff(sound[at - 8 : at + 8], order)).max())
-
-
-def test_at_the_joint_of_a_takeover_neither_the_wave_nor_its_slope_steps(tmp_path: Path) -> None:
-    """Samples are within a step of int16; what is made of two, or three, is within two, or four."""
-    subject = CODECS["tacotron2"]
-    subject.write(tmp_path)
-    codec = subject.load(tmp_path)
-    whole = to_pcm(in_pieces(codec, subject, ())).astype(np.float64)
-    for first, rest in taken_over(codec, subject):
-        joined = np.concatenate([whole[:first], rest * FULL_SCALE])
-        for order in (1, 2):
-            assert abs(steps(joined, first, order) - steps(whole, first, order)) <= 2**order

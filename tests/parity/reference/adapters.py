@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
 
-from tests.parity.adapter_cases import ADAPTERS, CASE, CHECKPOINT, AdapterCase
+from tests.parity.cases import ADAPTED, ADAPTERS, AdapterCase
 from tests.parity.reference.official import load
 from tests.parity.reference.talker import Arrays, recorded, speak
 
 
 def write(checkpoints: Path, folder: Path) -> None:
     """adapters.npz and a folder for each adapter."""
-    import numpy as np
-
     found: Arrays = {}
     for case in ADAPTERS:
-        official = load(checkpoints / CHECKPOINT)
+        official = load(checkpoints / ADAPTED.checkpoint)
         merge(official.model, case, folder / "adapters" / case.name)
         with recorded(official.model) as kept:
-            speak(official, CASE)
+            speak(official, ADAPTED)
         codes, hidden = kept[0]
         found[f"{case.name}/codes"] = codes[0].numpy().astype(np.int16)
         found[f"{case.name}/hidden"] = hidden[0].numpy()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.parity.cases import SPEED_FRAMES, SPEED_TEXTS
-from tests.parity.reference import codec, keys, library, talker
+from tests.parity.reference import keys, library, talker
 from tests.parity.reference.official import load
 
 
@@ -52,7 +52,7 @@ def write(checkpoints: Path, goldens: Path) -> None:
     arrays = {
         "talker": talker.goldens(checkpoints),
         "encoders": talker.encoders(checkpoints),
-        "codec": codec.goldens(checkpoints),
+        "codec": talker.codec(checkpoints),
         "library": library.goldens(),
     }
     for name, content in arrays.items():

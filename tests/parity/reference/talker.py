@@ -1,4 +1,4 @@
-"""Goldens of the talker: codes and backbone states of every case."""
+"""Goldens of the talker, codes and backbone states of every case; of the encoders and the codec."""
 
 from __future__ import annotations
 
@@ -144,3 +144,13 @@ def tokens(checkpoints: Path) -> dict[str, dict[str, list[int]]]:
 def _tokens(official: Any) -> dict[str, list[int]]:
     template = official._build_assistant_text
     return {text: official._tokenize_texts([template(text)])[0][0].tolist() for text in TEXTS}
+
+
+def codec(checkpoints: Path) -> dict[str, Any]:
+    """Every third sample of the same codes decoded at once, and in windows with left context."""
+    decoder = load(checkpoints / "custom").model.speech_tokenizer.model.decoder
+    codes = torch.from_numpy(frames(24, 9)).T[None]
+    with torch.inference_mode():
+        once = decoder(codes)[0, 0]
+        windowed = decoder.chunked_decode(codes, 10, 4)[0, 0]
+    return {"once": once[::3].numpy(), "windowed": windowed[::3].numpy()}
