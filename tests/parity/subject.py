@@ -48,7 +48,8 @@ class Subject(ABC, Generic[C]):
     environment: the reference runs in `build/goldens/ENVIRONMENT`, made of the requirements in
     `reference/ENVIRONMENT.txt`; empty where it is asked as the tests run. published_heads: heads,
     KV heads and head_dim of the published caches, by name. blocks: of the KV cache that the cases
-    need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's.
+    need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's;
+    heard_atol: and what is derived of recordings.
     loads, ids: the family's `load`, and how many ids a draw is among. noise: the goldens', if
     it is none of draws of ids. steps: draws of a frame. speed: what is spoken where it is compared.
     """
@@ -58,6 +59,7 @@ class Subject(ABC, Generic[C]):
     published_heads: ClassVar[Mapping[str, Heads]] = {}
     blocks: ClassVar[int] = 512
     atol: ClassVar[float] = 0.0
+    heard_atol: ClassVar[float] = 1e-5
     loads: ClassVar[staticmethod[..., Any]]
     ids: ClassVar[int]
     noise: ClassVar[type[Noise] | None] = None
@@ -118,6 +120,11 @@ class Subject(ABC, Generic[C]):
         """What a case's units have of ids, and what the reference's prompt has: the same."""
         del case, units
         return None, None
+
+    def recorded(self, case: C) -> Mapping[str, Any]:
+        """What the reference derives of a case's recording, by our names."""
+        del case
+        return {}
 
     @abstractmethod
     def wanted(self, case: C) -> Arrays:

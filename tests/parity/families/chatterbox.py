@@ -1,6 +1,6 @@
 """Chatterbox beside Resemble's own package, `chatterbox-tts`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -16,6 +16,7 @@ from ttscommon.wire.parameters import Value
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.chatterbox.facts import IDS, SILENCE
 from ttsfamilies.chatterbox.family import load
+from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW
 from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
 
 # Text ids and tokens by case, and what recordings are heard as.
@@ -56,7 +57,15 @@ class ChatterboxSubject(Subject[Case]):
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)
 
     def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
-        return [id for unit in units for id in unit.ids], told()["texts"][case.name]
+        wanted, tag = told()["texts"][case.name], 303
+        if case.checkpoint.startswith("turbo"):
+            # The package has a token of its own in front of the tags of a small vocabulary.
+            wanted = [id - (id >= tag) for id in wanted]
+        return [id for unit in units for id in unit.ids], wanted
+
+    def recorded(self, case: Case) -> Mapping[str, Any]:
+        heard = told()["heard"].get(case.name)
+        return (heard and {SPEAKER_ROW: [heard["speaker"]], HEARD: heard["tokens"]}) or {}
 
     def wanted(self, case: Case) -> Arrays:
         tokens = told()["tokens"][case.name]

@@ -1,7 +1,8 @@
 """VoxCPM2 beside OpenBMB's own package, `voxcpm`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
@@ -100,6 +101,10 @@ class VoxcpmSubject(Subject[Case]):
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording(case), RATE)) if case.seconds else None)
+
+    def recorded(self, case: Case) -> Mapping[str, Any]:
+        name = "prompt" if case.said else "reference"
+        return {name: arrays("voxcpm2")[f"{case.name}/heard"]} if case.seconds else {}
 
     def wanted(self, case: Case) -> Arrays:
         patches = arrays("voxcpm2")[f"{case.name}/patches"].astype(np.float32)

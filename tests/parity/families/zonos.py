@@ -1,8 +1,9 @@
 """Zonos beside the authors' package."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ class ZonosSubject(Subject[Case]):
     published_heads: ClassVar = {"backbone": (16, 4, 128)}
     loads = staticmethod(load)
     ids = IDS
+    heard_atol = 1e-4
 
     def write(self, folder: Path, checkpoint: str) -> None:
         case = self.of(checkpoint)[0]
@@ -47,6 +49,10 @@ class ZonosSubject(Subject[Case]):
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         return Derived(model.derive(wav(recording()))) if case.heard else Derived()
+
+    def recorded(self, case: Case) -> Mapping[str, Any]:
+        found = {"codes": goldens()["heard"], "speaker": goldens()["speaker"]}
+        return found if case.heard else {}
 
     def wanted(self, case: Case) -> Arrays:
         rows = goldens()[case.name]
