@@ -16,6 +16,7 @@ from typing import Final
 import httpx
 
 from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.child import Child
 from tests.chaos.listener import Heard, judge
 from tests.chaos.stack import chaos_stack
 from tests.deploy.engine import deployed
@@ -85,7 +86,10 @@ async def test_one_slow_talker_is_named_and_deleting_its_pod_costs_no_listener_a
         throttled = asyncio.create_task(hold_back(stack.children["talker-2"].pid))
         assert await slow_ones(stack) == ["talker-2"]
         throttled.cancel()
-        await deleted(stack, "talker-2")
+        slow = stack.children["talker-2"]
+        starts = slow.starts
+        slow.kill()
+        await restarted(slow, starts)
         assert await slow_ones(stack) == []
         over.set()
         await asyncio.gather(*load)
@@ -96,11 +100,8 @@ async def test_one_slow_talker_is_named_and_deleting_its_pod_costs_no_listener_a
         assert step in page("AntiphonWorkerSlow")
 
 
-async def deleted(stack: LocalStack, name: str) -> None:
+async def restarted(child: Child, starts: int) -> None:
     """The process is gone, and another one in its place."""
-    child = stack.children[name]
-    starts = child.starts
-    child.kill()
 
     async def again() -> bool:
         return child.starts > starts and child.ready.is_set()
@@ -153,19 +154,10 @@ async def test_a_gateway_is_killed_for_slow_listeners_and_max_streams_bounds_the
             pid = stack.children["gateway"].pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)  # as the kernel does at a pod's limit
-            await until_restarted(stack)
+            await restarted(stack.children["gateway"], 1)
         after = await scraped(stack, "gateway")
     started = "process_start_time_seconds"
     assert after(started) > before(started)
     assert after(resident) < during(resident)
     assert "OOMKilled" in page("AntiphonGatewayRestarted")
     assert "256 MiB, 2.5 MiB a stream" in page("AntiphonGatewayMemory")
-
-
-async def until_restarted(stack: LocalStack) -> None:
-    gateway = stack.children["gateway"]
-
-    async def again() -> bool:
-        return gateway.starts > 1 and gateway.ready.is_set()
-
-    await until(again)

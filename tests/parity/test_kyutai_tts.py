@@ -1,21 +1,21 @@
-"""What is Kyutai TTS's own: entries of a text, what steps are told, words."""
+"""What is Kyutai TTS's own: what steps are told, and words."""
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from talker.engine.stream import ChunkReady, Event
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
 from tests.parity.families.kyutai_tts import FAMILY, goldens
 from tests.parity.kyutai_cases import CASES, Case
-from tests.parity.runner import Loaded, Run
+from tests.parity.runner import Loaded
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import cut
-from ttscommon.wire.messages import WordTime
 from ttscommon.wire.pieces import Text
 from ttsfamilies.kyutai_tts.config import load_config
 from ttsfamilies.kyutai_tts.net import KyutaiNet, sources
@@ -30,17 +30,6 @@ SMALL = [case for case in CASES if case.checkpoint == "kyutai"]
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
     return Loaded(FAMILY, tmp_path_factory.mktemp("kyutai"), "kyutai")
-
-
-@pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
-def test_entries_are_the_references_however_a_text_is_cut(loaded: Loaded[Case], case: Case) -> None:
-    wanted = [(tuple(ids), padding) for ids, _, padding in goldens()[case.name]["entries"]]
-    for size in (1, 7, len(case.text)):
-        prepared = loaded.model.prepare(FAMILY.request(case))
-        parts = [case.text[at : at + size] for at in range(0, len(case.text), size)]
-        found = [entry for part in parts for entry in prepared.read([Text(part)], final=False)]
-        found += prepared.read([], final=True)
-        assert [(entry.ids, entry.padding) for entry in found] == wanted
 
 
 @pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
@@ -60,16 +49,9 @@ def test_steps_are_told_what_the_reference_tells_them(loaded: Loaded[Case], case
 
 @pytest.mark.parametrize("case", SMALL[:2], ids=[case.name for case in SMALL[:2]])
 def test_words_begin_where_the_reference_says(loaded: Loaded[Case], case: Case) -> None:
-    run, words = Run(loaded), list[WordTime]()
-    taken = run._listen
-
-    def listen(events: Sequence[tuple[str, Event]]) -> None:
-        words.extend(word for _, e in events if isinstance(e, ChunkReady) for word in e.words)
-        taken(events)
-
-    run.engine.listen(listen)
-    run.open(case)
-    run.finish()
+    engine = Engine(loaded.model, slots=1, blocks=FAMILY.blocks, metrics=Metrics())
+    (spoken,) = synthesise(engine, [FAMILY.request(case)])
+    words = spoken.words
     theirs = goldens()[case.name]
     assert [round(word.start_s * 12.5, 6) for word in words] == [
         step for _, step in theirs["words"]

@@ -1,5 +1,6 @@
 """Kyutai TTS beside Kyutai's own package, `moshi`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -88,6 +89,10 @@ class KyutaiSubject(Subject[Case]):
             "max_padding": case.most,
         }
         return asked(case, case.voice, extra_params=told)
+
+    def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
+        wanted = [(tuple(ids), padding) for ids, _, padding in goldens()[case.name]["entries"]]
+        return [(entry.ids, entry.padding) for entry in units], wanted
 
     def wanted(self, case: Case) -> Arrays:
         codes, silent = columns(case)
