@@ -21,9 +21,9 @@ from tests.parity import (
 from tests.parity import qwen3_omni_cases as omni_cases
 from tests.parity.families import FAMILIES
 from tests.parity.families.piper import CASES as PIPER_CASES
+from tests.parity.families.piper import codec as piper
 from tests.parity.families.piper import referred
 from tests.parity.material import Floats, arrays, frames
-from tests.parity.piper_voice import codec as piper
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.codec.base import Codec

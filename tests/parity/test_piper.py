@@ -15,8 +15,7 @@ from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.parity.codec_runner import in_pieces
 from tests.parity.codecs import CODECS
-from tests.parity.families.piper import CASES, FAMILY, Case, referred
-from tests.parity.piper_voice import SEED, codec, talker
+from tests.parity.families.piper import CASES, FAMILY, SEED, Case, codec, referred, talker
 from tests.parity.runner import Loaded, alone
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Array, Arrays, rows

