@@ -10,7 +10,6 @@ from tests.parity.material import Floats
 from tests.turning import turn
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import cut, rows
-from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, Work
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
@@ -25,7 +24,6 @@ PIECES: Final[Mapping[str, Sequence[int]]] = {
     "unequal pieces": (3, 1, 4, 1, 5, 2),
     "pieces of two": (2,) * 1000,
 }
-_REQUEST: Final = SpeechRequest("r", "m", "", "text", seed=1)
 # The largest difference that rounding to int16 makes.
 _ROUNDING: Final = 1 / FULL_SCALE
 
@@ -39,7 +37,7 @@ def in_pieces(codec: Codec, subject: CodecSubject, sizes: Sequence[int]) -> Floa
 def in_company(codec: Codec, subject: CodecSubject, cuts: Sequence[Sequence[int]]) -> list[Floats]:
     """All samples of streams of the same material, each cut its own way, in one batch a step."""
     material = subject.material()
-    states = [codec.open(_REQUEST) for _ in cuts]
+    states = [codec.open(subject.request) for _ in cuts]
     found: list[list[Floats]] = [[] for _ in cuts]
     waiting = [_edges(sizes, rows(material)) for sizes in cuts]
     while any(waiting):
@@ -83,7 +81,7 @@ def _served(codec: Codec, subject: CodecSubject, resume: Resume) -> list[Decoded
     heard: list[Event] = []
     engine = Engine(codec, slots=1, metrics=Metrics(), limits=BatchLimits(stream_frames=4))
     engine.listen(lambda events: heard.extend(event for _, event in events))
-    engine.open(_REQUEST, resume)
+    engine.open(subject.request, resume)
     begin, material = first_frame(codec.spec, resume.frame, None), subject.material()
     for start, stop in _edges((3, 1, 4, 2), rows(material) - begin):
         engine.feed("r", cut(material, begin + start, begin + stop))

@@ -26,6 +26,7 @@ from tests.parity.families.piper import referred
 from tests.parity.material import Floats, arrays, frames
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec
 from ttsfamilies.base.codec.windowed import Noise
 from ttsfamilies.codecs import load
@@ -54,6 +55,11 @@ class CodecSubject(NamedTuple):
     atol: float = 1e-4
     load: Callable[[Path], Codec] = _loaded
     environment: str = ""
+    voice: str = ""
+
+    @property
+    def request(self) -> SpeechRequest:
+        return SpeechRequest("r", "m", self.voice, "text", seed=1)
 
 
 def _golden(name: str, field: str = "samples") -> Callable[[], Floats]:
@@ -136,6 +142,7 @@ CODECS: Final[Mapping[str, CodecSubject]] = {
         lambda: _of("piper", PIPER_CASES[0], *piper().spec.frame),
         lambda: referred(PIPER_CASES[0])[0].sound,
         load=lambda folder: piper(),
+        voice="joe",
     ),
     "pocket_tts": CodecSubject(
         _written("pocket_tts", "pocket"),
