@@ -30,7 +30,8 @@ def test_ids_that_are_no_codes_are_fed_back_and_read_as_the_last_code(folder: Pa
         Work(codec.open(SpeechRequest("r", "m", "", "text")), {"codes": each}, final=True)
         for each in (odd, plain)
     ]
-    np.testing.assert_array_equal(*(codec.decode([work])[0] for work in works))
+    one, other = (codec.decode([work])[0] for work in works)
+    np.testing.assert_array_equal(one, other)
 
 
 def test_a_recordings_codes_are_the_references(folder: Path) -> None:

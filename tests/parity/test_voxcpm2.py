@@ -64,6 +64,7 @@ def doubled(folder: Path) -> Voxcpm2:
     if not folder.exists():
         FAMILY.write(folder, folder.name)
     model = FAMILY.load(folder)
+    assert isinstance(model, Voxcpm2)
     model._net.double().solver.freeze()
     return model
 
