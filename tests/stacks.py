@@ -5,23 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import httpx
-import pytest
 
 from antiphon.stack import LocalStack
 from tests.waits import TIMEOUT_S
 
 JOBS: Final = "/v1/audio/jobs"
-SLOW: Final = pytest.mark.parametrize(
-    "stack",
-    [
-        {
-            "engine": "fake",
-            "curves": {"talker": {"base_s": 0.02, "stream_s": 0.0002, "prefill_s": 0.003}},
-        }
-    ],
-    indirect=True,
-)
-"""About twice as fast as speech, so that much is left to say when the first sound is there."""
 
 
 async def metric(stack: LocalStack, child: str, name: str) -> float:

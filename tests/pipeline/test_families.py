@@ -38,13 +38,8 @@ from ttsfamilies.csm.mimi.synthetic import add_decoder
 from ttsfamilies.glm_voice import synthetic as glm_voice
 from ttsfamilies.kokoro import synthetic as kokoro
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
-from ttsfamilies.piper import synthetic as piper
-from ttsfamilies.pocket_tts import synthetic as pocket_tts
-from ttsfamilies.tacotron2 import synthetic as tacotron2
 from ttsfamilies.talkers import load as load_talker
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
-from ttsfamilies.zonos import synthetic as zonos
-from ttsfamilies.zonos import synthetic_dac as dac
 from vocoder.pcm import to_pcm
 
 # tests/parity and test_conformance.py hold families to the same, test_parity.py a whole stack.
@@ -58,12 +53,6 @@ SEGMENTS: Final = (
     " Nobody minded; we had time, and the water was quiet. At the end of the path a man sold coffee"
     " from a small cart, which he had painted green himself because he liked the colour so much."
 )
-CHUNKS: Final = (
-    "It's the end of the world, and one is singing to the user: how odd! To say 3.14 is odd."
-)
-
-
-SENTENCES: Final = "It's odd. Is it? No, it is the end."
 
 
 @dataclass(frozen=True)
@@ -92,12 +81,6 @@ def write_csm(folder: Path) -> str:
     return str(folder)
 
 
-def write_pocket_tts(folder: Path) -> str:
-    """It ends its speech by itself."""
-    pocket_tts.write_checkpoint(folder, seed=8, ending=-5.5)
-    return str(folder)
-
-
 def write_glm_voice(folder: Path) -> str:
     """It ends its answers by itself."""
     glm_voice.write_family(folder, "tiny", "", 3)
@@ -116,25 +99,6 @@ def write_kokoro(folder: Path) -> str:
     return str(folder)
 
 
-def write_piper(folder: Path) -> str:
-    """A voice file of two speakers, at the rate that gateways answer with unasked."""
-    piper.write_voice(folder / "two.onnx", speakers=2, seed=3, sample_rate=24_000)
-    return str(folder / "two.onnx")
-
-
-def write_zonos(folder: Path) -> str:
-    """A talker that ends by itself, and a codec from elsewhere."""
-    zonos.write_checkpoint(folder / "talker", seed=9, ending=2.0)
-    dac.write_codec(folder / "codec", seed=2)
-    return f"{folder / 'talker'},codec={folder / 'codec'}"
-
-
-def write_tacotron(folder: Path) -> str:
-    """It ends its sentences by itself."""
-    tacotron2.write_checkpoint(folder, seed=5)
-    return str(folder)
-
-
 def write_cosyvoice(folder: Path) -> str:
     """It asks for text, and ends its speech, by itself."""
     cosyvoice.write_family(folder, "tiny", "v2", seed=3)
@@ -147,47 +111,27 @@ def write_voxcpm2(folder: Path) -> str:
     return str(folder)
 
 
-CSM: Final = Served("csm", write_csm, "default", stride=1920)
 # Ways through the stages that no other takes; test_up_from_the_hub.py serves every family.
-FAMILIES: Final[tuple[Served, ...]] = (
-    CSM,
-    Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
-    Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
-    Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
-    Served("zonos", write_zonos, "default", samples=22_050, stride=512, peak=1000, rate=44_100),
-    Served("kyutai", write_kyutai_tts, "slt", stride=1920),
-    Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
-    Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
-    Served("glm", write_glm_voice, "glm-4-voice", TEXT, 8_000, 1764, peak=300, rate=22_050),
-)
-_NAMED: Final = {family.name: family for family in FAMILIES}
-POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
-KYUTAI, TACOTRON, KOKORO, VOXCPM, GLM = (
-    _NAMED[name] for name in ("kyutai", "tacotron", "kokoro", "voxcpm", "glm")
-)
+CSM: Final = Served("csm", write_csm, "default", stride=1920)
+KOKORO: Final = Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000)
+KYUTAI: Final = Served("kyutai", write_kyutai_tts, "slt", stride=1920)
+VOXCPM: Final = Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000)
+GLM: Final = Served("glm", write_glm_voice, "glm-4-voice", TEXT, 8_000, 1764, peak=300, rate=22_050)
+FAMILIES: Final = (CSM, KOKORO, KYUTAI, VOXCPM, GLM)
 # Without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 
 
 def each(*families: Served) -> pytest.MarkDecorator:
-    """Run for each of them; the stack serves those it is asked for, and CSM."""
     named = [pytest.param(family, id=family.name) for family in families]
     return pytest.mark.parametrize("family", named)
 
 
-def needed(items: Sequence[pytest.Item]) -> list[Served]:
-    """CSM, and those of the others that a test which was selected is about."""
-    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
-    return [family for family in (*FAMILIES, *RECORDED) if family is CSM or family in asked]
-
-
 @pytest.fixture(scope="module")
-def checkpoints(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Checkpoint]:
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in needed(request.session.items):
+    for family in (*FAMILIES, *RECORDED):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -293,20 +237,11 @@ async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder
     assert np.abs(whole.astype(int)).max() > family.peak
     frames, alone = await asyncio.to_thread(offline, family, checkpoints[family.name])
     assert near(whole, alone)
-    several_parts(family, frames)
+    if family is KOKORO:  # several segments are what its text is for
+        assert np.count_nonzero(frames["left"] == 0) >= 3
     said = {"model": family.name, "voice": family.voice, "text": family.text}
     assert near(await spoken(served, **said), whole)
     assert near(await spoken(served, *workers(family), **said), whole)
-
-
-def several_parts(family: Served, frames: Arrays) -> None:
-    """Chunks and segments are what these texts are for."""
-    if family is POCKET:
-        assert len(np.unique(frames["passage"])) > 1
-    if family is KOKORO:
-        assert np.count_nonzero(frames["left"] == 0) >= 3
-    if family is TACOTRON:
-        assert np.count_nonzero(frames["begins"]) == 3
 
 
 async def test_a_talker_that_dies_in_the_middle_of_a_redraw_goes_on_with_it(
@@ -389,36 +324,6 @@ async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
     untold = await refused(client, CSM, ref_audio=sound, **short)
     assert untold["param"] == "ref_text"
     await refused(client, CSM, model="vesper", voice="vesper", turns=turns)
-
-
-@each(POCKET)
-async def test_pocket_tts_takes_another_voice_of_a_recording(
-    family: Served, client: httpx.AsyncClient
-) -> None:
-    asked = {"ref_audio": base64.b64encode(wav(1.5)).decode(), "max_new_tokens": 10}
-    one, other = [await heard(client, family, **asked) for _ in range(2)]
-    assert len(one) == 10 * 1920
-    assert near(one, other)
-    assert not near(one, await heard(client, family, max_new_tokens=10))
-
-
-@each(ZONOS)
-async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
-    family: Served, client: httpx.AsyncClient
-) -> None:
-    short = {"max_new_tokens": 10, "sample_rate": 44_100}
-    plain = await heard(client, family, **short)
-    assert len(plain) == 10 * 512
-    sound = base64.b64encode(wav(1.5)).decode()
-    for asked in (
-        {"extra_params": {"anger": 1.0}, "language": "en-GB"},
-        {"speed": 1.5},
-        {"ref_audio": sound},
-        {"ref_audio": sound, "ref_text": "Who sings?"},
-    ):
-        assert not near(plain, await heard(client, family, **short, **asked)), asked
-    error = await refused(client, family, extra_params={"anger": 2.0})
-    assert error["param"] == "extra_params.anger"
 
 
 @each(*RECORDED)
@@ -513,19 +418,6 @@ async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
     assert len(silent) == 2 * len(whole) + pause
     assert near(silent[: len(whole)], whole)
     assert not silent[len(whole) : len(whole) + pause].any()
-
-
-@each(PIPER)
-async def test_speakers_of_a_piper_voice_are_listed_and_differ(
-    family: Served, checkpoints: dict[str, Checkpoint], client: httpx.AsyncClient
-) -> None:
-    found = (await client.get("/v1/audio/voices", params={"model": family.name})).text
-    assert "speaker-1" in found
-    assert "en-US" in found
-    (_, one), (_, other) = [
-        offline(family, checkpoints["piper"], voice) for voice in ("speaker-0", "speaker-1")
-    ]
-    assert not near(one, other)
 
 
 @each(GLM)

@@ -1,59 +1,61 @@
-"""A Realtime session over the real services: turns, an interruption, and deaths in mid-answer."""
+"""Deaths in spoken turns over the Realtime socket, with GLM-4-Voice and Step-Audio 2.
+
+tests/clients has turns and interruptions of real clients with the same models.
+"""
 
 import asyncio
+import base64
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pytest
+import pytest_asyncio
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from antiphon.stack import LocalStack
-from tests.realtime import Client, opened, sound
-from tests.stacks import SLOW
+from tests.answering import LIMIT_S, VOICES, answering, ready
+from tests.realtime import Client, opened, sound, transcript
 from tests.waits import TIMEOUT_S
 
-TEXT = "One after another the lamps are lit along the wall. " * 2
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+IDS: Final = 150
+"""Of an answer: words and sound, some blocks of each flow."""
+RATES_HZ: Final = {"glm": 12.5, "step": 25.0}
+
+families = pytest.mark.parametrize("family", sorted(VOICES))
 
 
-async def ask(client: Client, text: str) -> None:
-    await client.say(text)
-    await client.send("response.create")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    config = answering(tmp_path_factory.mktemp("answering"))
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        await ready(running)
+        yield running
+    print("\n".join(lines))
+
+
+async def speak(client: Client, seconds: float) -> None:
+    """The user's voice, and what is quiet around it."""
+    noise = np.random.default_rng(5).standard_normal(int(24_000 * seconds)) * 3000
+    quiet = np.zeros(24_000)
+    for pcm in np.array_split(np.concatenate([quiet[:12_000], noise, quiet]), 20):
+        audio = base64.b64encode(pcm.astype("<i2").tobytes()).decode()
+        await client.send("input_audio_buffer.append", audio=audio)
+
+
+async def configure(client: Client, family: str) -> None:
+    audio = {"output": {"voice": VOICES[family]}, "input": {"turn_detection": None}}
+    await client.configure(model=family, audio=audio, max_output_tokens=IDS)
 
 
 async def some(client: Client, samples: int) -> None:
     """Until so much was heard."""
     while len(sound(client.events)) < samples:
         await client.event()
-
-
-@pytest.mark.slow
-@SLOW
-@pytest.mark.parametrize("victim", ["talker-1", "vocoder-1", "gateway"])
-async def test_a_session_goes_on_when_a_process_is_killed(stack: LocalStack, victim: str) -> None:
-    async with AsyncExitStack() as clients:
-        client = await clients.enter_async_context(opened(stack.url, "&resumable=true"))
-        name = client.events[0]["session"]["id"]
-        await ask(client, TEXT)
-        whole = await client.until("response.done")
-        client.events.clear()
-        await ask(client, TEXT)
-        await some(client, 24_000)
-        stack.children[victim].kill()
-        before: list[dict[str, Any]] = []
-        try:
-            await client.until("response.done")
-        except ConnectionClosed:
-            before = client.events
-            client = await back(clients, stack.url, name, len(sound(before)))
-            await client.until("response.done")
-        await client.send("response.create")
-        nothing = (await client.last("response.done"))["response"]
-    done = next(e["response"] for e in client.events if e["type"] == "response.done")
-    assert (victim == "gateway") == bool(before)
-    assert done["status"] == "completed"
-    assert done["output"][0]["content"][0]["transcript"] == TEXT.strip()
-    assert len(sound([*before, *client.events])) == len(sound(whole))
-    assert nothing["output"] == []  # what was said is not said again
 
 
 async def back(stack: AsyncExitStack, url: str, name: str, samples: int) -> Client:
@@ -65,3 +67,53 @@ async def back(stack: AsyncExitStack, url: str, name: str, samples: int) -> Clie
                 return await stack.enter_async_context(opened(url, query))
             except (OSError, InvalidHandshake, ConnectionClosed):
                 await asyncio.sleep(0.1)
+
+
+def done(events: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = (event["response"] for event in events if event["type"] == "response.done")
+    return dict(found)
+
+
+def heard_whole(events: list[dict[str, Any]]) -> None:
+    """A completed response, all of whose sound and words came."""
+    response = done(events)
+    assert response["status"] == "completed", response
+    assert response["output"][0]["content"][0]["transcript"] == transcript(events)
+    assert transcript(events)
+    assert np.abs(sound(events).astype(int)).max() > 100
+
+
+@families
+@pytest.mark.parametrize("victim", ["talker", "vocoder", "gateway"])
+async def test_a_spoken_turn_is_answered_whole_when_a_process_is_killed(
+    family: str, victim: str, served: LocalStack
+) -> None:
+    process = victim if victim == "gateway" else f"{victim}-{family}-1"
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(opened(served.url, "&resumable=true"))
+        client.timeout_s = LIMIT_S
+        await configure(client, family)
+        name = client.events[0]["session"]["id"]
+        await speak(client, 0.6)
+        await client.send("input_audio_buffer.commit")
+        await client.send("response.create")
+        await some(client, 12_000)
+        served.children[process].kill()
+        before: list[dict[str, Any]] = []
+        try:
+            await client.until("response.done")
+        except ConnectionClosed:
+            before = client.events
+            client = await back(stack, served.url, name, len(sound(before)))
+            client.timeout_s = LIMIT_S
+            await client.until("response.done")
+        told = list(client.events)
+        await client.send("response.create")
+        nothing = done(await client.until("response.done"))
+    assert (victim == "gateway") == bool(before)
+    heard_whole(told)
+    frame_s = 1 / RATES_HZ[family]
+    assert (
+        abs(len(sound(told)) / 24_000 - done(told)["usage"]["output_tokens"] * frame_s) <= frame_s
+    )
+    assert nothing["output"] == []  # what was answered is not answered again

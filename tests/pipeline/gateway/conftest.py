@@ -145,6 +145,24 @@ async def recite(performance: Performance) -> None:
     await performance.end()
 
 
+async def hold(performance: Performance) -> None:
+    """Say something and go on for ever."""
+    await performance.say("first")
+    await asyncio.Event().wait()
+
+
+class Gate:
+    """Recite when `go` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, performance: Performance) -> None:
+        self.begun.set()
+        await self.go.wait()
+        await recite(performance)
+
+
 @dataclass
 class FakeStage:
     """Takes the talker's jobs and writes the vocoder's log, by a script the test chooses."""
@@ -395,5 +413,7 @@ def talk() -> Any:
         pcm = staticmethod(pcm_of)
         sound = staticmethod(sound_of)
         recite = staticmethod(recite)
+        hold = staticmethod(hold)
+        gate = Gate
 
     return Talk

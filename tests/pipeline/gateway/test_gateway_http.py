@@ -216,12 +216,8 @@ async def test_web_pages_of_named_origins_may_call(stand: Any) -> None:
     assert "access-control-allow-origin" not in response.headers
 
 
-async def test_a_disconnect_cancels_at_once(stand: Any) -> None:
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        await asyncio.Event().wait()
-
-    stand.stage.script = script
+async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
+    stand.stage.script = talk.hold
     body = {"input": TEXT, "response_format": "pcm"}
     async with stand.http.stream("POST", "/v1/audio/speech", json=body) as response:
         request_id = response.headers["x-request-id"]
@@ -230,27 +226,17 @@ async def test_a_disconnect_cancels_at_once(stand: Any) -> None:
     assert stand.metric("tts_active_streams", stage="gateway") == 0
 
 
-async def test_a_disconnect_before_any_audio_cancels_too(stand: Any) -> None:
-    begun = asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    stand.stage.script = script
+async def test_a_disconnect_before_any_audio_cancels_too(stand: Any, talk: Any) -> None:
+    gate = stand.stage.script = talk.gate()
     posting = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
-    await begun.wait()
+    await gate.begun.wait()
     posting.cancel()
-    request_id = stand.stage.jobs[0].request_id
-    await stand.stage.freed(request_id)
+    await stand.stage.freed(stand.stage.jobs[0].request_id)
 
 
 @pytest.mark.parametrize("settings", [{"first_audio_timeout_s": 0.2}], indirect=True)
-async def test_no_audio_in_time_is_a_timeout_and_a_cancel(stand: Any) -> None:
-    async def script(performance: Any) -> None:
-        await asyncio.Event().wait()
-
-    stand.stage.script = script
+async def test_no_audio_in_time_is_a_timeout_and_a_cancel(stand: Any, talk: Any) -> None:
+    stand.stage.script = talk.gate()
     response = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
     assert response.status_code == 504
     assert response.json()["error"]["code"] == "timeout"
@@ -261,21 +247,14 @@ async def test_no_audio_in_time_is_a_timeout_and_a_cancel(stand: Any) -> None:
 async def test_a_full_gateway_refuses_with_a_hint_before_it_parses_and_keeps_the_connection(
     stand: Any, talk: Any
 ) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        begun.set()
-        await go.wait()
-        await talk.recite(performance)
-
-    stand.stage.script = script
+    gate = stand.stage.script = talk.gate()
     posting = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
-    await begun.wait()
+    await gate.begun.wait()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
     head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 9"
     for status in ("429", "429", "400"):
         if status == "400":
-            go.set()
+            gate.go.set()
             assert (await posting).status_code == 200
         writer.write(f'POST /v1/audio/speech HTTP/1.1\r\n{head}\r\n\r\n{{"input":'.encode())
         told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -295,16 +274,9 @@ def head_of(told: str, name: str) -> str:
 
 @pytest.mark.parametrize("settings", [{"max_streams": 1, "max_wait_s": 30}], indirect=True)
 async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def script(performance: Any) -> None:
-        begun.set()
-        await go.wait()
-        await talk.recite(performance)
-
-    stand.stage.script = script
+    gate = stand.stage.script = talk.gate()
     first = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
-    await begun.wait()
+    await gate.begun.wait()
     asked = {"input": TEXT, "max_wait_s": 20}
     own = asyncio.create_task(stand.http.post("/v1/audio/speech", json=asked))
     header = {"x-max-wait-s": "20"}
@@ -314,7 +286,7 @@ async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) 
     briefly = await stand.http.post("/v1/audio/speech", json={**asked, "max_wait_s": 0.05})
     assert briefly.status_code == 429
     assert not own.done()
-    go.set()
+    gate.go.set()
     answers = await asyncio.gather(first, own, vendor)
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     wrong = await stand.http.post(

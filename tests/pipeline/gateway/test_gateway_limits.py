@@ -60,17 +60,11 @@ async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(stand:
 
 @pytest.mark.parametrize("settings", [QUICK], indirect=True)
 async def test_a_request_that_was_sent_may_take_its_time(stand: Any, talk: Any) -> None:
-    gate = asyncio.Event()
-
-    async def slow(performance: Any) -> None:
-        await gate.wait()
-        await talk.recite(performance)
-
-    stand.stage.script = slow
+    gate = stand.stage.script = talk.gate()
     asked = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": "Take it."}))
     await asyncio.sleep(1.5)  # longer than the deadlines, which look twice a second
     assert not asked.done()
-    gate.set()
+    gate.go.set()
     assert (await asked).status_code == 200
 
 

@@ -15,12 +15,6 @@ from gateway.settings import GatewaySettings
 TEXT = "The tide is coming in."
 
 
-async def hold(performance: Any) -> None:
-    """Say something and go on for ever."""
-    await performance.say("first")
-    await asyncio.Event().wait()
-
-
 async def test_a_request_typed_at_once(stand: Any, talk: Any) -> None:
     async with stand.session(voice="awb", seed=4) as socket:
         await talk.say(socket, TEXT)
@@ -60,7 +54,7 @@ async def test_the_configuration_may_change_between_requests(stand: Any, talk: A
 
 
 async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any, talk: Any) -> None:
-    stand.stage.script = hold
+    stand.stage.script = talk.hold
     async with stand.session() as socket:
         for _ in range(2):
             await talk.say(socket, TEXT)
@@ -139,7 +133,7 @@ async def test_too_much_text_ends_only_that_request(stand: Any, talk: Any) -> No
 
 @pytest.mark.parametrize("settings", [{"stall_timeout_s": 0.2}], indirect=True)
 async def test_a_stage_that_stalls_is_given_up(stand: Any, talk: Any) -> None:
-    stand.stage.script = hold
+    stand.stage.script = talk.hold
     async with stand.session() as socket:
         await talk.say(socket, TEXT)
         messages = await talk.until(socket, "error", "audio.done")
@@ -204,7 +198,7 @@ async def test_the_end_of_a_request_says_whether_the_machine_was_too_busy_for_it
 async def test_a_refused_request_is_spoken_when_it_comes_again_on_the_same_socket(
     stand: Any, talk: Any
 ) -> None:
-    stand.stage.script = hold
+    stand.stage.script = talk.hold
     async with stand.session() as holder:
         await talk.send(holder, "input.text", text=TEXT)
         await talk.until(holder, "pcm")

@@ -4,11 +4,8 @@
 """
 
 import base64
-import io
 import math
-import pickle
 import struct
-import zipfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -28,20 +25,6 @@ AUDIO: Final = "/v1/audio"
 TRAINED: Final = files({"model.layers.0.self_attn.q_proj": (6, 4)}, 4)
 
 
-class _Runs:
-    """Unpickled, it would end this test."""
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return pytest.fail, ("a pickle was read",)
-
-
-def zipped() -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("../../model.safetensors", bytes(32 << 20))
-    return made.getvalue()
-
-
 NAMES: Final = ("../mine", "/etc/passwd", "..", "a/b", "a\\b", "a\x00b", "a\nb", "*", ">", "x" * 65)
 
 
@@ -52,25 +35,6 @@ def settings(tmp_path: Path) -> GatewaySettings:
 
 async def post(stand: Any, path: str, **body: Any) -> Any:
     return await stand.http.post(f"{AUDIO}/{path}", headers=KEY, **body)
-
-
-async def test_what_is_no_adapter_and_no_recording_is_refused(stand: Any) -> None:
-    """An archive with a path in it, and a pickle that would run; test_peft.py has more."""
-    for attack, data in {"zip": zipped(), "pickle": pickle.dumps(_Runs())}.items():
-        async with probed(stand, attack):
-            weights = {
-                "adapter_config": ("a.json", TRAINED.config),
-                "adapter_model": ("../../a.safetensors", data),
-            }
-            adapter = await post(stand, "adapters", data={"name": "mine"}, files=weights)
-            told = (adapter.status_code, adapter.json()["error"]["code"])
-            assert told == (400, "invalid_adapter")
-            asked = {"name": "mine", "consent": "I agree."}
-            sample = {"audio_sample": ("a.wav", data)}
-            voice = await post(stand, "voices", data=asked, files=sample)
-            assert voice.status_code == 400, voice.text
-        for kind in ("adapters", "voices"):
-            assert "mine" not in (await stand.http.get(f"{AUDIO}/{kind}", headers=KEY)).text
 
 
 async def test_names_are_names_and_no_paths(stand: Any) -> None:

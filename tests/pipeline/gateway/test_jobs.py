@@ -75,17 +75,13 @@ async def test_a_job_is_spoken_portion_by_portion_and_fetched_by_range(
     assert {one.priority for one in spoken.values()} == {0}
 
 
-async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(working: Any) -> None:
-    begun = asyncio.Event()
-
-    async def never_ends(performance: Any) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    working.stage.script = never_ends
+async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(
+    working: Any, talk: Any
+) -> None:
+    gate = working.stage.script = talk.gate()
     job = (await working.http.post(JOBS, json=JOB)).json()
     async with asyncio.timeout(TIMEOUT_S):
-        await begun.wait()
+        await gate.begun.wait()
         running = await working.http.get(f"{JOBS}/{job['id']}/audio")
         assert (running.status_code, running.json()["error"]["code"]) == (409, "not_ready")
         while len(working.stage.jobs) < len(SAID):

@@ -1,18 +1,15 @@
 """`GET /v1/usage`: what a key used, exactly, over sockets, HTTP, jobs, gateways and restarts."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
 from gateway.app import create_gateway
 from gateway.settings import GatewaySettings
-from tests.keys import keys_file
 from tests.stacks import job_card
-from tests.waits import TIMEOUT_S
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.tasks import stop
@@ -80,32 +77,3 @@ async def test_days_are_asked_for_by_their_dates(stand: Any) -> None:
         refused = await stand.http.get("/v1/usage", params=query)
         assert refused.status_code == 400
         assert refused.json()["error"]["param"] == "start_date"
-
-
-@pytest.mark.slow
-async def test_a_key_sees_its_own_use_and_no_others_and_one_that_is_killed_loses_a_second(
-    tmp_path: Path,
-) -> None:
-    environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(keys_file(tmp_path))}}
-    config = StackConfig(port=0, engine="fake", store=tmp_path / "store", environ=environ)
-    async with LocalStack(config) as stack:
-        alice, bob = (
-            httpx.AsyncClient(base_url=stack.url, headers={"authorization": f"Bearer {name}"})
-            for name in ("alice", "bob")
-        )
-        async with alice, bob, httpx.AsyncClient(base_url=stack.url) as nobody:
-            await alice.post("/v1/audio/speech", json={**BODY, "input": "Good morning."})
-            assert (await nobody.get("/v1/usage")).status_code == 401
-            assert (await used(bob))["requests"] == 0
-            before = await used(alice)
-            assert (before["requests"], before["characters"]) == (1, len("Good morning."))
-            await asyncio.sleep(3.0)  # longer than between two writes
-            stack.children["gateway"].kill()
-            async with asyncio.timeout(TIMEOUT_S):
-                while True:
-                    try:
-                        after = await used(alice)
-                        break
-                    except httpx.TransportError:
-                        await asyncio.sleep(0.1)
-            assert after == before
