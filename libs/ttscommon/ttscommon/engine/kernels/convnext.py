@@ -60,15 +60,6 @@ def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tens
     return padded[:, first : first + added.shape[1]] + scale * added
 
 
-def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """See `tail_after`, of float32 by one kernel on a processor."""
-    if use_numba(x):
-        from ttscommon.engine.kernels import convnext_numba
-
-        return convnext_numba.kept(x, lengths, size)
-    return tail_after(x, lengths, size)
-
-
 def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
     """The `size` steps before position `lengths + size` of x, per stream.
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.compiled import FLOAT, INT, compiled, floats, ints, part
+from ttscommon.engine.kernels.compiled import FLOAT, INT, compiled, floats, part
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -53,14 +53,7 @@ def gelu(x: Tensor) -> Tensor:
 def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tensor:
     """See `convnext.add_scaled`."""
     out = np.empty(added.shape, np.float32)
-    follow(numbers(padded), first, numbers(scale), numbers(added), 0, out)
-    return torch.from_numpy(out)
-
-
-def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """See `convnext.kept`."""
-    out = np.empty((len(x), size, x.shape[2]), np.float32)
-    keep(numbers(x)[None], lengths.numpy(), out[:, None])
+    _add_scaled(numbers(padded), first, numbers(scale), numbers(added), out)
     return torch.from_numpy(out)
 
 
@@ -139,27 +132,11 @@ def _gelu(x: Floats) -> None:
     bent(x)
 
 
-@compiled(floats(3), INT, floats(1), floats(3), INT, floats(3))
-def follow(
-    padded: Floats, first: int, scale: Floats, added: Floats, past: int, after: Floats
-) -> None:
-    """`convnext.add_scaled` into the steps of `after` behind its first `past`."""
+@compiled(floats(3), INT, floats(1), floats(3), floats(3))
+def _add_scaled(padded: Floats, first: int, scale: Floats, added: Floats, out: Floats) -> None:
     batch, steps, size = added.shape
     for row in range(batch):
         for step in range(steps):
             for at in range(size):
                 more = scale[at] * added[row, step, at]
-                after[row, past + step, at] = padded[row, first + step, at] + more
-
-
-@compiled(floats(4), ints(1), floats(4))
-def keep(seen: Floats, lengths: Ints, after: Floats) -> None:
-    """`convnext.kept` of each block's input: [blocks or more, batch, past + steps, size] ->
-    [batch, blocks, past, size].
-    """
-    batch, count, past, size = after.shape
-    for row in range(batch):
-        for block in range(count):
-            for step in range(past):
-                for at in range(size):
-                    after[row, block, step, at] = seen[block, row, lengths[row] + step, at]
+                out[row, step, at] = padded[row, first + step, at] + more

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.choice import use_numba
-from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
+from ttscommon.engine.kernels.convnext import add_scaled, gelu, mix_norm, tail_after
 
 SAMPLE_RATE: Final = 24_000
 HOP: Final = 300
@@ -44,13 +42,8 @@ class LateConvNeXt(nn.Module):
     def forward(self, padded: Tensor) -> Tensor:
         """[batch, kernel - 1 + steps, size], the past and the new -> [batch, steps, size]."""
         first = self.kernel - 1 - self.ahead
-        return add_scaled(padded, first, self.scale, self.branch(padded))
-
-    def branch(self, padded: Tensor) -> Tensor:
-        """What `forward` adds to its input, but for its scale."""
         hidden: Tensor = self.rise(mix_norm(padded, self.depthwise, self.norm))
-        out: Tensor = self.fall(gelu(hidden))
-        return out
+        return add_scaled(padded, first, self.scale, self.fall(gelu(hidden)))
 
 
 def through(
@@ -61,29 +54,8 @@ def through(
 
     tails: [batch, blocks, kernel - 1, size], of each block's input.
     """
-    if use_numba(x):
-        return _through_one_buffer(blocks, x, tails, lengths)
     seen = []
     for block, tail in zip(blocks, tails.unbind(1), strict=True):
         seen.append(torch.cat((tail, x), 1))
         x = block(seen[-1])
-    return x, torch.stack([kept(padded, lengths, tails.shape[2]) for padded in seen], 1)
-
-
-def _through_one_buffer(
-    blocks: nn.ModuleList, x: Tensor, tails: Tensor, lengths: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The same with all blocks' inputs in one buffer, so that none is put together."""
-    from ttscommon.engine.kernels.convnext_numba import follow, keep, numbers
-
-    (batch, steps, size), (_, count, past, _) = x.shape, tails.shape
-    seen = np.empty((count + 1, batch, past + steps, size), np.float32)
-    seen[:-1, :, :past] = tails.numpy().swapaxes(0, 1)
-    seen[0, :, past:] = x.numpy()
-    for at, block in enumerate(blocks):
-        assert isinstance(block, LateConvNeXt)
-        added, scale = numbers(block.branch(torch.from_numpy(seen[at]))), numbers(block.scale)
-        follow(seen[at], past - block.ahead, scale, added, past, seen[at + 1])
-    after = np.empty((batch, count, past, size), np.float32)
-    keep(seen, lengths.numpy(), after)
-    return torch.from_numpy(seen[-1, :, past:]), torch.from_numpy(after)
+    return x, torch.stack([tail_after(padded, lengths, tails.shape[2]) for padded in seen], 1)

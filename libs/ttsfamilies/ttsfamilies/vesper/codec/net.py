@@ -20,7 +20,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.convnext import kept
+from ttscommon.engine.kernels.convnext import tail_after
 from ttsfamilies.vesper.codec.layers import BINS, HOP, PARTS, WINDOWS, LateConvNeXt, through
 from ttsfamilies.vesper.codec.sound import PulseSynthesis
 
@@ -239,9 +239,9 @@ class VesperDecoder(nn.Module):
         return self.synthesis.overlap_add(windows), DecoderState(
             inputs,
             tails,
-            kept(around[..., None], hops, self.config.late_hops)[..., 0],
-            kept(source[..., None], hops * hop, self.config.reach)[..., 0],
-            kept(windows, hops - unheard, WINDOWS - 1),
+            tail_after(around[..., None], hops, self.config.late_hops)[..., 0],
+            tail_after(source[..., None], hops * hop, self.config.reach)[..., 0],
+            tail_after(windows, hops - unheard, WINDOWS - 1),
             phase,
             state.frame + lengths,
             state.level,
@@ -295,7 +295,7 @@ class VesperDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Spectral parts [batch, hops - first, 4 * BINS] and what the layers carry on."""
         padded = torch.cat((state.inputs, x), 1)
-        inputs = kept(padded, hops, self.config.kernel - 1)
+        inputs = tail_after(padded, hops, self.config.kernel - 1)
         x, tails = through(self.blocks, self.first(self._unfolded(padded)), state.tails, hops)
         return self.head(self.norm(x[:, first:])), inputs, tails
 

@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.choice import use_numba
 from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
@@ -42,10 +41,6 @@ class PulseSynthesis(nn.Module):
         [batch] int64, 2**-32 cycles. Counted in whole numbers, the phase adds up to the same bits
         however a stream is cut into chunks.
         """
-        if use_numba(around):
-            from ttsfamilies.vesper.codec import sound_numba
-
-            return sound_numba.pulses(around, hops, phase, self.hop)
         before, here, after = around[:, :-2], around[:, 1:-1], around[:, 2:]
         place = (torch.arange(self.hop, device=around.device) + 0.5) / self.hop
         left = before[..., None] * (0.5 - place) + here[..., None] * (0.5 + place)
@@ -67,10 +62,6 @@ class PulseSynthesis(nn.Module):
 
     def overlap_add(self, windows: Tensor) -> Tensor:
         """[batch, 3 + hops, fft] -> [batch, hops * hop]; always summed from the oldest on."""
-        if use_numba(windows):
-            from ttsfamilies.vesper.codec import sound_numba
-
-            return sound_numba.overlap_add(windows, self.gain)
         pieces = windows.unflatten(-1, (WINDOWS, self.hop))
         count = windows.shape[1] - WINDOWS + 1
         total = pieces[:, :count, WINDOWS - 1]
@@ -86,10 +77,6 @@ def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
     The parts [batch, hops, PARTS * BINS] are of each bin: log gain and turn of what is voiced, log
     amplitude and phase of what is not.
     """
-    if use_numba(parts):
-        from ttsfamilies.vesper.codec import sound_numba
-
-        return sound_numba.filtered(parts, pulses)
     voiced, turn, free, phase = parts.split(BINS, -1)
     filters = torch.polar(voiced.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn))
     spectrum = _product(pulses[..., :BINS], filters)

@@ -6,19 +6,15 @@ import math
 from typing import Final
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ttscommon.engine.kernels.compiled import (
     compiled,
-    compiled_as_written,
     exp,
     floats,
-    ints,
     part,
     part_as_written,
 )
-from ttscommon.engine.kernels.convnext_numba import Floats, Ints, numbers
+from ttscommon.engine.kernels.convnext_numba import Floats
 from ttsfamilies.vesper.codec.layers import (
     BINS,
     CYCLE,
@@ -26,7 +22,6 @@ from ttsfamilies.vesper.codec.layers import (
     HOPS_PER_S,
     LOUDEST,
     VOICED_HZ,
-    WINDOWS,
 )
 
 _ZERO: Final = np.float32(0.0)
@@ -52,31 +47,6 @@ _S2: Final = np.float32(-1.6666654611e-1)
 _C0: Final = np.float32(2.443315711809948e-5)
 _C1: Final = np.float32(-1.388731625493765e-3)
 _C2: Final = np.float32(4.166664568298827e-2)
-
-
-def pulses(around: Tensor, hops: Tensor, phase: Tensor, hop: int) -> tuple[Tensor, Tensor]:
-    """See `PulseSynthesis.pulses`."""
-    batch, wide = around.shape
-    pulse, after = np.empty((batch, (wide - 2) * hop), np.float32), np.empty(batch, np.int64)
-    _pulses(numbers(around), hops.numpy(), phase.numpy(), pulse, after)
-    return torch.from_numpy(pulse), torch.from_numpy(after)
-
-
-def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
-    """See `sound.filtered`."""
-    batch, hops, _ = parts.shape
-    out = np.empty((batch * hops, BINS, 2), np.float32)
-    rows = torch.view_as_real(pulses).numpy().reshape(batch * hops, pulses.shape[-1], 2)
-    filter_rows(numbers(parts).reshape(batch * hops, -1), rows, out)
-    return torch.view_as_complex(torch.from_numpy(out).view(batch, hops, BINS, 2))
-
-
-def overlap_add(windows: Tensor, gain: Tensor) -> Tensor:
-    """See `PulseSynthesis.overlap_add`."""
-    batch, count, _ = windows.shape
-    out = np.empty((batch, (count - WINDOWS + 1) * len(gain)), np.float32)
-    _overlap_add(numbers(windows), numbers(gain), out)
-    return torch.from_numpy(out)
 
 
 @part
@@ -145,12 +115,6 @@ def pulses_of(around: Floats, hops: int, phase: int, pulse: Floats) -> int:
     return after
 
 
-@compiled_as_written(floats(2), ints(1), ints(1), floats(2), ints(1))
-def _pulses(around: Floats, hops: Ints, phase: Ints, pulse: Floats, after: Ints) -> None:
-    for row in range(len(around)):
-        after[row] = pulses_of(around[row], hops[row], phase[row], pulse[row])
-
-
 @compiled(floats(2), floats(3), floats(3))
 def filter_rows(parts: Floats, pulses: Floats, out: Floats) -> None:
     """`sound.filtered` of rows, whose parts may have more behind them."""
@@ -174,15 +138,3 @@ def filter_rows(parts: Floats, pulses: Floats, out: Floats) -> None:
             out[row, at, 0] = turned + noise[0, at]
             turned = real * filter_[1, at] + imaginary * filter_[0, at]
             out[row, at, 1] = turned + noise[1, at]
-
-
-@compiled_as_written(floats(3), floats(1), floats(2))
-def _overlap_add(windows: Floats, gain: Floats, out: Floats) -> None:
-    size = len(gain)
-    for row in range(len(windows)):
-        for hop in range(windows.shape[1] - WINDOWS + 1):
-            for at in range(size):
-                total = windows[row, hop, (WINDOWS - 1) * size + at]
-                for later in range(1, WINDOWS):
-                    total += windows[row, hop + later, (WINDOWS - 1 - later) * size + at]
-                out[row, hop * size + at] = total * gain[at]
