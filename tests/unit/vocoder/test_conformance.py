@@ -13,27 +13,10 @@ import pytest
 
 from tests.late import Late
 from tests.turning import turn
+from tests.unit.ttsfamilies import codecs
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny as s3_flow
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny_on as s3_flow_on
-from tests.unit.ttsfamilies.csm.mimi.tiny import tiny as mimi
-from tests.unit.ttsfamilies.csm.mimi.tiny import tiny_on as mimi_on
-from tests.unit.ttsfamilies.fish_s2.codec.tiny import tiny as fish_s2
-from tests.unit.ttsfamilies.fish_s2.codec.tiny import tiny_on as fish_s2_on
-from tests.unit.ttsfamilies.glm_voice.codec.tiny import tiny as glm_voice
-from tests.unit.ttsfamilies.higgs_audio.codec.tiny import tiny as higgs_audio
-from tests.unit.ttsfamilies.kokoro.codec.tiny import tiny as kokoro
-from tests.unit.ttsfamilies.orpheus.snac.tiny import tiny as snac
-from tests.unit.ttsfamilies.piper.codec.tiny import tiny as piper
-from tests.unit.ttsfamilies.pocket_tts.codec.tiny import tiny as pocket_tts
-from tests.unit.ttsfamilies.pocket_tts.codec.tiny import tiny_on as pocket_tts_on
-from tests.unit.ttsfamilies.qwen3_omni.codec.tiny import tiny as qwen3_omni
-from tests.unit.ttsfamilies.qwen3_omni.codec.tiny import tiny_on as qwen3_omni_on
 from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as qwen3
-from tests.unit.ttsfamilies.tacotron2.codec.tiny import overlapping
-from tests.unit.ttsfamilies.tacotron2.codec.tiny import tiny as tacotron2
-from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny as voxcpm2
-from tests.unit.ttsfamilies.voxcpm2.codec.tiny import tiny_on as voxcpm2_on
-from tests.unit.ttsfamilies.zonos.dac.tiny import tiny as dac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.process.metrics import Metrics
@@ -41,7 +24,7 @@ from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Work
-from ttsfamilies.base.codec.options import DeviceLimits
+from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
 from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
 from ttsfamilies.kokoro.codec import example
@@ -68,6 +51,10 @@ def on_a_device(make: Callable[..., Codec], *more: Any) -> Callable[[], Codec]:
     return cache(lambda: make(Late(), DeviceLimits(), *more))
 
 
+def late(make: Callable[[CodecOptions], Codec]) -> Callable[[], Codec]:
+    return cache(lambda: make(CodecOptions(device=Late())))
+
+
 vesper = cache(tiny)
 grid_on_a_device = partial(on_a_device, s3_flow_on, "chatterbox_turbo", 25)
 
@@ -75,21 +62,21 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": on_a_device(tiny_on),
     "Qwen3-TTS in windows on a device": on_a_device(qwen3.tiny_on, 20, 5),
-    "Qwen3-Omni": qwen3_omni,
-    "SNAC": snac,
-    "DAC, whose codes are delayed": dac,
-    "Piper": piper,
-    "Tacotron 2": tacotron2,
-    "Tacotron 2 in chunks": overlapping,
-    "Mimi": mimi,
-    "Kokoro": kokoro,
-    "Mimi on a device": on_a_device(mimi_on),
-    "Pocket TTS": pocket_tts,
-    "Pocket TTS on a device": on_a_device(pocket_tts_on),
-    "Higgs Audio": higgs_audio,
-    "VoxCPM2": voxcpm2,
-    "VoxCPM2 on a device": on_a_device(voxcpm2_on),
-    "Fish Audio S2": fish_s2,
+    "Qwen3-Omni": codecs.qwen3_omni,
+    "SNAC": codecs.snac,
+    "DAC, whose codes are delayed": codecs.dac,
+    "Piper": codecs.piper,
+    "Tacotron 2": codecs.tacotron2,
+    "Tacotron 2 in chunks": codecs.overlapping,
+    "Mimi": codecs.mimi,
+    "Kokoro": codecs.kokoro,
+    "Mimi on a device": late(codecs.mimi),
+    "Pocket TTS": codecs.pocket_tts,
+    "Pocket TTS on a device": late(codecs.pocket_tts),
+    "Higgs Audio": codecs.higgs_audio,
+    "VoxCPM2": codecs.voxcpm2,
+    "VoxCPM2 on a device": late(codecs.voxcpm2),
+    "Fish Audio S2": codecs.fish_s2,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -107,7 +94,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
         depth=1,
         conditioned=True,
     ),
-    "Qwen3-Omni on a device": on_a_device(qwen3_omni_on),
+    "Qwen3-Omni on a device": late(codecs.qwen3_omni),
     "CosyVoice 2": partial(s3_flow, "cosyvoice2"),
     "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
@@ -117,8 +104,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
     "Chatterbox Turbo on the grid on a device": grid_on_a_device(1 << 26),
     "Chatterbox Turbo on the grid on a device without memory": grid_on_a_device(0),
-    "Fish Audio S2 on a device": on_a_device(fish_s2_on),
-    "GLM-4-Voice": glm_voice,
+    "Fish Audio S2 on a device": late(codecs.fish_s2),
+    "GLM-4-Voice": codecs.glm_voice,
 }
 TOYS = tuple(name for name in FAMILIES if name.startswith("fake"))
 # Its own, a lookahead, whole segments; toys. tests/parity/test_codecs.py says of windows (SNAC), a

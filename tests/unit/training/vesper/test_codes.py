@@ -3,7 +3,7 @@
 import torch
 
 from ttsfamilies.vesper.codec.net import VesperDecoder
-from voicetrain.vesper.codes import Features, Tables, features, fit, install, kmeans, quantised
+from voicetrain.vesper.codes import Features, Tables, features, fit, install, quantised
 
 
 def _features(frames: int, seed: int) -> Features:
@@ -18,14 +18,6 @@ def test_a_frame_has_four_hops_of_pitch_and_energy_and_two_units_of_text() -> No
     found = _features(30, 0)
     assert [tuple(part.shape) for part in found] == [(30, 8), (30, 4), (30, 32)]
     assert (found.pitch[:10] == 0).all()
-
-
-def test_centres_are_found() -> None:
-    middles = torch.tensor([[0.0, 0.0], [5.0, 5.0], [-5.0, 5.0]])
-    points = middles.repeat(200, 1) + 0.1 * torch.randn(600, 2)
-    table = kmeans(points, 6, torch.Generator().manual_seed(1))
-    for middle in middles:
-        assert (table - middle).norm(dim=1).min() < 0.3
 
 
 def test_more_entries_come_closer() -> None:

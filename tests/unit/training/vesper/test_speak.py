@@ -1,13 +1,10 @@
 """Speaking offline: pointers, endings, lookups."""
 
-import numpy as np
 import torch
 
-from ttsfamilies.vesper.codec.net import FRAME_SAMPLES, VesperDecoder
 from ttsfamilies.vesper.net import VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
-from ttsfamilies.vesper.text import TextCodes
-from voicetrain.vesper.speak import sound, speak
+from voicetrain.vesper.speak import speak
 
 TEXTS = [[0, 5, 9, 17, 4, 0], [0, 44, 0], [0, *range(50, 62), 0]]
 
@@ -41,20 +38,3 @@ def test_a_talker_that_never_moves_is_a_runaway(net: VesperNet) -> None:
     net.move_head.bias.data = torch.tensor([99.0, 0.0, 0.0, 0.0])
     (spoken,) = speak(net, TEXTS[:1], VesperSampling(move_temperature=0, longest_units=10_000))
     assert spoken.runaway
-
-
-def test_text_codes_are_those_of_the_tokens_at_the_pointer(net: VesperNet) -> None:
-    (spoken,) = speak(net, TEXTS[2:], VesperSampling())
-    with torch.inference_mode():
-        features = net.text(torch.tensor(TEXTS[2])[None])[0]
-        owner = np.repeat(np.arange(len(TEXTS[2])), spoken.units)
-        for frame, codes in enumerate(spoken.codes):
-            units = features[owner[2 * frame : 2 * frame + 2]]
-            assert codes[2:].tolist() == TextCodes(net.text_table)(units[None])[0].tolist()
-
-
-def test_sound_is_as_long_as_its_codes(net: VesperNet, decoder: VesperDecoder) -> None:
-    (spoken,) = speak(net, TEXTS[:1], VesperSampling())
-    made = sound(decoder, spoken.codes, 0.1, 1.2)
-    assert made.shape == (len(spoken.codes) * FRAME_SAMPLES,)
-    assert np.isfinite(made).all()

@@ -105,12 +105,6 @@ def test_a_voice_speaks_as_before_it_was_exported(folder: Path, decoder: VesperD
     assert np.abs(made - exact).max() < 0.05
 
 
-def test_config_is_complete(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    assert {"presets", "sampling", "talker", "codec", "weights"} <= config.keys()
-    assert config["talker"]["dropout"] == 0
-
-
 def test_a_page_has_a_sound_of_every_system_for_every_sentence(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

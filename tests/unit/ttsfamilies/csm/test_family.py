@@ -10,16 +10,21 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.unit.ttscommon.sound.test_recordings import wav
-from tests.unit.ttsfamilies.csm.tiny import parts, tiny
+from tests.unit.ttsfamilies.codecs import mimi_net
+from tests.unit.ttsfamilies.csm.tiny import tiny
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
-from ttsfamilies.csm.family import load, load_encoder, load_net
-from ttsfamilies.csm.request import load_config, load_generation, usual_drawing
-from ttsfamilies.csm.synthetic import config, write_checkpoint
+from ttsfamilies.codecs import load as load_codec
+from ttsfamilies.csm.family import load_net
+from ttsfamilies.csm.mimi.net import context_frames, load_decoder, load_sizes
+from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder
+from ttsfamilies.csm.request import load_generation, usual_drawing
+from ttsfamilies.csm.synthetic import write_checkpoint
+from ttsfamilies.known import FAMILIES
 
 SOUND = Reference("0" * 16 + "-" + "0" * 64)
 FRAMES = np.arange(20, dtype=np.int16).reshape(5, 4)[:, :3]
@@ -118,37 +123,6 @@ def test_a_checkpoint_says_how_ids_are_drawn(tmp_path: Path) -> None:
     assert usual_drawing(load_generation(tmp_path / "none")).temperature == 0.9
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tie_codebooks_embeddings": False}, "not tied"),
-        ({"codebook_eos_token_id": 1}, "control ids"),
-        ({"text_vocab_size": 128_000}, "none for a turn's end"),
-        ({"num_codebooks": 5}, "disagree on num_codebooks"),
-        ({"hidden_size": 36}, "disagree on vocab_size or hidden_size"),
-        ({"num_key_value_heads": 3}, "no multiple of 3"),
-        ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
-        ({"codec_config": {"num_quantizers": 4, "trim_right_ratio": 0.5}}, "kind of Mimi"),
-        ({"codec_config": {"num_quantizers": 4, "codebook_size": 4096}}, "than the codec's codes"),
-    ],
-)
-def test_a_config_that_is_not_served_is_named(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    dump_json(tmp_path / "config.json", config(4) | changes)
-    with pytest.raises(CheckpointError, match=message):
-        load_config(tmp_path)
-
-
-def test_new_files_name_the_rotation_otherwise(tmp_path: Path) -> None:
-    old = config(4)
-    new = old | {"rope_parameters": old["rope_scaling"] | {"rope_theta": old["rope_theta"]}}
-    del new["rope_theta"], new["rope_scaling"]
-    dump_json(tmp_path / "config.json", new)
-    found = load_config(tmp_path)
-    assert (found.theta, found.scaling["factor"]) == (500_000.0, 32.0)
-
-
 def test_the_table_of_codes_is_found_under_either_name(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, codebooks=4)
     path, names = tmp_path / "model.safetensors", (
@@ -160,24 +134,6 @@ def test_the_table_of_codes_is_found_under_either_name(tmp_path: Path) -> None:
     for held in (names[1:], names):
         save_file({**tensors, **{name: wanted.clone() for name in held}}, path)
         assert torch.equal(load_net(tmp_path, "cpu", "float32").depth.codes.weight, wanted)
-
-
-@pytest.mark.parametrize(
-    ("name", "load"),
-    [
-        ("backbone_model.norm.weight", lambda folder: load_net(folder, "cpu", "float32")),
-        ("depth_decoder.codebooks_head.weight", lambda folder: load_net(folder, "cpu", "float32")),
-        ("codec_model.downsample.conv.weight", lambda folder: load_encoder(folder, "cpu")),
-    ],
-)
-def test_a_checkpoint_without_a_tensor_is_named(tmp_path: Path, name: str, load: Any) -> None:
-    write_checkpoint(tmp_path, codebooks=4)
-    path = tmp_path / "model.safetensors"
-    tensors = load_file(path)
-    del tensors[name]
-    save_file(tensors, path)
-    with pytest.raises(CheckpointError, match=rf"lacks {name}"):
-        load(tmp_path)
 
 
 def test_the_form_that_transformers_reads_is_found_beside_another(tmp_path: Path) -> None:
@@ -196,20 +152,26 @@ def test_the_form_that_transformers_reads_is_found_beside_another(tmp_path: Path
         load_net(tmp_path, "cpu", "float32")
 
 
-def test_a_network_of_unlike_shape_is_named(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, codebooks=4)
-    path = tmp_path / "config.json"
-    said = json.loads(path.read_text())
-    path.write_text(json.dumps(said | {"intermediate_size": 52}))
-    with pytest.raises(CheckpointError, match=r"mlp\.gate_proj.* but config\.json makes it"):
-        load_net(tmp_path, "cpu", "float32")
+def test_a_mimi_within_a_talkers_checkpoint_or_by_itself_is_the_same_codec(tmp_path: Path) -> None:
+    alone, talker = tmp_path / "alone", tmp_path / "talker"
+    alone.mkdir()
+    talker.mkdir()
+    dump_json(alone / "config.json", TINY)
+    add_decoder(alone, seed=2)
+    dump_json(talker / "config.json", {"model_type": "csm", "codec_config": TINY})
+    held = {f"codec_model.{name}": t for name, t in load_file(alone / "model.safetensors").items()}
+    save_file({**held, "lm_head.weight": torch.zeros(1)}, talker / "model.safetensors")
+    for folder in (alone, talker):
+        assert FAMILIES.codec_of(folder)[0].name == "mimi"
+        found = load_decoder(folder).state_dict()
+        assert all(
+            torch.equal(found[key], tensor) for key, tensor in mimi_net().state_dict().items()
+        )
+    assert load_codec("m", talker).spec.family == "mimi"
 
 
-def test_a_checkpoint_in_shards_is_the_same_model(tmp_path: Path) -> None:
-    for name, most in (("whole", 10**9), ("shards", 1_000_000)):
-        write_checkpoint(tmp_path / name, seed=8, codebooks=3, ending=1.9, shard_bytes=most)
-    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
-    loaded = load("m", tmp_path / "shards")
-    state = parts()[0].state_dict()
-    for key, tensor in loaded._net.state_dict().items():
-        assert torch.equal(tensor, state[key])
+def test_mimis_published_sizes_reach_back_eighty_seconds(tmp_path: Path) -> None:
+    dump_json(tmp_path / "config.json", {"model_type": "mimi"})
+    sizes, _ = load_sizes(tmp_path)
+    assert sizes.frame_samples == 1920
+    assert 80 < context_frames(sizes) / 12.5 < 81

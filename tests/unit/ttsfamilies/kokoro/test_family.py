@@ -82,14 +82,6 @@ def test_words_are_said_for_as_long_as_their_symbols() -> None:
         assert time.end_s == pytest.approx((inside[-1] + 1) / 40)
 
 
-def test_the_style_is_the_row_of_a_segments_length() -> None:
-    made = spoken()
-    for passage in np.unique(made.arrays["passage"]):
-        of = made.arrays["passage"] == passage
-        symbols = made.arrays["place"][of].max() + 1 - 2
-        assert set(made.arrays["row"][of].tolist()) == {symbols - 1}
-
-
 def test_a_blend_is_between_its_voices_and_one_of_a_voice_is_that_voice() -> None:
     voices = tiny()._voices
     one, other = voices.pack("af_sky"), voices.pack("am_adam")

@@ -98,7 +98,3 @@ def test_gates_and_names_are_those_of_published_files() -> None:
         "/decoder/decoder/asr_res/asr_res.0/Conv_quant": "decoder.asr_res.0",
     }
     assert {name: _module(name) for name in names} == names
-
-
-def test_what_is_written_is_a_checkpoint_of_the_family(published: Path) -> None:
-    assert load_config(published).n_token == 178

@@ -11,7 +11,6 @@ from safetensors.torch import load_file, save_file
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.unit.ttsfamilies.orpheus.tiny import tiny
-from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
@@ -23,7 +22,6 @@ from ttsfamilies.orpheus.family import (
     FIRST_AUDIO,
     PASSAGE_TOKENS,
     SPOKEN,
-    load_config,
     load_net,
 )
 from ttsfamilies.orpheus.synthetic import write_checkpoint
@@ -39,16 +37,6 @@ def changed(folder: Path, **changes: Any) -> Path:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return folder
-
-
-def test_text_in_pieces_becomes_one_prompt_when_it_is_complete() -> None:
-    prepared = tiny().prepare(request())
-    assert list(prepared.read([Text("Hello the ")], final=False)) == []
-    (prompt,) = prepared.read([Text("world. ")], final=True)
-    (whole,) = tiny().prepare(request()).read([Text("Hello the world.")], final=True)
-    assert prompt == whole
-    assert prompt.ids[:2] == (128_259, 128_000)
-    assert prompt.ids[-4:] == (128_009, 128_260, 128_261, 128_257)
 
 
 def test_tokens_ask_for_whole_frames() -> None:
@@ -142,31 +130,6 @@ def test_control_tokens_in_a_text_are_text(tmp_path: Path) -> None:
     assert max(ids) <= most
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocab_size": 128_256}, "no place for seven codebooks"),
-        ({"rope_theta": None}, "rope_theta is missing"),
-        ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
-        ({"attention_bias": True}, "biases"),
-    ],
-)
-def test_a_config_that_is_not_served_is_named(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(CheckpointError, match=message):
-        load_config(changed(tmp_path, **changes))
-
-
-def test_new_files_name_the_rotation_otherwise(tmp_path: Path) -> None:
-    old = load_config(changed(tmp_path / "old"))
-    rope = {**old.scaling, "rope_theta": old.theta}
-    new = load_config(
-        changed(tmp_path / "new", rope_theta=None, rope_scaling=None, rope_parameters=rope)
-    )
-    assert (new.theta, new.scaling["factor"]) == (500_000.0, 32.0)
-
-
 def test_a_head_of_its_own_is_read_and_a_repeated_one_is_not_needed(tmp_path: Path) -> None:
     own, repeated = tmp_path / "own", tmp_path / "repeated"
     for folder, tied in ((own, False), (repeated, True)):
@@ -180,12 +143,3 @@ def test_a_head_of_its_own_is_read_and_a_repeated_one_is_not_needed(tmp_path: Pa
     )
     assert torch.equal(one, 2 * other)
     assert one.shape[1] == FIRST_AUDIO + 7 * 4096 - END_SPEECH
-
-
-def test_a_checkpoint_without_a_tensor_is_named(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    tensors = load_file(tmp_path / "model.safetensors")
-    del tensors["model.norm.weight"]
-    save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"lacks model\.norm\.weight"):
-        load_net(tmp_path, "cpu", "float32")

@@ -1,6 +1,5 @@
 """What a Pocket TTS checkpoint accepts, what it makes of a text, and what it refuses."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.unit.ttsfamilies.pocket_tts.tiny import tiny
-from ttscommon.engine.checkpoint import CheckpointError, dump_json
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn import HalfLinear, halve
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
@@ -26,7 +25,7 @@ from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.csm.mimi.net import context_frames
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.pocket_tts.family import PocketTts, load, resampled
-from ttsfamilies.pocket_tts.net import load_encoder, load_net
+from ttsfamilies.pocket_tts.net import load_net
 from ttsfamilies.pocket_tts.request import BEGIN, HEARD, KEPT, Prompt
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config, published
 from ttsfamilies.pocket_tts.synthetic import pieces, small_decoder, write_checkpoint
@@ -52,17 +51,6 @@ def test_a_text_is_told_in_chunks_and_each_says_how_long_it_may_be() -> None:
     assert (few.after, long.after) == (5, 3)
     assert long.length == 21 + len(long.tokens) + 1
     assert long.frames == int(np.ceil((len(long.tokens) / 3 + 2) * 12.5))
-
-
-def test_text_that_comes_in_pieces_is_told_in_the_same_chunks() -> None:
-    text, whole = SENTENCE * 9, prompts(SENTENCE * 9)
-    for size in (1, 13):
-        prepared = tiny().prepare(request())
-        found: list[Prompt] = []
-        for at in range(0, len(text), size):
-            found += prepared.read([Text(text[at : at + size])], final=False)
-        assert len(found) > 2
-        assert found + list(prepared.read([], final=True)) == whole
 
 
 def test_a_boundary_ends_a_chunk_and_other_pieces_are_read() -> None:
@@ -108,23 +96,6 @@ def speech(family: PocketTts, *asked: SpeechRequest) -> list[Any]:
     engine = Engine(family, slots=4, blocks=200, metrics=Metrics())
     found = {made.request.request_id: made.arrays["latent"] for made in synthesise(engine, asked)}
     return [found[one.request_id] for one in asked]
-
-
-def test_a_voices_positions_are_computed_once_and_a_chunk_begins_with_them() -> None:
-    engine = Engine(tiny(), slots=1, blocks=200, metrics=Metrics())
-    texts = [SpeechRequest(f"r{i}", "m", "slt", SENTENCE * 3, seed=i) for i in range(2)]
-    computed: list[int] = []
-    prefill = engine.family.prefill  # type: ignore[attr-defined]
-
-    def counted(rows: Any, *others: Any) -> Any:
-        computed.append(len(rows.positions))
-        return prefill(rows, *others)
-
-    engine.family.prefill = counted  # type: ignore[attr-defined]
-    list(synthesise(engine, texts))
-    first, *others = computed
-    assert others
-    assert max(others) <= first - 16
 
 
 def test_another_voice_and_another_seed_say_other_things(tmp_path: Path) -> None:
@@ -232,48 +203,6 @@ def test_a_json_tokenizer_of_other_ids_or_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be read"):
         load_tokenizer(tmp_path, table)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda c: c["flow_lm"]["transformer"].update(num_kv_heads=3), "no multiple of 3"),
-        (lambda c: c["flow_lm"]["transformer"].update(d_model=0), "d_model is 0"),
-        (lambda c: c["flow_lm"]["lookup_table"].update(dim=16), "does not fit a width of 32"),
-        (lambda c: c["flow_lm"]["lookup_table"].update(tokenizer="words"), "'words' is not served"),
-        (lambda c: c["flow_lm"]["flow"].update(type="diffusion"), "diffusion"),
-        (lambda c: c["mimi"]["transformer"].update(d_model=8), "other widths"),
-        (lambda c: c["mimi"]["quantizer"].update(output_dimension=4), "another width"),
-        (lambda c: c["mimi"].update(frame_rate=13.0), "do not fit the frame rate"),
-        (lambda c: c["mimi"].update(channels=2), "kind of Mimi"),
-        (lambda c: c["mimi"]["seanet"].update(pad_mode="reflect"), "reflect"),
-        (lambda c: c.update(default_temperature=-1.0), "no usable number"),
-        (lambda c: c.update(replace_characters={"ab": "c"}), "single characters"),
-    ],
-)
-def test_a_config_that_is_not_served_is_named(tmp_path: Path, change: Any, message: str) -> None:
-    told = json.loads(json.dumps(config()))
-    change(told)
-    dump_json(tmp_path / "config.json", told)
-    with pytest.raises(CheckpointError, match=message):
-        load_config(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "load"),
-    [
-        ("flow_lm.flow_net.time_embed.1.mlp.3.alpha", lambda folder: load_net(folder, "cpu")),
-        ("flow_lm.bos_before_voice", lambda folder: load_net(folder, "cpu")),
-        ("mimi.downsample.conv.conv.weight", lambda folder: load_encoder(folder, "cpu")),
-    ],
-)
-def test_a_checkpoint_without_a_tensor_is_named(tmp_path: Path, name: str, load: Any) -> None:
-    write_checkpoint(tmp_path)
-    tensors = load_file(tmp_path / "model.safetensors")
-    del tensors[name]
-    save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(CheckpointError, match=rf"lacks {name}"):
-        load(tmp_path)
 
 
 LAYER = "transformer.layers.1.self_attn/"

@@ -7,7 +7,6 @@ import torch
 
 from ttsfamilies.qwen3_tts.config import TalkerConfig, load_config
 from ttsfamilies.qwen3_tts.net import TalkerNet, load_talker
-from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
@@ -38,8 +37,3 @@ def config(custom: Path) -> TalkerConfig:
 @pytest.fixture(scope="session")
 def net(custom: Path) -> TalkerNet:
     return load_talker(custom)
-
-
-@pytest.fixture(scope="session")
-def tokenizer(custom: Path) -> TurnTokenizer:
-    return TurnTokenizer.load(custom)

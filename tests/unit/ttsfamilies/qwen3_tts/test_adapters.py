@@ -11,7 +11,6 @@ import torch
 from msgspec.structs import replace
 
 from tests.adapters import files
-from tests.late import Late
 from tests.unit.talker.engine.test_prefixes import SAID, _net, recording
 from tests.unit.ttsfamilies.qwen3_tts.tiny import _parts, tiny
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, same
@@ -28,7 +27,7 @@ from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.qwen3_tts.config import GenerationConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
-from ttsfamilies.qwen3_tts.net import TalkerNet, talker_sources
+from ttsfamilies.qwen3_tts.net import talker_sources
 
 ADAPTERS = 4
 GREEDY = Sampling(temperature=0.0, subtalker_temperature=0.0, max_new_tokens=9)
@@ -51,15 +50,13 @@ def drawn(number: int) -> Files:
     return files(chosen, 4 * (number + 1), seed=number, loud=2.0)
 
 
-def family_of(numbers: Sequence[int], *, late: bool = False) -> Qwen3Tts:
+def family_of(numbers: Sequence[int]) -> Qwen3Tts:
     """With these adapters held, in this order."""
     torch.set_num_threads(1)
     net, tokenizer = _parts()
     made = Qwen3Tts(
         *("m", copy.deepcopy(net), tokenizer, GenerationConfig(max_new_tokens=41)), streaming=True
     )
-    if late:
-        made.compute_on(Late())
     made.adapt(ADAPTERS, 16)
     hold(made, numbers)
     return made
@@ -111,33 +108,6 @@ def plain(seed: int, sampling: Sampling = SAMPLED) -> Arrays:
     return spoken(tiny(), None, seed, sampling=sampling)
 
 
-def merged(number: int) -> TalkerNet:
-    """The model with the adapter's products added to its weights, published name by name."""
-    net = copy.deepcopy(_parts()[0])
-    pairs, state = Lora.parse(drawn(number), 16).pairs, net.state_dict()
-    for key, source in talker_sources(net).items():
-        first = 0
-        rows = source.rows or (state[key].shape[0],)
-        for name, count in zip(source.names, rows, strict=False):
-            pair = pairs.get(name.removesuffix(".weight"))
-            if pair is not None:
-                a, b = (torch.from_numpy(half) for half in pair.arrays())
-                state[key][first : first + count] += b @ a
-            first += count
-    return net
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(ADAPTERS))
-def test_tokens_are_those_of_the_merged_weights(number: int) -> None:
-    defaults = GenerationConfig(max_new_tokens=41)
-    whole = Qwen3Tts("m", merged(number), _parts()[1], defaults, streaming=True)
-    found = spoken(family_of([3, number]), number, 5, sampling=GREEDY)
-    wanted = spoken(whole, None, 5, sampling=GREEDY)
-    assert np.array_equal(found["codes"], wanted["codes"])
-    assert not np.array_equal(found["codes"], plain(5, GREEDY)["codes"])
-
-
 @pytest.mark.parametrize("depth", [0, 1])
 def test_a_row_has_the_same_bits_whatever_the_others_are_adapted_by(depth: int) -> None:
     """Four adapters and none in one batch, each as alone; without one as without any support."""
@@ -148,18 +118,6 @@ def test_a_row_has_the_same_bits_whatever_the_others_are_adapted_by(depth: int) 
     for seed, (number, one) in enumerate(zip(chosen, heard, strict=True)):
         wanted = plain(seed) if number is None else alone(number, seed)
         assert np.array_equal(one.arrays["codes"], wanted["codes"])
-
-
-@pytest.mark.slow
-def test_four_on_a_device_are_spoken_together() -> None:
-    late = family_of(range(ADAPTERS), late=True)
-    bench = Bench(late, late.depth)
-    heard = [opened(bench, n, n, GREEDY) for n in range(ADAPTERS)]
-    without = opened(bench, None, 9, GREEDY)
-    bench.run()
-    for number, one in enumerate(heard):
-        assert np.array_equal(one.arrays["codes"], alone(number, number, GREEDY)["codes"])
-    assert np.array_equal(without.arrays["codes"], plain(9, GREEDY)["codes"])
 
 
 def test_a_successor_whose_slots_are_others_goes_on_with_the_same_adapter() -> None:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from talker import loading
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from tests.stubbed_gpu import WithoutGraphs, break_compiler, stub
+from tests.stubbed_gpu import StubbedGpu, WithoutGraphs, break_compiler, stub
 from tests.turning import turn
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Array, Arrays
@@ -77,31 +77,20 @@ def same(found: tuple[Arrays, Array, float], wanted: tuple[Arrays, Array, float]
 
 
 @pytest.mark.slow
-def test_where_no_kernel_compiles_twins_speak_by_graphs_and_the_log_says_why(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("gpu", [StubbedGpu, WithoutGraphs])
+def test_where_no_kernel_compiles_twins_speak_and_the_log_says_why(
+    gpu: type[StubbedGpu], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = spoken(checkpoint, "cpu")
-    stub(monkeypatch)
+    stub(monkeypatch, gpu)
     break_compiler(monkeypatch)
     with capture_logs() as logs:
         found = spoken(checkpoint, "cuda")
     same(found, wanted)
-    assert found[2] > 0
     assert wanted[2] == 0
+    assert (found[2] > 0) == (gpu is StubbedGpu)
+    refused = any("not permitted" in line.get("error", "") for line in logs)
+    assert refused == (gpu is WithoutGraphs)
     told = [line["why"] for line in logs if line["event"] == "kernels.plain"]
     assert told
     assert all("norm: " in why and "ptxas died" in why for why in told)
-
-
-@pytest.mark.slow
-def test_a_device_that_refuses_graphs_speaks_operation_by_operation(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = spoken(checkpoint, "cpu")
-    stub(monkeypatch, WithoutGraphs)
-    break_compiler(monkeypatch)
-    with capture_logs() as logs:
-        found = spoken(checkpoint, "cuda")
-    same(found, wanted)
-    assert found[2] == 0
-    assert any("not permitted" in line.get("error", "") for line in logs)

@@ -142,16 +142,6 @@ def test_late_text_may_be_padded_when_the_listener_would_run_dry_and_the_log_say
     assert [text == pad for text in last] == [False] * (stream.frames - 2) + [True, False]
 
 
-def test_greedy_speech_does_not_depend_on_the_seed() -> None:
-    family, greedy = tiny(), Sampling(temperature=0.0, subtalker_temperature=0.0)
-    codes = []
-    for seed in (1, 2):
-        engine = Engine(family, slots=1, blocks=64, metrics=Metrics())
-        one = asked("slt", seed=seed, sampling=greedy)
-        codes.append(synthesise(engine, [one])[0].arrays["codes"].tolist())
-    assert codes[0] == codes[1]
-
-
 def test_max_new_tokens_counts_as_the_official_package_does() -> None:
     engine = Engine(tiny(), slots=1, blocks=64, metrics=Metrics())
     (spoken,) = synthesise(engine, [asked("slt", sampling=Sampling(max_new_tokens=5))])

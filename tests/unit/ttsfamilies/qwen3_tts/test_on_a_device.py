@@ -3,53 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from talker.engine.engine import Engine
-from talker.synthesis import synthesise
-from tests.late import Late
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.device import Device
 from ttscommon.engine.kernels.choice import only
-from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays, Field
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.fields import Field
 from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.runners.computation import Prompts, Rows
 from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
-TEXTS = ("One small step.", "And another one, for good measure!", "The end of it.")
 META = torch.device("meta")
 KINDS = {"i8": torch.int64, "i4": torch.int32, "f4": torch.float32, "u1": torch.uint8}
-
-
-def spoken(device: Device | None, sampling: Sampling) -> list[Arrays]:
-    family = tiny()
-    family.compute_on(device)
-    engine = Engine(family, blocks=200, slots=4, depth=family.depth, metrics=Metrics())
-    requests = [
-        SpeechRequest(f"r{i}", "m", "slt", text, seed=i, sampling=sampling)
-        for i, text in enumerate(TEXTS)
-    ]
-    found = synthesise(engine, requests)
-    assert [one.error for one in found] == [None] * len(TEXTS)
-    return [one.arrays for one in found]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sampling", [Sampling(temperature=0.0), Sampling(temperature=0.9, top_k=20)]
-)
-def test_a_device_says_what_the_cpu_says(sampling: Sampling) -> None:
-    """In float32, where near ties are rare; the log decides where they are not."""
-    for one, other in zip(spoken(Late(), sampling), spoken(None, sampling), strict=True):
-        assert one.keys() == other.keys()
-        for name, array in other.items():
-            np.testing.assert_array_equal(one[name], array)
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ttscommon.wire.fields import concatenate, cut, rows
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import (
-    NO_TEXT,
     Heard,
     InContext,
     PromptLayout,
@@ -48,14 +46,10 @@ def test_whole_text_stands_in_the_prompt(config: TalkerConfig) -> None:
 
 def test_streamed_text_is_told_one_token_a_step(config: TalkerConfig) -> None:
     pad, bos, eos = config.tts_pad_token_id, config.tts_bos_token_id, config.tts_eos_token_id
-    text, codes, parts = sides(config, STREAMED)
+    text, codes, parts = sides(config, replace(STREAMED, instruction=(41, 42)))
     assert text == [*[pad] * 3, bos, 21]
     assert codes == [2155, 2156, 2157, 2148, 2149]
     assert [parts.step(i, pad) for i in range(5)] == [22, 23, eos, pad, pad]
-
-
-def test_an_instruction_opens_the_prompt(config: TalkerConfig) -> None:
-    sides(config, replace(STREAMED, instruction=(41, 42)))
 
 
 def test_a_cloned_voice_takes_the_speakers_place(config: TalkerConfig) -> None:
@@ -89,19 +83,21 @@ def test_a_reference_follows_the_whole_text(config: TalkerConfig) -> None:
     assert codes[-10:] == [*[2148] * 6, 2149, 0, 16, 32]
 
 
-def test_whole_text_waits_for_its_end(config: TalkerConfig) -> None:
-    assert layout(config, replace(WHOLE, complete=False)) is None
-
-
-def test_streamed_text_waits_for_its_first_token(config: TalkerConfig) -> None:
-    assert layout(config, replace(STREAMED, text=(), complete=False)) is None
-    assert layout(config, replace(STREAMED, text=(21,), complete=False)) is not None
-
-
-def test_a_reference_waits_until_its_positions_have_text(config: TalkerConfig) -> None:
-    request = replace(STREAMED, complete=False, reference=REFERENCE)
-    assert layout(config, replace(request, text=(21,))) is None
-    assert layout(config, replace(request, text=(21, 22))) is not None
+@pytest.mark.parametrize(
+    ("request_", "waits"),
+    [
+        (WHOLE, True),
+        (replace(STREAMED, text=()), True),
+        (replace(STREAMED, text=(21,)), False),
+        # Until its positions have text.
+        (replace(STREAMED, text=(21,), reference=REFERENCE), True),
+        (replace(STREAMED, text=(21, 22), reference=REFERENCE), False),
+    ],
+)
+def test_a_prompt_waits_for_the_text_that_stands_in_it(
+    config: TalkerConfig, request_: PromptRequest, waits: bool
+) -> None:
+    assert (layout(config, replace(request_, complete=False)) is None) == waits
 
 
 def test_a_step_beyond_the_known_text_is_not_known(config: TalkerConfig) -> None:
@@ -134,13 +130,6 @@ def test_some_speakers_force_their_dialect(
 def test_frames_already_made_are_positions_too() -> None:
     made = spoken_frames(REFERENCE.codes, [7, 8, 9])
     assert made["heard"].tolist() == [Heard.FRAME] * 3
-    both = concatenate([made, cut(made, 1, 3)])
-    assert rows(both) == 5
-    assert both["text"].tolist() == [7, 8, 9, 8, 9]
+    assert made["text"].tolist() == [7, 8, 9]
     with pytest.raises(ValueError, match="one text token"):
         spoken_frames(REFERENCE.codes, [7])
-
-
-def test_no_text_is_told_apart_from_token_0() -> None:
-    assert NO_TEXT < 0
-    assert rows(cut(spoken_frames(REFERENCE.codes, [7, 8, 9]), 0, 0)) == 0

@@ -12,19 +12,11 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.qwen3_tts.family import load
 from ttsfamilies.qwen3_tts.net import load_encoders, load_talker
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
-from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
 @pytest.fixture
 def copy(custom: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(custom, tmp_path / "copy"))
-
-
-def test_a_sharded_checkpoint_is_the_same_as_a_whole_one(custom: Path, tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1, shard_bytes=2_000_000)
-    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2
-    whole, sharded = load_talker(custom).state_dict(), load_talker(tmp_path).state_dict()
-    assert all(torch.equal(whole[name], sharded[name]) for name in whole)
 
 
 def test_parameters_have_the_type_that_was_asked_for(custom: Path) -> None:
@@ -48,43 +40,6 @@ def test_wrong_types_and_devices_are_refused(
 ) -> None:
     with pytest.raises(CheckpointError, match=message):
         load_talker(custom, **arguments)
-
-
-def rewrite(folder: Path, name: str, tensor: torch.Tensor | None) -> None:
-    """Replace a tensor, or take it out."""
-    tensors = load_file(folder / "model.safetensors")
-    if tensor is None:
-        del tensors[name]
-    else:
-        tensors[name] = tensor
-    save_file(tensors, folder / "model.safetensors")
-
-
-def test_missing_surplus_and_misshapen_tensors_are_named(copy: Path) -> None:
-    name = "talker.model.layers.1.self_attn.k_norm.weight"
-    rewrite(copy, name, None)
-    with pytest.raises(CheckpointError, match=f"lacks {name}"):
-        load_talker(copy)
-    rewrite(copy, name, torch.ones(8))
-    with pytest.raises(CheckpointError, match=r"k_norm\.weight is \[8\], but .* \[16\]"):
-        load_talker(copy)
-    rewrite(copy, name, torch.ones(16))
-    rewrite(copy, "talker.model.layers.3.mlp.up_proj.weight", torch.ones(1))
-    with pytest.raises(CheckpointError, match=r"has talker\.model\.layers\.3\.mlp"):
-        load_talker(copy)
-
-
-def test_a_truncated_file_is_refused(copy: Path) -> None:
-    path = copy / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(CheckpointError, match="truncated or damaged"):
-        load_talker(copy)
-
-
-def test_pickles_are_refused(copy: Path) -> None:
-    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="is a pickle"):
-        load_talker(copy)
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
@@ -116,23 +71,12 @@ def test_a_base_model_without_its_codec_says_so(base: Path, tmp_path: Path) -> N
         load_encoders(copy)
 
 
-@pytest.mark.parametrize(
-    ("tensor", "message"),
-    [
-        (torch.tensor(float("nan")), "holds values that are no finite numbers"),
-        (torch.tensor(float("inf")), "holds values that are no finite numbers"),
-        (torch.tensor(1.0).to(torch.float8_e4m3fn), "quantised checkpoints are not served"),
-    ],
-    ids=["nan", "infinity", "fp8"],
-)
-def test_values_that_cannot_be_computed_with_are_named(
-    copy: Path, tensor: torch.Tensor, message: str
-) -> None:
-    name = "talker.codec_head.weight"
-    wrong = load_file(copy / "model.safetensors")[name].to(tensor.dtype)
-    wrong[0, 0] = tensor
-    rewrite(copy, name, wrong)
-    with pytest.raises(CheckpointError, match=f"{name} .*{message}"):
+def test_bytes_that_are_to_be_scaled_are_refused(copy: Path) -> None:
+    name, path = "talker.codec_head.weight", copy / "model.safetensors"
+    tensors = load_file(path)
+    tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+    save_file(tensors, path)
+    with pytest.raises(CheckpointError, match=f"{name} .*quantised checkpoints are not served"):
         load_talker(copy)
 
 

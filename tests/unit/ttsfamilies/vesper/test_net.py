@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ttscommon.engine.nn import causal_attention, halve
-from ttsfamilies.vesper.net import CONTEXT, MOVES, VesperConfig, VesperNet, moved
+from ttscommon.engine.nn import halve
+from ttsfamilies.vesper.frame import refusal
+from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, moved, refusals
 from ttsfamilies.vesper.text import TextCodes, VesperTextEncoder
 
 SMALL = VesperConfig(
@@ -59,17 +61,6 @@ def test_text_codes_are_the_nearest_entries_of_one_or_two_tokens() -> None:
     assert TextCodes(net.text_table)(units).tolist() == [[3, nearest_fine[0]], [9, nearest_fine[1]]]
 
 
-def test_text_codes_do_not_depend_on_the_frames_beside_it() -> None:
-    torch.manual_seed(2)
-    codes = TextCodes(torch.randn(2, 300, 256))
-    if not halve(codes):
-        pytest.skip("nothing can be compiled")
-    told, distances = torch.randn(64, 256), codes.distances[0]
-    whole = distances(told)
-    for rows in (1, 4, 5, 7, 16, 33):
-        assert torch.equal(distances(told[:rows]), whole[:rows])
-
-
 @pytest.mark.parametrize("halved", [False, True], ids=["float32", "float16 weights"])
 def test_a_frames_logits_do_not_depend_on_the_rows_beside_it(halved: bool) -> None:
     net = _net()
@@ -102,29 +93,24 @@ def _everything(
     ]
 
 
-def test_a_frame_is_told_pace_and_place() -> None:
-    net = _net()
-    around = torch.randint(0, SMALL.symbols, (3, CONTEXT))
-    context = net.embed_context(around, torch.randn(3, 3, SMALL.prosody_dim))
-    code, held = torch.tensor([1, 2, SMALL.bos]), torch.tensor([0, 5, 500])
-    slow, fast = net.embed_pace(torch.tensor([0.7, 1.4]))
-    told = [net.embed_frame(code, context, held, pace.expand(3, -1)) for pace in (slow, fast)]
-    assert told[0].shape == (3, SMALL.dim)
-    assert (told[0] - told[1]).abs().min() > 0
+def place(**changes: int) -> dict[str, NDArray[np.int64]]:
+    told = {"pointer": 3, "tokens": 9, "held": 4, "least": 0, "longest": 8, **changes}
+    return {name: np.array([value]) for name, value in told.items()}
 
 
-def test_the_backbone_is_causal() -> None:
-    net = _net()
-    x = torch.randn(1, 12, SMALL.dim)
-    changed = x.clone()
-    changed[:, 7:] += 1
-
-    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return causal_attention(q, k, v)
-
-    with torch.inference_mode():
-        at = torch.arange(12)[None]
-        before, after = net.backbone(x, at, attend), net.backbone(changed, at, attend)
-    same = np.isclose(before.numpy(), after.numpy(), atol=1e-6).all(-1)[0]
-    assert same[:7].all()
-    assert not same[7:].any()
+@pytest.mark.parametrize(
+    ("changes", "left", "allowed"),
+    [
+        ({}, 50, [0, 1, 2, 3]),
+        ({"pointer": 8}, 50, [0, 2]),
+        ({"held": 8}, 50, [1, 2, 3]),
+        ({"held": 8, "pointer": 8}, 50, [2]),
+        ({}, 5, [1, 2, 3]),
+        ({"least": 6, "longest": 6}, 50, [0]),
+    ],
+)
+def test_moves_stay_inside_and_leave_in_time(
+    changes: dict[str, int], left: int, allowed: list[int]
+) -> None:
+    (row,) = refusal(place(**changes), np.array([left]))
+    assert torch.isfinite(refusals()[int(row)]).nonzero().flatten().tolist() == allowed

@@ -19,15 +19,14 @@ from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.runtime import Finished
 from ttscommon.wire.errors import BadRequest, InvalidAdapter, TextTooLong
 from ttscommon.wire.fields import Arrays, Derived, concatenate, cut, rows
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load
-from ttsfamilies.voxcpm2.facts import load_config
 from ttsfamilies.voxcpm2.family import Voxcpm2
 from ttsfamilies.voxcpm2.request import AUDIO_STARTS, RECORDING_ENDS, RECORDING_STARTS, VoxcpmStream
-from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
+from ttsfamilies.voxcpm2.synthetic import write_checkpoint
 
 LONG = "The end is odd. " * 20
 HEARD: Arrays = {
@@ -106,13 +105,6 @@ def test_speech_has_four_patches_at_the_least() -> None:
     net.stop.weight[0], net.stop.weight[1] = -1.0, 1.0
     found = spoken(Voxcpm2("m", net, *parts()[1:]), "To end.")
     assert found["last"].tolist() == [0, 0, 0, 1]
-
-
-def test_without_noise_seeds_make_no_difference() -> None:
-    cold = Sampling(temperature=0.0)
-    one, other = (spoken(tiny(8), "To end.", seed=seed, sampling=cold) for seed in (1, 2))
-    same(one, other)
-    assert not np.array_equal(one["patch"], spoken(tiny(8), "To end.", seed=1)["patch"])
 
 
 def test_guidance_is_each_rows_own() -> None:
@@ -236,25 +228,3 @@ def test_a_folder_without_its_vae_says_how_to_make_it(tmp_path: Path) -> None:
     for kind in (load, load_codec):
         with pytest.raises(CheckpointError, match="antiphon convert"):
             kind("m", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "value", "said"),
-    [
-        ("lm_config", "use_mup", True, "use_mup"),
-        ("lm_config", "kv_channels", 8, "do not rotate"),
-        ("dit_config", "dit_mean_mode", True, "dit_mean_mode"),
-        ("dit_config", "kv_channels", 8, "share their rotations"),
-        ("audio_vae_config", "depthwise", False, "kind of VAE"),
-        ("audio_vae_config", "latent_dim", 4, "no patches"),
-        ("audio_vae_config", "encoder_rates", [2, 5], "how long a latent lasts"),
-    ],
-)
-def test_configurations_that_are_not_served_are_named(
-    tmp_path: Path, part: str, name: str, value: object, said: str
-) -> None:
-    changed = config()
-    changed[part][name] = value
-    (tmp_path / "config.json").write_text(json.dumps(changed), "utf-8")
-    with pytest.raises(CheckpointError, match=said):
-        load_config(tmp_path)

@@ -1,6 +1,5 @@
 """What a Zonos checkpoint accepts, what it refuses, and what its settings change."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,10 @@ from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.zonos.facts import EMOTIONS, END, MASK, load_config
+from ttsfamilies.zonos.facts import EMOTIONS, END, MASK
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt, ends
-from ttsfamilies.zonos.synthetic import TINY, write_checkpoint
 
 _SOUND = "0" * 16 + "-" + "0" * 64
 SENTENCE = "It's the end of the world, and you're singing to the user. "
@@ -149,32 +147,6 @@ def test_a_recording_of_known_words_is_gone_on_from_and_alone_it_is_a_voice() ->
     assert alone.columns.tolist() == [[MASK] * 9]
     assert words.columns[:, 0].tolist() == [MASK, 0, 9, 18]
     assert words.opening[0].tolist() == [-1, 19, 11, 3, *[MASK] * 5]
-
-
-def test_the_hybrid_is_refused_with_a_reason(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, encoders=False)
-    backbone = {**TINY["backbone"], "ssm_cfg": {"layer": "Mamba2"}}
-    (tmp_path / "config.json").write_text(json.dumps(TINY | {"backbone": backbone}))
-    with pytest.raises(CheckpointError, match="the hybrid of Zonos"):
-        load_config(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"uncond_type": "none"}, "every prompt must have"),
-        ({"input_dim": 7}, "takes 7 values, not 8"),
-        ({"max_val": 0.0}, "range"),
-    ],
-)
-def test_a_condition_that_is_not_served_is_named(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
-    prefix = json.loads(json.dumps(TINY["prefix_conditioner"]))
-    prefix["conditioners"][2] |= change
-    (tmp_path / "config.json").write_text(json.dumps(TINY | {"prefix_conditioner": prefix}))
-    with pytest.raises(CheckpointError, match=message):
-        load_config(tmp_path)
 
 
 def test_voices_of_a_folder_are_vectors_of_128_numbers(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.late import Late
 from tests.turning import turn
-from tests.unit.ttsfamilies.orpheus.snac.tiny import tiny as snac
+from tests.unit.ttsfamilies.codecs import snac
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny as qwen3
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny_on
 from tests.unit.vocoder.test_conformance import Heard, delayed, fake, near

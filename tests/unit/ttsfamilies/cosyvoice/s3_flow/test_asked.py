@@ -54,13 +54,6 @@ def test_what_is_asked_alike_is_one_batch_whenever_it_is_asked() -> None:
     assert net.shown == [3, 1, 3, 1]
 
 
-def test_works_that_ask_nothing_ask_nothing() -> None:
-    net = Doubling()
-    assert together([doubled(net, [])]) == [0.0]
-    assert together(list[Asking[float]]()) == []
-    assert not net.shown
-
-
 def sounded(sound: Sound, stream: int) -> Asking[tuple[MelWindow, Tensor]]:
     """Three pieces of a stream, the last of which is its end."""
     draws = fresh(stream, 80)

@@ -1,13 +1,12 @@
 """The flow in the vocoder's engine: a step a launch, first sounds in front, bounded memory."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
 import pytest
 
-from tests.turning import turn
+from tests.unit.ttsfamilies import codecs
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import (
     AMPLE,
     PROMPT,
@@ -17,8 +16,6 @@ from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import (
     tiny,
 )
 from ttscommon.cluster.admission.capacity import realtime_streams
-from ttscommon.engine.pace import Contention
-from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
@@ -28,8 +25,7 @@ from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.pages import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, TOKEN_SAMPLES
-from vocoder.engine.engine import Engine
-from vocoder.engine.stream import DecodedAudio, Event, Finished
+from vocoder.engine.stream import Finished
 
 TURBO = "chatterbox_turbo"
 # To the grid, whose first tokens are the recording's, and what is looked at.
@@ -58,29 +54,15 @@ def tokens(count: int, passage: int = 0) -> dict[str, Array]:
     return {"token": drawn, "passage": of, "left": np.full(count, -1, np.int32)}
 
 
-class Run:
-    """An engine stepped by hand."""
-
-    def __init__(self, codec: Tiny, clock: Callable[[], float] = time.monotonic) -> None:
-        self.heard: dict[str, list[Event]] = {}
-        contention = Contention(read=lambda: None)
-        self.engine = Engine(codec, slots=8, metrics=Metrics(), clock=clock, contention=contention)
-        self.engine.listen(lambda events: [self.heard[key].append(e) for key, e in events])
+class Run(codecs.Run):
+    """Streams of random tokens."""
 
     def open(self, key: str, count: int, *, final: bool = False) -> None:
-        self.heard[key] = []
         request = SpeechRequest(key, "m", "", "text", seed=3)
-        self.engine.open(request, conditions=self.engine.conditions(request))
-        self.engine.feed(key, tokens(count))
-        if final:
-            self.engine.finish(key)
-
-    def step(self, count: int = 1) -> None:
-        for _ in range(count):
-            turn(self.engine)
+        self.begin(request, tokens(count), final=final)
 
     def samples(self, key: str) -> int:
-        return sum(len(e.pcm) for e in self.heard[key] if isinstance(e, DecodedAudio))
+        return len(self.pcm(key))
 
 
 def test_a_newcomers_steps_wait_for_one_launch_at_the_most_whatever_others_solve() -> None:
@@ -149,13 +131,6 @@ def test_streams_carry_what_there_is_memory_for_and_admission_hears_of_it() -> N
     run.step()
     assert run.engine.kv_positions == (every, every)
     assert run.engine.idle
-
-
-def test_without_memory_a_stretch_is_computed_from_the_beginning() -> None:
-    run = Run(tiny(TURBO, CHUNK, memory=0))
-    run.open("a", FIRST)
-    run.step(4)
-    assert run.engine.kv_positions == (0, 0)
 
 
 def test_metrics_say_what_streams_carry_and_what_was_computed_again() -> None:

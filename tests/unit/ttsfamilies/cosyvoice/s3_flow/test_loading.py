@@ -69,10 +69,6 @@ def test_cosyvoice_needs_a_recording_and_its_tensors(tmp_path: Path) -> None:
     assert codec.measured_step_s.keys() == {(1, 1), (2, 16)}
     with pytest.raises(BadRequest, match="needs the recording"):
         codec.conditions(ASKED)
-    del tensors["conv_pre.bias"]
-    save_file(tensors, path)
-    with pytest.raises(CheckpointError, match=r"lacks conv_pre\.bias"):
-        cosyvoice.load("m", tmp_path, CodecOptions())
     save_file({"llm_decoder.weight": torch.zeros(2, 2)}, path)
     with pytest.raises(CheckpointError, match="holds no flow of S3 tokens"):
         cosyvoice.load("m", tmp_path, CodecOptions())

@@ -15,7 +15,7 @@ from ttscommon.wire.replicas import Replica
 from ttsfamilies.base.codec.base import Samples, Work
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.passage import Passage
-from ttsfamilies.cosyvoice.s3_flow.past import GrowingPass, Pair, Past, Stretch
+from ttsfamilies.cosyvoice.s3_flow.past import Pair, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import FRAME_SAMPLES
 from ttsfamilies.cosyvoice.s3_flow.sound import Phase, Sound, together
 from ttsfamilies.cosyvoice.s3_flow.stretches import (
@@ -102,15 +102,6 @@ def test_the_newest_frames_and_the_oldest_hundred_are_kept() -> None:
     assert found == [*range(220, 270), *range(170, 220), *range(120, 140), *range(20, 120)]
     assert kept.pairs[0].values.flatten().int().tolist() == [-frame for frame in found]
     assert kept.steps == 2 * PROMPT + 100
-
-
-def test_new_keys_stand_before_old_ones() -> None:
-    old = Pair(torch.zeros(1, 1, 3, 2), torch.zeros(1, 1, 3, 2))
-    run = GrowingPass([Stretch(Past(3, pairs=(old,)), 2)], newest_first=True)
-    new = torch.ones(1, 2, 1, 2)
-    run.attend(new, new, new)
-    (past,) = run.done()
-    assert past.pairs[0].keys[0, 0, :, 0].tolist() == [1, 1, 0, 0, 0]
 
 
 def test_state_stays_bounded_and_grows_with_the_encoder_alone() -> None:

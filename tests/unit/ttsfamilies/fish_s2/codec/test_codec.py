@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.unit.ttsfamilies.fish_s2.codec.tiny import net, tiny
+from tests.unit.ttsfamilies.codecs import fish_s2, fish_s2_net
 from ttscommon.wire.fields import cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Samples, Work
@@ -14,14 +14,14 @@ CODES = {"codes": np.random.default_rng(1).integers(0, 1024, (FRAMES, 10)).astyp
 
 def decoded(begin: int, told: int) -> Samples:
     """Samples of the frames from `begin` on, by a state that believes to be at frame `told`."""
-    codec = tiny()
+    codec = fish_s2()
     state = codec.open(REQUEST, told)
     (samples,) = codec.decode([Work(state, cut(CODES, begin, FRAMES), final=True)])
     return samples
 
 
 def test_a_late_state_is_the_undisturbed_one_if_it_knows_where_it_is() -> None:
-    codec, heard = tiny(), 2
+    codec, heard = fish_s2(), 2
     reach = codec.spec.context_frames
     assert reach is not None
     begin = FRAMES - heard - reach
@@ -34,8 +34,8 @@ def test_a_late_state_is_the_undisturbed_one_if_it_knows_where_it_is() -> None:
 
 
 def test_the_context_is_as_long_as_it_has_to_be() -> None:
-    spec = tiny().spec
-    sizes = net().sizes
+    spec = fish_s2().spec
+    sizes = fish_s2_net().sizes
     assert spec.context_frames is not None
     # Windows of all layers, and the convolutions: about ten frames.
     assert 5 < spec.context_frames - sizes.layers * (sizes.window - 1) < 12
@@ -44,7 +44,7 @@ def test_the_context_is_as_long_as_it_has_to_be() -> None:
 
 
 def test_codes_beyond_a_codebook_are_its_last() -> None:
-    codec = tiny()
+    codec = fish_s2()
     codes = {name: array.copy() for name, array in cut(CODES, 0, 3).items()}
     clipped = {name: array.copy() for name, array in codes.items()}
     codes["codes"][:, 1:], clipped["codes"][:, 1:] = 3000, 1023

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.ttsfamilies.glm_voice.codec.tiny import tiny
+from tests.unit.ttsfamilies.codecs import glm_voice
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due, Work
@@ -19,7 +19,7 @@ def tokens(count: int) -> Arrays:
 
 
 def test_a_block_waits_for_one_id_more_or_for_the_end() -> None:
-    codec = tiny()
+    codec = glm_voice()
     state = codec.open(REQUEST)
     assert codec.due(state, tokens(25), ended=False) is None
     assert codec.due(state, tokens(26), ended=False) == Due(25, closes=False)
@@ -30,7 +30,7 @@ def test_a_block_waits_for_one_id_more_or_for_the_end() -> None:
 @pytest.mark.slow
 @torch.inference_mode()
 def test_a_prompt_is_bounded_and_frames_stay_where_they_are() -> None:
-    codec = tiny()
+    codec = glm_voice()
     passage = blank(codec._flow)
     ids = torch.arange(725) % 256
     at, most = 0, 0
@@ -49,7 +49,7 @@ def test_a_prompt_is_bounded_and_frames_stay_where_they_are() -> None:
 
 
 def test_what_streams_hold_is_reported_until_they_are_over() -> None:
-    codec = tiny()
+    codec = glm_voice()
     state = codec.open(REQUEST)
     segment = Work(state, codec.spec.none(), final=False, segment=tokens(25))
     for _ in range(codec.spec.solver_steps):
@@ -62,7 +62,7 @@ def test_what_streams_hold_is_reported_until_they_are_over() -> None:
 
 @pytest.mark.parametrize("count", [1, 24, 25, 26])
 def test_an_answer_of_any_length_lasts_as_long_as_its_ids(count: int) -> None:
-    codec = tiny()
+    codec = glm_voice()
     (samples,) = codec.decode([Work(codec.open(REQUEST), tokens(count), final=True)])
     assert len(samples) == count * TOKEN_SAMPLES
     assert np.isfinite(samples).all()

@@ -16,7 +16,6 @@ from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.qwen3_tts.codec import Qwen3Codec, WindowedStream, Windows
 from ttsfamilies.qwen3_tts.codec_net import CodecDecoder
-from vocoder.pcm import to_pcm
 
 FRAMES = 30
 
@@ -65,29 +64,6 @@ def test_any_chunking_gives_one_shots_samples(exact: CodecDecoder, cuts: list[in
     assert difference.abs().max() < 1e-9
 
 
-def test_in_float32_chunking_costs_less_than_1e_4() -> None:
-    net = drawn(torch.float32)
-    difference = chunked(net, codes(1), [1] * FRAMES) - net(codes(1)[None])[0]
-    assert difference.abs().max() < 1e-4
-
-
-def test_streams_of_different_ages_share_a_batch(exact: CodecDecoder) -> None:
-    """Three streams: one began alone, one comes in pieces of its own, one comes late."""
-    rows = [codes(seed) for seed in range(3)]
-    counts = [(7, 0, 0), (5, 9, 0), (18, 20, 25), (0, 1, 5)]
-    codec = codec_of(exact)
-    streams = [opened(codec) for _ in rows]
-    found: list[list[Tensor]] = [[], [], []]
-    done = [0, 0, 0]
-    for step in counts:
-        parts = [row[at : at + n] for row, at, n in zip(rows, done, step, strict=True)]
-        done = [at + n for at, n in zip(done, step, strict=True)]
-        for kept, sound in zip(found, advance(codec, streams, parts), strict=True):
-            kept.append(sound)
-    for row, kept in zip(rows, found, strict=True):
-        assert (torch.cat(kept) - exact(row[None])[0]).abs().max() < 1e-9
-
-
 def test_a_prefix_changes_nothing_but_what_follows(exact: CodecDecoder) -> None:
     """A reference's frames stand in front, at negative positions: decoded, and not heard."""
     reference, spoken = codes(5, 9), codes(6, 12)
@@ -127,27 +103,6 @@ def test_windows_depend_on_the_grid_and_not_on_the_chunks(
     assert (torch.cat(found) - torch.cat(wanted)).abs().max() < 1e-9
 
 
-def test_padding_of_a_batch_reaches_no_state(exact: CodecDecoder) -> None:
-    codec = codec_of(exact)
-    alone, together, long = (opened(codec) for _ in range(3))
-    advance(codec, [alone], [codes(1)[:3]])
-    advance(codec, [together, long], [codes(1)[:3], codes(2)[:20]])
-    for name, mine in alone.row.state.items():
-        other = together.row.state[name]
-        assert torch.equal(mine, other) or (mine - other).abs().max() < 1e-12
-
-
 def test_a_window_holds_frames() -> None:
     with pytest.raises(ValueError, match="a window holds frames"):
         Windows(0, 3)
-
-
-def test_the_same_pieces_give_the_same_samples_and_others_stay_within_the_tolerance() -> None:
-    net = drawn(torch.float32)
-    tolerance = codec_of(net).spec.tolerance
-    whole = to_pcm(chunked(net, codes(1), [FRAMES]).numpy()).astype(int)
-    for size in (1, 3, 5, 15):
-        sizes = [size] * (FRAMES // size)
-        once, again = (to_pcm(chunked(net, codes(1), sizes).numpy()) for _ in range(2))
-        assert (once == again).all()
-        assert abs(once.astype(int) - whole).max() <= tolerance

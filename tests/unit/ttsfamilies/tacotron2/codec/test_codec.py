@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.ttsfamilies.tacotron2.codec.tiny import overlapping, parts, tiny
+from tests.unit.ttsfamilies.codecs import overlapping, tacotron2, tacotron2_parts
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
@@ -34,12 +34,12 @@ def decoded(codec: Codec, sizes: tuple[int, ...] = ()) -> list[Samples]:
 
 
 def in_chunks(frames: int, again: int, *, power: bool = False) -> OverlappingCodec:
-    return OverlappingCodec("m", *parts(), Overlap(frames, again, power))
+    return OverlappingCodec("m", *tacotron2_parts(), Overlap(frames, again, power))
 
 
 def off(codec: Codec) -> float:
     """Root of the mean square of what differs from one shot, in shares of the sound's."""
-    exact = np.concatenate(decoded(tiny()))
+    exact = np.concatenate(decoded(tacotron2()))
     found = np.concatenate(decoded(codec))
     return float((found - exact).std() / exact.std())
 
@@ -60,7 +60,7 @@ def test_a_chunk_is_heard_but_for_what_is_decoded_again() -> None:
 
 
 def test_frames_far_from_borders_are_those_of_one_shot() -> None:
-    exact, found = (np.concatenate(decoded(c)) for c in (tiny(), in_chunks(FRAMES, 8)))
+    exact, found = (np.concatenate(decoded(c)) for c in (tacotron2(), in_chunks(FRAMES, 8)))
     np.testing.assert_allclose(found, exact, 0, 1e-6)
 
 
@@ -71,6 +71,6 @@ def test_more_overlap_is_nearer_and_the_papers_weights_are_further_away() -> Non
 
 
 def test_other_voices_are_refused() -> None:
-    for codec in (tiny(), overlapping()):
+    for codec in (tacotron2(), overlapping()):
         with pytest.raises(UnknownVoice):
             codec.open(SpeechRequest("r", "m", "stranger", "text"))
