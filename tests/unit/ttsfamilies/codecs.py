@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 
 from tests.turning import turn
-from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.pace import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
@@ -27,7 +26,7 @@ from ttsfamilies.base.codec.stateful import CausalCodec
 from ttsfamilies.csm.mimi import codec as csm_codec
 from ttsfamilies.csm.mimi.net import MimiDecoder
 from ttsfamilies.csm.mimi.net import load_decoder as load_mimi
-from ttsfamilies.csm.mimi.synthetic import TINY, add_decoder
+from ttsfamilies.csm.mimi.synthetic import add_decoder
 from ttsfamilies.fish_s2 import codec as fish_codec
 from ttsfamilies.fish_s2.synthetic import add_codec
 from ttsfamilies.glm_voice.codec import GlmVoiceCodec
@@ -118,12 +117,7 @@ def loaded(load: Callable[[Path], T], write: Callable[..., object], *told: objec
 @cache
 def mimi_net() -> MimiDecoder:
     """Four codebooks."""
-
-    def write(folder: Path, seed: int) -> None:
-        dump_json(folder / "config.json", TINY)
-        add_decoder(folder, seed=seed)
-
-    return loaded(load_mimi, write, seed=2)
+    return loaded(load_mimi, add_decoder, seed=2)
 
 
 def mimi(how: CodecOptions = ON_CPU) -> CausalCodec:

@@ -154,9 +154,6 @@ def test_the_form_that_transformers_reads_is_found_beside_another(tmp_path: Path
 
 def test_a_mimi_within_a_talkers_checkpoint_or_by_itself_is_the_same_codec(tmp_path: Path) -> None:
     alone, talker = tmp_path / "alone", tmp_path / "talker"
-    alone.mkdir()
-    talker.mkdir()
-    dump_json(alone / "config.json", TINY)
     add_decoder(alone, seed=2)
     dump_json(talker / "config.json", {"model_type": "csm", "codec_config": TINY})
     held = {f"codec_model.{name}": t for name, t in load_file(alone / "model.safetensors").items()}

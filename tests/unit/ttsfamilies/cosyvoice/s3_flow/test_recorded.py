@@ -146,26 +146,6 @@ def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm])
 
 
 @pytest.mark.slow
-def test_a_step_writes_the_pages_of_its_streams_and_padding_those_of_none() -> None:
-    codec = on(HostDevice())
-    of = steps(codec)
-    of.pages.tensor[: of.pages.blank] = 7
-    state = told(codec)
-    hop = tokens(FIRST + CHUNK)
-    for _ in range(codec.spec.solver_steps):
-        codec.launch([Work(state, codec.spec.none(), final=False, segment=hop)])
-    pages = state.passage.kept.pages
-    assert len(pages) * CHUNK == state.passage.kept.tokens == 3 * CHUNK
-    mine = {
-        leaf for step in range(codec.spec.solver_steps) for leaf in of.pages.leaves(pages, step)
-    }
-    for leaf in range(of.pages.blank):
-        assert bool((of.pages.tensor[leaf] == 7).all()) == (leaf not in mine)
-    assert (of.pages.tensor[of.pages.blank] == 0).all()
-    assert (of.pages.tensor[of.pages.waste] != 0).any(), "of a bucket of four pages"
-
-
-@pytest.mark.slow
 def test_pages_are_counted_taken_and_given_back() -> None:
     codec = on(HostDevice())
     run = Run(codec)
