@@ -133,7 +133,7 @@ def test_at_the_end_of_a_turn_the_next_waits_for_what_is_in_flight() -> None:
     assert stream.plan(1) is None
 
 
-def test_what_a_folder_lacks_is_named(folder: Path, tmp_path: Path) -> None:
+def test_what_a_folder_lacks_is_named(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     (tmp_path / "campplus.onnx").rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match=r"campplus\.onnx cannot be read"):
