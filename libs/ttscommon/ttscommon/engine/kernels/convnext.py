@@ -1,24 +1,9 @@
-"""The parts of a ConvNeXt block around its products; what a stream remembers of its steps."""
+"""A depthwise convolution of steps, and what a stream remembers of them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-
-from ttscommon.engine.kernels.choice import use_numba
-
-
-def mix_norm(padded: Tensor, convolution: nn.Conv1d, norm: nn.LayerNorm) -> Tensor:
-    """The norm of what a depthwise convolution gives that pads nothing: [batch, kernel - 1 +
-    steps, channels] -> [batch, steps, channels].
-    """
-    if use_numba(padded):
-        from ttscommon.engine.kernels import convnext_numba
-
-        return convnext_numba.mix_norm(padded, convolution, norm)
-    out: Tensor = norm(depthwise(padded, convolution))
-    return out
 
 
 def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
@@ -40,24 +25,6 @@ def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
     for other in others:
         total += other
     return total
-
-
-def gelu(x: Tensor) -> Tensor:
-    """The exact one, by the error function; may overwrite x."""
-    if use_numba(x):
-        from ttscommon.engine.kernels import convnext_numba
-
-        return convnext_numba.gelu(x)
-    return functional.gelu(x)
-
-
-def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tensor:
-    """The steps of `padded` from `first` on, and scale * added [batch, steps, channels]."""
-    if use_numba(padded):
-        from ttscommon.engine.kernels import convnext_numba
-
-        return convnext_numba.add_scaled(padded, first, scale, added)
-    return padded[:, first : first + added.shape[1]] + scale * added
 
 
 def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:

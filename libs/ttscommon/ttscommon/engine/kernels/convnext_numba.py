@@ -1,15 +1,14 @@
-"""`convnext` for processors, each in one compiled loop; see `compiled`."""
+"""Parts of compiled loops over ConvNeXt blocks; see `compiled`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from ttscommon.engine.kernels.compiled import FLOAT, INT, compiled, floats, part
+from ttscommon.engine.kernels.compiled import part
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -34,37 +33,10 @@ _B6: Final = np.float32(-2.13374055278905e-04)
 _B8: Final = np.float32(-1.45660718464996e-05)
 
 
-def mix_norm(padded: Tensor, convolution: nn.Conv1d, norm: nn.LayerNorm) -> Tensor:
-    """See `convnext.mix_norm`."""
-    (batch, steps, size), kernel = padded.shape, convolution.kernel_size[0]
-    out = np.empty((batch, steps - kernel + 1, size), np.float32)
-    taps, bias = numbers(convolution.weight), numbers(convolution.bias)
-    _mix_norm(numbers(padded), taps, bias, *_of(norm), out)
-    return torch.from_numpy(out)
-
-
-def gelu(x: Tensor) -> Tensor:
-    """See `convnext.gelu`."""
-    out = numbers(x)
-    _gelu(out.reshape(-1, x.shape[-1]))
-    return torch.from_numpy(out)
-
-
-def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tensor:
-    """See `convnext.add_scaled`."""
-    out = np.empty(added.shape, np.float32)
-    _add_scaled(numbers(padded), first, numbers(scale), numbers(added), out)
-    return torch.from_numpy(out)
-
-
 def numbers(x: Tensor | None) -> Floats:
     """Of a tensor that is there, contiguous."""
     assert x is not None
     return np.ascontiguousarray(x.detach().numpy())
-
-
-def _of(norm: nn.LayerNorm) -> tuple[Floats, Floats, np.float32]:
-    return numbers(norm.weight), numbers(norm.bias), np.float32(norm.eps)
 
 
 @part
@@ -83,31 +55,6 @@ def normed(x: Floats, weight: Floats, bias: Floats, eps: np.float32) -> None:
         x[at] = (x[at] - mean) * scale * weight[at] + bias[at]
 
 
-@compiled(floats(3), floats(3), floats(1), floats(1), floats(1), FLOAT, floats(3))
-def _mix_norm(
-    padded: Floats,
-    weight: Floats,
-    bias: Floats,
-    norm_weight: Floats,
-    norm_bias: Floats,
-    eps: np.float32,
-    out: Floats,
-) -> None:
-    (batch, steps, size), kernel = out.shape, weight.shape[2]
-    taps = np.empty((kernel, size), np.float32)
-    for tap in range(kernel):
-        for at in range(size):
-            taps[tap, at] = weight[at, 0, tap]
-    for row in range(batch):
-        for step in range(steps):
-            for at in range(size):
-                out[row, step, at] = bias[at]
-            for tap in range(kernel):
-                for at in range(size):
-                    out[row, step, at] += padded[row, step + tap, at] * taps[tap, at]
-            normed(out[row, step], norm_weight, norm_bias, eps)
-
-
 @part
 def _erf(x: np.float32) -> np.float32:
     near = _FAR if x > _FAR else (-_FAR if x < -_FAR else x)
@@ -119,24 +66,9 @@ def _erf(x: np.float32) -> np.float32:
 
 @part
 def bent(x: Floats) -> None:
-    """`gelu` of rows in place."""
+    """The exact gelu of rows in place, by the error function."""
     rows, size = x.shape
     for row in range(rows):
         for at in range(size):
             one = x[row, at] * _HALF
             x[row, at] = one + one * _erf(x[row, at] * _ROOT_HALF)
-
-
-@compiled(floats(2))
-def _gelu(x: Floats) -> None:
-    bent(x)
-
-
-@compiled(floats(3), INT, floats(1), floats(3), floats(3))
-def _add_scaled(padded: Floats, first: int, scale: Floats, added: Floats, out: Floats) -> None:
-    batch, steps, size = added.shape
-    for row in range(batch):
-        for step in range(steps):
-            for at in range(size):
-                more = scale[at] * added[row, step, at]
-                out[row, step, at] = padded[row, first + step, at] + more

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.blocks import add_norm
-from ttscommon.engine.kernels.convnext import add_scaled, gelu, mix_norm
+from ttscommon.engine.kernels.convnext import depthwise
 from ttscommon.engine.nn.rope import rotated
 
 LAYER_SCALE = 0.1
@@ -58,8 +58,8 @@ class ConvNeXt(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[batch, steps, size] -> [batch, steps, size], zeros around the input."""
         padded = nn.functional.pad(x, (0, 0, self.around, self.around))
-        hidden = gelu(self.rise(mix_norm(padded, self.depthwise, self.norm)))
-        return add_scaled(padded, self.around, self.scale, self.fall(hidden))
+        hidden: Tensor = self.rise(self.norm(depthwise(padded, self.depthwise)))
+        return x + self.scale * self.fall(nn.functional.gelu(hidden))
 
 
 class TransformerBlock(nn.Module):

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.convnext import add_scaled, gelu, mix_norm, tail_after
+from ttscommon.engine.kernels.convnext import depthwise, tail_after
 
 SAMPLE_RATE: Final = 24_000
 HOP: Final = 300
@@ -42,8 +42,9 @@ class LateConvNeXt(nn.Module):
     def forward(self, padded: Tensor) -> Tensor:
         """[batch, kernel - 1 + steps, size], the past and the new -> [batch, steps, size]."""
         first = self.kernel - 1 - self.ahead
-        hidden: Tensor = self.rise(mix_norm(padded, self.depthwise, self.norm))
-        return add_scaled(padded, first, self.scale, self.fall(gelu(hidden)))
+        hidden: Tensor = self.rise(self.norm(depthwise(padded, self.depthwise)))
+        added: Tensor = self.fall(nn.functional.gelu(hidden))
+        return padded[:, first : first + added.shape[1]] + self.scale * added
 
 
 def through(
