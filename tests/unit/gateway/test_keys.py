@@ -11,33 +11,27 @@ from gateway.keys import ANONYMOUS, KeyRing, KeysError, KeysWatch
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 
-def sha256(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
-
-
-def ring(tmp_path: Path, text: str) -> KeyRing:
-    path = tmp_path / "keys.toml"
-    path.write_text(text)
-    return KeyRing.load(path)
+def entry(name: str, rights: str = "") -> str:
+    """Of a key that is its tenant's name."""
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f'[keys.{name}]\nsha256 = "{digest}"\n{rights}\n'
 
 
 def test_without_a_file_everybody_may_speak() -> None:
     keys = KeyRing.load(None)
-    assert keys.tenant(None) == ANONYMOUS
-    assert keys.tenant("whatever") == ANONYMOUS
+    assert keys.tenant(None) == keys.tenant("whatever") == ANONYMOUS
 
 
-def test_a_key_is_known_by_its_hash(tmp_path: Path) -> None:
-    keys = ring(tmp_path, f'[keys.acme]\nsha256 = "{sha256("s3cret")}"\nweight = 2.0\n')
-    assert keys.tenant("s3cret") == "acme"
+def test_a_key_is_known_by_its_hash() -> None:
+    keys = KeyRing.parse(entry("acme", "weight = 2.0"))
+    assert keys.tenant("acme") == "acme"
     assert keys.tenants["acme"].weight == 2.0
 
 
 @pytest.mark.parametrize("key", [None, "", " ", "other"])
-def test_without_a_known_key_nobody_speaks(tmp_path: Path, key: str | None) -> None:
-    keys = ring(tmp_path, f'[keys.acme]\nsha256 = "{sha256("s3cret")}"\n')
+def test_without_a_known_key_nobody_speaks(key: str | None) -> None:
     with pytest.raises(InvalidApiKey):
-        keys.tenant(key)
+        KeyRing.parse(entry("acme")).tenant(key)
 
 
 @pytest.mark.parametrize(
@@ -47,71 +41,74 @@ def test_without_a_known_key_nobody_speaks(tmp_path: Path, key: str | None) -> N
         "[keys]\n",
         "[keys.acme]\nsha256 = 'no hash'\n",
         "[keys.acme]\nkey = 's3cret'\n",
-        f"[keys.a]\nsha256 = '{sha256('x')}'\n[keys.b]\nsha256 = '{sha256('x')}'\n",
+        entry("a") + entry("a").replace("keys.a", "keys.b"),
         "not toml",
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(KeysError):
-        ring(tmp_path, text)
-
-
-def entry(name: str, rights: str = "") -> str:
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    return f'[keys.{name}]\nsha256 = "{digest}"\n{rights}\n'
-
-
-def watched(path: Path, text: str) -> tuple[KeyRing, KeysWatch, list[int]]:
+    path = tmp_path / "keys.toml"
     path.write_text(text)
-    keys, changes = KeyRing.load(path), list[int]()
-    return keys, KeysWatch(path, keys, lambda: changes.append(1)), changes
+    with pytest.raises(KeysError):
+        KeyRing.load(path)
 
 
-async def test_a_changed_file_is_taken_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "keys.toml"
-    keys, watch, changes = watched(path, entry("alice"))
-    await watch.look(path)
-    assert changes == []
-    path.write_text(entry("bob"))
-    await watch.look(path)
-    await watch.look(path)
-    assert changes == [1]
-    assert keys.tenant("bob") == "bob"
+class Watched:
+    """A file of alice's key, and how often the keys changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.changes = folder / "keys.toml", 0
+        self.path.write_text(entry("alice"))
+        self.keys = KeyRing.load(self.path)
+        self._watch = KeysWatch(self.path, self.keys, self._changed)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def look(self) -> None:
+        await self._watch.look(self.path)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+async def test_a_changed_file_is_taken_and_an_unchanged_one_is_not(watched: Watched) -> None:
+    await watched.look()
+    assert watched.changes == 0
+    watched.path.write_text(entry("bob"))
+    await watched.look()
+    await watched.look()
+    assert watched.changes == 1
+    assert watched.keys.tenant("bob") == "bob"
     with pytest.raises(InvalidApiKey):
-        keys.tenant("alice")
+        watched.keys.tenant("alice")
     with pytest.raises(InvalidApiKey):
-        keys.check("alice")  # whose socket is still open
+        watched.keys.check("alice")  # whose socket is still open
 
 
-@pytest.mark.parametrize("text", ["", "[keys.alice", entry("alice", "colour = 1"), "\udcff"])
-async def test_a_file_that_cannot_be_used_leaves_the_keys_as_they_are(
-    tmp_path: Path, text: str
+@pytest.mark.parametrize("text", [None, "", "[keys.alice", entry("alice", "colour = 1"), "\udcff"])
+async def test_a_file_that_is_gone_or_cannot_be_used_leaves_the_keys_as_they_are(
+    watched: Watched, text: str | None
 ) -> None:
-    path = tmp_path / "keys.toml"
-    keys, watch, changes = watched(path, entry("alice"))
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    if text is None:
+        watched.path.unlink()
+    else:
+        watched.path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with capture_logs() as logs:
-        await watch.look(path)
-    assert [log["event"] for log in logs] == ["keys.rejected"]
-    assert keys.tenant("alice") == "alice"
-    assert changes == []
+        await watched.look()
+    assert [log["event"] for log in logs] == [
+        "keys.unreadable" if text is None else "keys.rejected"
+    ]
+    assert watched.keys.tenant("alice") == "alice"
+    assert watched.changes == 0
 
 
-async def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "keys.toml"
-    keys, watch, _ = watched(path, entry("alice"))
-    path.unlink()
-    await watch.look(path)
-    assert keys.tenant("alice") == "alice"
-
-
-async def test_a_table_without_keys_closes_the_door(tmp_path: Path) -> None:
-    path = tmp_path / "keys.toml"
-    keys, watch, _ = watched(path, entry("alice"))
-    path.write_text("[keys]\n")
-    await watch.look(path)
+async def test_a_table_without_keys_closes_the_door(watched: Watched) -> None:
+    watched.path.write_text("[keys]\n")
+    await watched.look()
     with pytest.raises(InvalidApiKey):
-        keys.tenant("alice")
+        watched.keys.tenant("alice")
 
 
 def test_a_key_expires() -> None:

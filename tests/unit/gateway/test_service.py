@@ -1,7 +1,7 @@
 """What autoscaling is told of the workers' capacity."""
 
 from gateway.service import export_capacity
-from tests.unit.ttscommon.cluster.admission.test_capacity import talker, view, vocoder
+from tests.unit.ttscommon.cluster.admission.test_capacity import talker, vocoder
 from ttscommon.cluster.admission.capacity import View, realtime_streams
 from ttscommon.process.metrics import GatewayMetrics
 
@@ -19,16 +19,9 @@ def test_slow_steps_count_in_place_of_slots() -> None:
     assert exported(metrics, "vocoder") == realtime_streams(vocoder(), 25.0, 0.85)
 
 
-def test_a_full_cache_counts_in_place_of_slots() -> None:
-    metrics = GatewayMetrics()
-    full = talker(step_s={}, free=22, kv_positions=1000, kv_free=0)
-    export_capacity(metrics, lambda: [("vesper", view(talkers=(full,)))], 0.85)()
-    assert exported(metrics, "talker") == 10
-
-
 def test_a_model_without_talkers_is_not_exported_any_more() -> None:
     metrics = GatewayMetrics()
-    views = [("vesper", view())]
+    views = [("vesper", View((talker(),), (vocoder(),), 0, 25.0))]
     export = export_capacity(metrics, lambda: views, 0.85)
     export()
     views.clear()

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,41 +12,14 @@ from gateway.admission import admission as admission_module
 from gateway.errors import Draining, RateLimited, Unavailable, headers
 from gateway.keys import KeyRing, Tenant, TextLimits
 from gateway.settings import GatewaySettings
+from tests.unit.gateway.admission.replicas import Replicas
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
-from ttscommon.cluster.admission.capacity import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
-from ttscommon.wire.replicas import Replica
-
-
-class Replicas:
-    """Stands for the catalogue."""
-
-    def __init__(
-        self, *, slots: int = 8, step_s: float = 0.004, full_s: float = 0.0, live: bool = True
-    ) -> None:
-        self.own = Counter[str]()
-        self.offline = Counter[str]()
-        self.others = 0
-        self.two = False
-        talker = Replica("t", "talker", (), slots, slots, step_s={1: step_s, 8: full_s or step_s})
-        vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)
-        self.talkers = (talker,) if live else ()
-        self.vocoders = (vocoder,) if live else ()
-
-    def served(self) -> list[str]:
-        return ["m", "n"] if self.two else ["m"]
-
-    def adopt(self, model: str) -> None:
-        self.others = max(0, self.others - 1)
-
-    def capacity(self, model: str) -> View:
-        return View(self.talkers, self.vocoders, self.own[model] + self.others, 25.0)
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self) -> float:
         return self.now
@@ -98,11 +70,6 @@ def test_streams_are_admitted_up_to_the_slots_and_counted() -> None:
         assert not one.idle.is_set()
     assert one.streams == 0
     assert one.idle.is_set()
-
-
-def test_a_gateway_has_a_limit_of_its_own() -> None:
-    with ExitStack() as stack:
-        assert take(admission(max_streams=3), stack) == 3
 
 
 def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
@@ -186,16 +153,11 @@ def test_a_key_may_have_limits_of_its_own_for_how_its_text_comes() -> None:
     assert one.text_limits("b") == TextLimits(60.0, 900.0, 0.2)
 
 
-def test_streams_of_other_gateways_count() -> None:
-    replicas = Replicas()
-    replicas.others = 5
-    with ExitStack() as stack:
-        assert take(admission(replicas), stack) == 3
-
-
 def test_nobody_is_admitted_without_a_live_stage() -> None:
+    replicas = Replicas()
+    replicas.live = False
     with pytest.raises(Unavailable, match="talker"):
-        admission(Replicas(live=False)).admit(request())
+        admission(replicas).admit(request())
 
 
 def test_a_draining_gateway_takes_nothing_new() -> None:
@@ -203,15 +165,6 @@ def test_a_draining_gateway_takes_nothing_new() -> None:
     one.draining = True
     with pytest.raises(Draining):
         one.admit(request())
-
-
-def test_a_key_has_no_more_streams_than_it_may() -> None:
-    one = admission(tenants={"a": Tenant(streams=2), "b": Tenant()})
-    with ExitStack() as stack:
-        assert take(one, stack, "a") == 2
-        with pytest.raises(RateLimited, match="streams of this key"):
-            one.admit(request("a"))
-        one.admit(request("b"))
 
 
 def test_a_refused_key_is_told_when_its_stream_will_have_ended() -> None:
@@ -242,32 +195,6 @@ def test_a_full_gateway_tells_when_the_next_stream_ends() -> None:
     assert len(set(told)) == 3
 
 
-async def test_a_request_that_would_wait_gets_the_next_place() -> None:
-    one = admission(max_streams=1, max_wait_s=5.0)
-    patient = Applicant("", "m", 5, max_wait_s=5.0)
-    with one.stream(request()):
-        waiting = asyncio.create_task(one.wait(patient))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-    assert await waiting
-
-
-async def test_a_wait_is_no_longer_than_the_gateway_allows() -> None:
-    one = admission(max_streams=1, max_wait_s=0)
-    with one.stream(request()):
-        assert not await one.wait(Applicant("", "m", 5, max_wait_s=5.0))
-
-
-def test_a_key_has_no_more_requests_a_minute_than_it_may() -> None:
-    one = admission(tenants={"a": Tenant(requests_per_minute=3), "b": Tenant()})
-    for _ in range(3):
-        one.admit(request("a"))
-    with pytest.raises(RateLimited) as caught:
-        one.admit(request("a"))
-    assert caught.value.retry_after_s == 20
-    one.admit(request("b"))
-
-
 async def test_a_key_that_has_used_up_its_minute_is_not_held_and_is_counted() -> None:
     one = admission(tenants={"a": Tenant(requests_per_minute=1)}, max_wait_s=60.0)
     one.admit(request("a"))
@@ -275,6 +202,29 @@ async def test_a_key_that_has_used_up_its_minute_is_not_held_and_is_counted() ->
         await one.wait(request("a"))
     labels = {"reason": "rate_limit_exceeded", "model": "m", "tenant": "a"}
     assert one.metrics.registry.get_sample_value("tts_refused_total", labels) == 1
+
+
+@pytest.mark.parametrize("max_wait_s", [0.0, 5.0])
+async def test_a_request_without_room_gets_the_next_place_while_it_would_wait(
+    max_wait_s: float,
+) -> None:
+    one = admission(max_streams=1, max_wait_s=5.0)
+    with sounding(one):
+        waiting = asyncio.create_task(one.wait(Applicant("", "m", 5, max_wait_s=max_wait_s)))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    assert await waiting
+
+
+async def test_a_request_is_held_for_a_moment_and_no_longer_than_the_gateway_allows() -> None:
+    one = admission(max_streams=1, max_wait_s=0)
+    with sounding(one):
+        assert not await one.wait(Applicant("", "m", 5, max_wait_s=5.0))
+    one = admission(max_streams=1)
+    with sounding(one):
+        began_s = asyncio.get_running_loop().time()
+        assert await one.wait(request())  # in vain
+        assert asyncio.get_running_loop().time() - began_s >= one.limits.loop.hold_s
 
 
 def test_a_refused_request_costs_nothing() -> None:
@@ -311,12 +261,6 @@ def test_what_is_borrowed_comes_after_what_is_due() -> None:
             grants[-1].silence_ends()
     assert grants[0].priority == 5
     assert grants[-1].priority < 5
-
-
-def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
-    one = admission(Replicas(slots=20))
-    with ExitStack() as stack:
-        assert take(one, stack) == 20
 
 
 def test_streams_of_a_gateway_that_died_do_not_count_twice_where_they_go_on() -> None:
@@ -357,25 +301,12 @@ async def test_a_request_is_refused_at_the_door_where_no_model_has_room() -> Non
 
 async def test_the_door_is_open_while_one_of_the_models_has_room() -> None:
     replicas = Replicas()
-    replicas.two = True
+    replicas.models = ["m", "n"]
     one = admission(replicas)
     with ExitStack() as stack:
         assert take(one, stack) == 8
         await one.door("", 0.0)
     assert refusals(one, "overloaded") == 1
-
-
-async def test_a_request_without_room_is_held_for_a_moment() -> None:
-    one = admission(max_streams=1)
-    with sounding(one):
-        waiting = asyncio.create_task(one.wait(request()))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-    assert await waiting
-    with sounding(one):
-        began_s = asyncio.get_running_loop().time()
-        assert await one.wait(request())  # in vain
-        assert asyncio.get_running_loop().time() - began_s >= one.limits.loop.hold_s
 
 
 def playing(one: Admission, slack_s: float | None) -> ExitStack:
@@ -470,14 +401,6 @@ def test_an_idle_gateway_shows_no_slack() -> None:
     slack_s = shown()
     assert slack_s is not None
     assert math.isnan(slack_s)
-
-
-def test_a_client_alone_is_never_refused() -> None:
-    one = admission(Replicas(slots=100, step_s=0.5))
-    for _ in range(20):
-        with playing(one, -2.0) as _:
-            look(one, 1.0)
-    one.admit(request())
 
 
 def test_refusals_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Four gateways over a real broker: what they admit together."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,40 +12,18 @@ from gateway.admission import Admission, Applicant, Exchange, Peers
 from gateway.errors import RateLimited
 from gateway.keys import KeyRing, Tenant
 from gateway.settings import GatewaySettings
+from tests.unit.gateway.admission.replicas import Replicas
 from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
-from ttscommon.cluster.admission.capacity import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
-from ttscommon.wire.replicas import Replica
 
 GATEWAYS = 4
 BEGINS = AdmissionLimits(loop=LoopTuning(first=1.0))
 SLOTS = 32
 WAIT_S = 2.0  # for the turns of four gateways on a busy machine
 LIMITED = {"acme": Tenant(streams=8), "busy": Tenant(requests_per_minute=20)}
-
-
-class Fleet:
-    """What one gateway sees of the workers that all share."""
-
-    def __init__(self, peers: Peers) -> None:
-        self.own = Counter[str]()
-        self.offline = Counter[str]()
-        self._peers = peers
-        step_s = {1: 0.004, 64: 0.004}
-        self._talkers = (Replica("t", "talker", (), SLOTS, SLOTS, step_s=step_s),)
-        self._vocoders = (Replica("v", "vocoder", (), 64, 64, step_s=step_s, frame_s=0.0001),)
-
-    def served(self) -> list[str]:
-        return ["m"]
-
-    def adopt(self, model: str) -> None: ...
-
-    def capacity(self, model: str) -> View:
-        busy = self.own[model] + self._peers.streams(model)
-        return View(self._talkers, self._vocoders, busy, 25.0)
 
 
 @dataclass
@@ -68,7 +45,7 @@ class Front:
 
     def __init__(self, bus: Bus, tenants: dict[str, Tenant]) -> None:
         peers = Peers()
-        catalogue: Any = Fleet(peers)
+        catalogue: Any = Replicas(slots=SLOTS, peers=peers)
         keys = KeyRing(tenants, required=True) if tenants else KeyRing()
         patient = GatewaySettings(ttfp_target_s=WAIT_S, max_wait_s=WAIT_S)
         self.admission = Admission(
@@ -130,12 +107,6 @@ async def test_a_burst_at_four_gateways_takes_what_there_is_and_not_four_times_a
     assert await burst(fronts, 4) <= max(0, SLOTS - admitted)
 
 
-async def test_all_the_room_is_there_for_one_gateway_that_has_all_the_requests(
-    fronts: list[Front],
-) -> None:
-    assert await burst(fronts[:1], SLOTS) == SLOTS
-
-
 async def test_streams_that_end_at_one_gateway_make_room_at_another(fronts: list[Front]) -> None:
     assert await burst(fronts[:1], SLOTS) == SLOTS
     await until(lambda: fronts[1].admission.peers.streams("m") == SLOTS)
@@ -190,21 +161,16 @@ async def test_a_gateway_that_has_just_come_asks_the_others_before_a_limited_key
         await late.stop()
 
 
-async def test_a_gateway_that_leaves_holds_nothing_any_more(fronts: list[Front]) -> None:
+async def test_gateways_hear_what_all_of_them_need_until_one_leaves_and_holds_nothing_any_more(
+    fronts: list[Front],
+) -> None:
+    names = {front.bus.worker_id for front in fronts}
+    await until(lambda: all(front.kept.heard.keys() == names for front in fronts))
+    assert all(needs == {"CODES": 7} for front in fronts for needs in front.kept.heard.values())
     assert await burst(fronts[:1], SLOTS) == SLOTS
     await until(lambda: fronts[1].admission.peers.streams("m") == SLOTS)
     leaving = fronts.pop(0)
     await leaving.stop()
     await until(lambda: all(len(front.admission.peers) == GATEWAYS - 2 for front in fronts))
     assert fronts[0].admission.peers.streams("m") == 0
-
-
-async def test_gateways_hear_what_all_of_them_need_and_that_one_needs_nothing_more(
-    fronts: list[Front],
-) -> None:
-    names = {front.bus.worker_id for front in fronts}
-    await until(lambda: all(front.kept.heard.keys() == names for front in fronts))
-    assert all(needs == {"CODES": 7} for front in fronts for needs in front.kept.heard.values())
-    leaving = fronts.pop(0)
-    await leaving.stop()
     await until(lambda: all(front.kept.heard[leaving.bus.worker_id] == {} for front in fronts))

@@ -1,7 +1,6 @@
 """Requests that would rather wait than be refused."""
 
 import asyncio
-from collections import Counter
 from contextlib import ExitStack
 
 import pytest
@@ -9,10 +8,9 @@ import pytest
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.queueing import OfflineStreams, WaitingRoom
 from gateway.errors import Draining
+from tests.unit.gateway.admission.replicas import Replicas
 from tests.waits import until
-from ttscommon.cluster.admission.capacity import View
 from ttscommon.wire.errors import Overloaded
-from ttscommon.wire.replicas import Replica
 
 FULL = Overloaded("full")
 
@@ -48,10 +46,6 @@ async def ended(*tasks: asyncio.Task[bool]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-
-
-async def test_where_there_is_room_nothing_waits() -> None:
-    assert not await WaitingRoom(8).wait("", "m", 5.0, lambda: None)
 
 
 async def test_a_place_goes_to_the_one_that_came_first_and_to_it_alone() -> None:
@@ -123,14 +117,6 @@ async def test_what_waiting_does_not_mend_ends_it() -> None:
     assert len(room) == 0
 
 
-async def test_nobody_waits_longer_than_it_would() -> None:
-    room, loop = WaitingRoom(8), asyncio.get_running_loop()
-    began_s = loop.time()
-    assert await room.wait("", "m", 0.05, lambda: FULL)
-    assert 0.05 <= loop.time() - began_s < 1.0
-    assert len(room) == 0
-
-
 async def test_as_many_wait_as_may_and_of_one_key_a_quarter() -> None:
     room = WaitingRoom(8)
     tasks = [waiting(room, "a") for _ in range(2)]
@@ -142,104 +128,63 @@ async def test_as_many_wait_as_may_and_of_one_key_a_quarter() -> None:
     await ended(*tasks)
 
 
-class Replicas:
-    """Stands for the catalogue: one talker and one vocoder, or none."""
-
-    def __init__(self, slots: int = 8) -> None:
-        self.own, self.offline = Counter[str](), Counter[str]()
-        self.slots = slots
-
-    def served(self) -> list[str]:
-        return ["m"]
-
-    def adopt(self, model: str) -> None:
-        """Nothing is resumed here."""
-
-    def capacity(self, model: str) -> View:
-        talkers = (Replica("t", "talker", (), self.slots, 0),) if self.slots else ()
-        vocoders = (Replica("v", "vocoder", (), 64, 0),)
-        return View(talkers, vocoders, self.own[model], 25.0)
+Pressed = list[tuple[str, int]]
 
 
-class Pressed(list[tuple[str, int]]):
-    def __call__(self, model: str, count: int) -> None:
-        self.append((model, count))
-
-
-def full(replicas: Replicas, stack: ExitStack, peers: Peers | None = None) -> OfflineStreams:
-    """As many as there is room for run."""
-    offline = OfflineStreams(replicas, peers or Peers(), spare=1)
+def full(replicas: Replicas, stack: ExitStack, peers: Peers) -> tuple[OfflineStreams, Pressed]:
+    """As many as there is room for run; with what is pressed out of them."""
+    offline, pressed = OfflineStreams(replicas, peers, spare=1), Pressed()
+    offline.pressed = lambda model, count: pressed.append((model, count))
     for _ in range(offline.room("m")):
         stack.enter_context(offline.stream("m", "acme"))
-    return offline
+    return offline, pressed
 
 
-def test_they_fill_all_slots_but_the_spare_one() -> None:
+@pytest.mark.parametrize(
+    ("slots", "held", "listeners", "gives"), [(8, 7, 0, 0), (8, 7, 3, 3), (1, 1, 1, 1)]
+)
+def test_they_fill_all_slots_but_the_spare_one_and_give_way_to_listeners(
+    slots: int, held: int, listeners: int, gives: int
+) -> None:
+    replicas = Replicas(slots=slots)
     with ExitStack() as stack:
-        offline = full(Replicas(), stack)
-        assert offline.held == {"m": 7}
-        assert offline.tenants == {"acme": 7}
+        offline, pressed = full(replicas, stack, Peers())
+        assert (offline.held, offline.tenants) == ({"m": held}, {"acme": held})
         assert offline.room("m") == 0
+        replicas.own["m"] = listeners
+        offline.heed("m")
+        assert pressed == ([("m", gives)] if gives else [])
     assert offline.held == {}
 
 
-def test_listeners_press_out_as_many_as_they_are() -> None:
-    replicas, pressed = Replicas(), Pressed()
-    with ExitStack() as stack:
-        offline = full(replicas, stack)
-        offline.pressed = pressed
-        offline.heed("m")
-        assert pressed == []
-        replicas.own["m"] = 3
-        offline.heed("m")
-        assert pressed == [("m", 3)]
-
-
 def test_none_starts_while_listeners_have_little_left() -> None:
-    short = [True]
-    offline = OfflineStreams(Replicas(), Peers(), 1, lambda model: short[0])
+    short = True
+    offline = OfflineStreams(Replicas(), Peers(), 1, lambda model: short)
     assert offline.room("m") == 0
-    short.clear()
-    short.append(False)
+    short = False
     assert offline.room("m") == 7
 
 
-def test_a_single_slot_is_filled_while_no_listener_is_there() -> None:
-    replicas, pressed = Replicas(slots=1), Pressed()
-    with ExitStack() as stack:
-        offline = full(replicas, stack)
-        offline.pressed = pressed
-        assert offline.held == {"m": 1}
-        replicas.own["m"] = 1
-        offline.heed("m")
-        assert pressed == [("m", 1)]
-
-
 def test_without_workers_there_is_no_room_and_nothing_to_give() -> None:
-    replicas, pressed = Replicas(), Pressed()
+    replicas = Replicas()
     with ExitStack() as stack:
-        offline = full(replicas, stack)
-        offline.pressed = pressed
-        replicas.slots = 0
+        offline, pressed = full(replicas, stack, Peers())
+        replicas.live = False
         offline.heed("m")
         assert pressed == []
         assert offline.room("m") == 0
 
 
-@pytest.mark.parametrize(("theirs", "mine"), [(0, 4), (3, 2), (7, 0)])
-def test_gateways_leave_room_to_one_another(theirs: int, mine: int) -> None:
+@pytest.mark.parametrize(
+    ("theirs", "mine", "gives"), [(0, 4, []), (3, 2, [("m", 3)]), (7, 0, [("m", 4)])]
+)
+def test_gateways_leave_room_to_one_another_and_of_too_many_each_gives_its_part(
+    theirs: int, mine: int, gives: Pressed
+) -> None:
     peers = Peers()
-    peers.hear(GatewayUse("other", offline={"m": theirs}), 0.0)
-    assert OfflineStreams(Replicas(), peers, spare=1).room("m") == mine
-
-
-def test_of_too_many_each_gateway_gives_its_part() -> None:
-    replicas, peers, pressed = Replicas(), Peers(), Pressed()
     with ExitStack() as stack:
-        offline = full(replicas, stack)
-        offline.pressed = pressed
-        peers.hear(GatewayUse("other", offline={"m": 7}), 0.0)
-        offline = OfflineStreams(replicas, peers, spare=1)
-        offline.pressed = pressed
+        offline, pressed = full(Replicas(), stack, peers)
+        peers.hear(GatewayUse("other", offline={"m": theirs}), 0.0)
+        assert OfflineStreams(Replicas(), peers, spare=1).room("m") == mine
         offline.heed("m")
-    assert pressed == [("m", 4)]
+        assert pressed == gives
