@@ -67,21 +67,16 @@ def test_a_file_tells_its_chapters_its_book_and_its_origin(
 
 
 @FORMATS
-def test_all_of_the_sound_is_there(wanted: BookFormat, tmp_path: Path) -> None:
+def test_a_file_of_which_nothing_is_known_has_all_of_the_sound(
+    wanted: BookFormat, tmp_path: Path
+) -> None:
     path = written(tmp_path / "book", wanted, BookMetadata("T"), 22_050)
     with av.open(str(path)) as container:
+        assert list(container.chapters()) == covers(container) == []
         frames = list(container.decode(audio=0))
     samples = sum(frame.samples for frame in frames)
     assert samples / frames[0].sample_rate == pytest.approx(SECONDS, abs=0.15)
-    middle = frames[len(frames) // 2].to_ndarray().astype(np.float64)
-    assert np.abs(middle).max() > 0
-
-
-@FORMATS
-def test_a_file_of_nothing_known_is_a_file(wanted: BookFormat, tmp_path: Path) -> None:
-    with av.open(str(written(tmp_path / "book", wanted, BookMetadata("T")))) as container:
-        assert list(container.chapters()) == []
-        assert covers(container) == []
+    assert frames[len(frames) // 2].to_ndarray().any()
 
 
 def test_a_cover_that_fills_several_pages_is_whole(tmp_path: Path) -> None:

@@ -58,14 +58,6 @@ async def test_audio_waits_for_room_and_control_does_not() -> None:
     assert client.got == [b"abcd", b"abcd", "error", b"efgh"]
 
 
-async def test_a_client_that_takes_nothing_is_too_slow() -> None:
-    outbox, client = Outbox(100, 0.01), Client()
-    client.reads.clear()
-    outbox.put("hello")
-    with pytest.raises(ClientTooSlow):
-        await outbox.send_all(client.take)
-
-
 async def test_control_messages_nobody_reads_are_bounded() -> None:
     outbox = Outbox(limit_bytes=100, timeout_s=1.0)
     outbox.put("x" * (128 << 10))

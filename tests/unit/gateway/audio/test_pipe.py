@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gateway.audio import Pcm, PcmBlock, pieces
-from gateway.audio.pipe import ClientPipe, louder
+from gateway.audio.pipe import louder
 from ttscommon.wire.messages import AudioChunk, Checkpoint, Tensor, WordTime
 
 RATE = 16_000
@@ -95,19 +95,9 @@ async def test_another_rate_gives_as_many_seconds() -> None:
     assert sum(len(piece.data) for piece in found) == 2 * sum(piece.samples for piece in found)
 
 
-async def test_skipping_counts_at_the_rate_the_client_hears() -> None:
-    whole = await all_of(Spoken(chunk(0, RATE), sample_rate=8000))
-    rest = await all_of(Spoken(chunk(0, RATE), sample_rate=8000, skip=1000))
-    assert b"".join(p.data for p in rest) == b"".join(p.data for p in whole)[2000:]
-
-
 async def test_an_encoder_may_hold_samples_back_and_finishes_its_format() -> None:
     found = await all_of(Spoken(chunk(0, 50), chunk(50, 70)), Blocks())
     assert [(piece.samples, piece.data) for piece in found] == [(50, b""), (70, b"B"), (0, b"end")]
-
-
-def test_an_empty_rest_is_empty() -> None:
-    assert ClientPipe(RATE, RATE).finish() == PcmBlock(b"", 0)
 
 
 def test_a_gain_makes_it_louder_within_16_bits() -> None:

@@ -53,9 +53,10 @@ def pitch_hz(pcm: npt.NDArray[Any]) -> float:
     return RATE / (low + int(np.argmax(likeness[low:high])))
 
 
+@pytest.mark.parametrize("seconds", [0.01, 2.0])
 @pytest.mark.parametrize("speed", SPEEDS)
-def test_the_length_follows_the_speed_exactly(speed: float) -> None:
-    assert len(stretched(voice(), speed)) == round(len(voice()) / speed)
+def test_the_length_follows_the_speed_exactly(speed: float, seconds: float) -> None:
+    assert len(stretched(voice(seconds), speed)) == round(len(voice(seconds)) / speed)
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
@@ -83,7 +84,3 @@ def test_silence_stays_silence() -> None:
 def test_loudness_stays() -> None:
     pcm = voice()
     assert np.std(stretched(pcm, 1.5)) == pytest.approx(np.std(pcm), rel=0.1)
-
-
-def test_a_breath_of_sound_is_not_lost() -> None:
-    assert len(stretched(voice(0.01), 2.0)) == round(len(voice(0.01)) / 2)

@@ -68,15 +68,9 @@ async def test_an_owner_that_was_away_finds_that_it_has_lost_the_book() -> None:
     await second.write()
     assert broker.found.record.made == {1: PortionMade(8, 2)}
     assert broker.found.record.epoch == 2
-
-
-async def test_a_deleted_book_is_lost() -> None:
-    broker = Broker()
-    hold = await taken(broker, "one")
-    assert hold is not None
-    broker.record = None
+    broker.record = None  # it was deleted
     with pytest.raises(BookLost):
-        await hold.write()
+        await second.write()
 
 
 async def test_a_write_that_was_not_acknowledged_was_its_own() -> None:
@@ -101,18 +95,24 @@ async def test_what_the_store_has_lost_is_not_made() -> None:
 
 HELD = FoundBook(replace(BOOK, owner="other"), 5)
 ASKED_AGAIN = FoundBook(HELD.record, 6)
+FREE, MINE = FoundBook(BOOK, 1), FoundBook(replace(BOOK, owner="me"), 1)
+HANGS, GONE = BusUnavailable("no answer"), NoResponders("gone")
 
 
 class Link:
     """Of a gateway called `me`; `failure` is what comes of a ping."""
 
-    def __init__(self) -> None:
-        self.worker_id, self.link = "me", self
-        self.failure: Exception | None = None
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.worker_id, self.link, self._failure = "me", self, failure
 
     async def request(self, subject: str, data: bytes, timeout_s: float) -> None:
-        if self.failure is not None:
-            raise self.failure
+        if self._failure is not None:
+            raise self._failure
+
+
+def staleness(failure: Exception | None = None) -> Staleness:
+    link: Any = Link(failure)
+    return Staleness(link)
 
 
 @pytest.fixture
@@ -121,38 +121,30 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(holding, name, 0.0)
 
 
-async def looks(failure: Exception | None, *found: FoundBook) -> list[bool]:
-    link: Any = Link()
-    link.failure = failure
-    view = Staleness(link)
-    return [await view.of(one) for one in found]
+async def test_a_book_without_an_owner_is_free_and_one_that_is_gone_may_come_back() -> None:
+    assert [await staleness().of(found) for found in (FREE, MINE)] == [True, True]
+    view = staleness(GONE)
+    assert [await view.of(HELD) for _ in range(2)] == [False, False]
 
 
-async def test_a_book_without_an_owner_is_free() -> None:
-    assert await looks(None, FoundBook(BOOK, 1)) == [True]
-    assert await looks(None, FoundBook(replace(BOOK, owner="me"), 1)) == [True]
-
-
-async def test_an_owner_that_answers_and_writes_keeps_its_book(impatient: None) -> None:
-    assert await looks(None, HELD, ASKED_AGAIN) == [False, False]
-
-
-async def test_an_owner_that_hangs_or_writes_no_more_loses_it(impatient: None) -> None:
-    assert await looks(BusUnavailable("no answer"), HELD) == [False]
-    assert await looks(None, HELD, HELD) == [False, True]
-
-
-async def test_an_owner_that_is_gone_has_a_moment_to_come_back() -> None:
-    assert await looks(NoResponders("gone"), HELD, HELD) == [False, False]
-
-
-async def test_an_owner_that_stays_away_loses_it(impatient: None) -> None:
-    assert await looks(NoResponders("gone"), HELD) == [True]
+@pytest.mark.parametrize(
+    ("failure", "found", "stale"),
+    [
+        (None, [HELD, ASKED_AGAIN], [False, False]),  # it answers and writes
+        (HANGS, [HELD], [False]),
+        (None, [HELD, HELD], [False, True]),  # it writes no more
+        (GONE, [HELD], [True]),
+    ],
+)
+async def test_an_owner_that_stays_away_or_writes_no_more_loses_its_book(
+    impatient: None, failure: Exception | None, found: list[FoundBook], stale: list[bool]
+) -> None:
+    view = staleness(failure)
+    assert [await view.of(one) for one in found] == stale
 
 
 async def test_time_in_which_the_broker_was_away_does_not_count(impatient: None) -> None:
-    link: Any = Link()
-    view = Staleness(link)
+    view = staleness()
     assert not await view.of(HELD)
     view.blind()
     assert not await view.of(HELD)
