@@ -7,8 +7,6 @@ import pytest
 from gateway.protocols.elevenlabs.alignment import Alignment, VoiceSegments
 from ttscommon.wire.messages import WordTime
 
-DATE = WordTime("3/3,", 0.5, 1.5, "march third", 0, 4)
-
 
 def words(text: str, *times: tuple[float, float]) -> list[WordTime]:
     """The words of a text, each at its place."""
@@ -44,35 +42,6 @@ def test_the_characters_are_those_of_the_text_and_last_to_its_end() -> None:
     assert starts[text.index("i")] == 0.5
 
 
-def test_markup_is_no_part_of_it() -> None:
-    text = 'One.<break time="1s"/>Two. <b>'
-    alignment = Alignment(text)
-    two = text.index("Two")
-    alignment.add([WordTime("One.", 0.0, 0.5, "", 0, 4)])
-    alignment.add([WordTime("Two.", 1.5, 2.0, "", two, two + 4)])
-    alignment.end(2.2)
-    assert spelled([alignment.seconds()[0]]) == "One. Two. "
-
-
-def test_words_whose_places_are_not_known_have_one_space_between_them() -> None:
-    alignment = Alignment("What it was, before")
-    alignment.add([WordTime("It", 0.0, 0.5), WordTime("is", 0.6, 1.0)])
-    alignment.end(1.2)
-    written, spoken = alignment.seconds()
-    assert spelled([written]) == spelled([spoken]) == "It is"
-
-
-def test_the_spoken_form_has_characters_of_its_own() -> None:
-    alignment = Alignment("3/3,")
-    alignment.add([DATE])
-    alignment.end(2.0)
-    written, spoken = alignment.seconds()
-    assert (spelled([written]), spelled([spoken])) == ("3/3,", "March third,")
-    for one in (written, spoken):
-        assert one is not None
-        assert one["character_end_times_seconds"][-1] == 2.0
-
-
 @pytest.mark.parametrize("relative", [False, True])
 def test_alignments_of_a_socket_fill_its_audio_however_they_are_cut(relative: bool) -> None:
     alignment = Alignment(relative=relative)
@@ -91,29 +60,6 @@ def test_alignments_of_a_socket_fill_its_audio_however_they_are_cut(relative: bo
             assert base_ms + start_ms == at_ms
             at_ms += duration_ms
     assert at_ms == 10_250
-
-
-def test_words_that_are_spoken_as_they_are_written_keep_their_case_and_marks() -> None:
-    """LiveKit's transcripts are made of the spoken form."""
-    alignment = Alignment()
-    alignment.add(words("The tide, it's in.", (0.0, 0.1), (0.1, 0.3), (0.3, 0.4), (0.4, 0.6)))
-    alignment.add([WordTime("Tide.", 0.6, 0.7, "tide")])
-    alignment.end(0.8)
-    assert spelled([alignment.milliseconds()[1]], "chars") == "The tide, it's in. Tide. "
-
-
-def test_the_spoken_form_keeps_the_case_that_captions_need() -> None:
-    alignment = Alignment()
-    for word, spoken in (
-        ("“Dr.", "doctor"), ("Smith", "smith"), ("paid", "paid"), ("$5", "five dollars"),
-        ("to", "to"), ("IBM", "i b m"), ("(NASA)", "nasa"), ("on", "on"), ("3/3.”", "march third"),
-        ("3", "three"), ("came.", "came"),
-    ):  # fmt: skip
-        alignment.add([WordTime(word, 0.0, 0.0, spoken)])
-    alignment.end(0.1)
-    assert spelled([alignment.milliseconds()[1]], "chars").strip() == (
-        "“Doctor Smith paid five dollars to I B M (NASA) on March third.” Three came."
-    )
 
 
 def test_segments_of_a_dialogue_are_the_characters_of_its_inputs() -> None:
@@ -135,7 +81,55 @@ def test_segments_of_a_dialogue_are_the_characters_of_its_inputs() -> None:
     assert found == [("a", 0, 0, 5, 0.0, 5.0), ("a", 0, 0, 2, 5.0, 7.0), ("b", 1, 3, 7, 8.0, 12.0)]
 
 
+def said(*words: tuple[str, str]) -> list[WordTime]:
+    """Words as they are written and spoken, whose places are not known."""
+    return [
+        WordTime(word, 0.5 * at, 0.5 * at + 0.4, spoken) for at, (word, spoken) in enumerate(words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "written", "spoken"),
+    [
+        (
+            'One.<break time="1s"/>Two. <b>',  # markup is no part of it
+            [WordTime("One.", 0.0, 0.5, "", 0, 4), WordTime("Two.", 1.5, 2.0, "", 22, 26)],
+            "One. Two. ",
+            "One. Two.",
+        ),
+        ("What it was, before", said(("It", ""), ("is", "")), "It is", "It is"),
+        ("3/3,", [WordTime("3/3,", 0.5, 1.5, "march third", 0, 4)], "3/3,", "March third,"),
+        (
+            None,  # LiveKit's transcripts are made of the spoken form
+            said(("The", "the"), ("tide,", "tide"), ("it's", "it's"), ("in.", "in"), ("T.", "")),
+            "The tide, it's in. T. ",
+            "The tide, it's in. T. ",
+        ),
+        (
+            None,  # and captions, which need its case
+            said(("“Dr.", "doctor"), ("Smith", "smith"), ("paid", "paid"), ("$5", "five dollars"),
+                 ("to", "to"), ("IBM", "i b m"), ("(NASA)", "nasa"), ("on", "on"),
+                 ("3/3.”", "march third"), ("3", "three"), ("came.", "came")),
+            "“Dr. Smith paid $5 to IBM (NASA) on 3/3.” 3 came. ",
+            "“Doctor Smith paid five dollars to I B M (NASA) on March third.” Three came. ",
+        ),
+    ],
+)  # fmt: skip
+def test_both_spellings_have_characters_of_their_own_that_last_to_the_end(
+    text: str | None, found: list[WordTime], written: str, spoken: str
+) -> None:
+    alignment = Alignment(text)
+    alignment.add(found)
+    alignment.end(9.0)
+    both = alignment.seconds()
+    assert [spelled([one]) for one in both] == [written, spoken]
+    for one in both:
+        assert one is not None
+        assert one["character_end_times_seconds"][-1] == 9.0
+    assert alignment.seconds() == alignment.milliseconds() == (None, None)
+
+
 def test_without_words_there_is_nothing_to_align() -> None:
     alignment = Alignment("text")
     alignment.end(1.0)
-    assert alignment.seconds() == alignment.milliseconds() == (None, None)
+    assert alignment.seconds() == (None, None)

@@ -1,6 +1,7 @@
 """A Realtime session without its socket: settings, items, what is said, and turns of speech."""
 
 import json
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -264,15 +265,10 @@ def test_sound_that_waits_is_bounded() -> None:
     assert sound.seconds == 0
 
 
-class Laid:
-    """A message whose recordings were left out."""
-
-    def restore(self, name: str) -> str:
-        return f"the sound of {name}"
-
-
 def put_back(message: dict[str, Any]) -> dict[str, Any]:
-    return restored(message, cast("Json", Laid()))
+    """Recordings into a message from which they were left out."""
+    left_out = SimpleNamespace(restore=lambda name: f"the sound of {name}")
+    return restored(message, cast("Json", left_out))
 
 
 def test_recordings_of_a_message_its_item_and_its_response_are_put_back() -> None:

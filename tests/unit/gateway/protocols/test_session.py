@@ -43,10 +43,15 @@ class Line:
         self.closed.append(code)
 
 
+MISTAKES = {"early": WrongOrder("not now"), "binary": BinaryMessage("no text")}
+
+
 class Echo(Session[str, Plain]):
     """Says back what it is told."""
 
     async def parse(self, frame: Any) -> str:
+        if frame in MISTAKES:
+            raise MISTAKES[frame]
         return str(frame)
 
     async def take(self, message: str) -> None:
@@ -65,34 +70,21 @@ def echo(line: Line, **settings: Any) -> Echo:
     return Echo(line, cast(Any, context))
 
 
-class Wrong(Echo):
-    """Every frame is the next mistake."""
-
-    mistakes: list[AntiphonError]
-
-    async def parse(self, frame: Any) -> str:
-        raise self.mistakes.pop(0)
-
-
-async def test_what_was_queued_leaves_before_the_one_close() -> None:
-    line = Line("one", "two", "leave", "three")
+@pytest.mark.parametrize(
+    ("frames", "sent", "code"),
+    [
+        (["one", "two", "leave", "three"], ["one", "two"], 1001),
+        (["early", "binary", "late"], ["wrong_order None", "binary_message None"], 1008),
+        (["fault", "late"], ["internal None"], 1011),
+    ],
+    ids=["what was queued", "mistakes, the second of them fatal", "a fault of ours"],
+)
+async def test_all_is_told_before_the_one_close(
+    frames: list[str], sent: list[str], code: int
+) -> None:
+    line = Line(*frames)
     await echo(line).serve()
-    assert (line.sent, line.closed) == (["one", "two"], [1001])
-
-
-async def test_a_mistake_is_told_and_survived_and_a_fatal_one_is_the_last_word() -> None:
-    line = Line("a", "b", "c")
-    context = SimpleNamespace(settings=GatewaySettings(port=0))
-    session = Wrong(line, cast(Any, context))
-    session.mistakes = [WrongOrder("not now"), BinaryMessage("no text")]
-    await session.serve()
-    assert (line.sent, line.closed) == (["wrong_order None", "binary_message None"], [1008])
-
-
-async def test_a_fault_is_told_as_one_of_ours() -> None:
-    line = Line("fault")
-    await echo(line).serve()
-    assert (line.sent, line.closed) == (["internal None"], [1011])
+    assert (line.sent, line.closed) == (sent, [code])
 
 
 async def test_a_client_that_has_left_is_not_written_to() -> None:
