@@ -25,12 +25,15 @@ VOICES = (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB"))
 
 def replica(stage: Literal["talker", "vocoder"], *names: str, **fields: Any) -> Replica:
     models = tuple(Model(name, name, 16_000, 25.0, VOICES) for name in names)
-    return Replica(f"{stage}-1", stage, models, 8, 8, **fields)
+    about = {"worker_id": f"{stage}-1", "slots": 8, "free": 8, **fields}
+    return Replica(stage=stage, models=models, **about)
 
 
-def test_models_are_what_talkers_serve() -> None:
-    snapshot = ReplicaSnapshot((replica("talker", "b", "a"), replica("vocoder", "c")))
-    assert list(snapshot.models()) == ["a", "b"]
+async def reported(bus: Bus, found: Replica) -> str:
+    """The key of its report."""
+    key = f"{found.stage}.{found.worker_id}"
+    await bus.kv.put(subjects.REPLICAS, key, found.encode())
+    return key
 
 
 def test_default_is_the_preferred_model_if_it_lives() -> None:
@@ -107,6 +110,8 @@ def test_a_model_that_clones_takes_other_names_for_voices_that_clients_made() ->
         assert voice_of(model, "mine").id == "mine"
         assert voice_of(model, "awb") == (VOICES[1] if voices else Voice("awb", "awb", "mul"))
         assert voice_of(model, "default").id == ("slt" if voices else "")
+    design = Model("design", "f", 24_000, 12.5, accepts=("instructions",))
+    assert voice_of(design, "alloy").id == ""
 
 
 def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> None:
@@ -122,27 +127,18 @@ def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> N
 
 async def test_who_asks_hears_of_a_worker_that_reported_just_now(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
-    await catalogue.refresh()
-    for found in (replica("talker", "a"), replica("vocoder", "a")):
-        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+    assert await catalogue.models() == {}
+    await reported(bus, replica("talker", "b", "a"))
+    assert list(await catalogue.models()) == ["a", "b"]
+    assert (await catalogue.model("a")).voices == VOICES
+    await reported(bus, replica("vocoder", "a", "c"))
     model, voice = await catalogue.resolve("a", "awb")
     assert (model.name, voice.id) == ("a", "awb")
 
 
-async def test_lists_name_a_worker_that_reported_just_now(bus: Bus) -> None:
-    catalogue = Catalogue(bus, "vesper")
-    assert await catalogue.models() == {}
-    talker = replica("talker", "vesper")
-    await bus.kv.put(subjects.REPLICAS, talker.worker_id, talker.encode())
-    assert list(await catalogue.models()) == ["vesper"]
-    assert (await catalogue.model("vesper")).voices == VOICES
-
-
 async def test_an_adopted_stream_is_no_other_gateways_any_more(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
-    await bus.kv.put(
-        subjects.REPLICAS, "t", msgspec.structs.replace(replica("talker", "a"), free=5).encode()
-    )
+    await reported(bus, replica("talker", "a", free=5))
     await catalogue.refresh()
     assert catalogue.capacity("a").busy == 3
     for _ in range(4):
@@ -165,10 +161,9 @@ def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) 
 
 async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a")
-    dead, living = replica("talker", "a"), replica("talker", "a")
-    living = msgspec.structs.replace(living, worker_id="talker-2")
+    dead, living = replica("talker", "a"), replica("talker", "a", worker_id="talker-2")
     for one in (dead, living):
-        await bus.kv.put(subjects.REPLICAS, f"talker.{one.worker_id}", one.encode())
+        await reported(bus, one)
     running = asyncio.create_task(catalogue.run())
 
     async def until(names: list[str]) -> None:
@@ -182,7 +177,7 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
         await until(["talker-2"])
         await catalogue.refresh()  # which finds the report from before
         await until(["talker-2"])
-        await bus.kv.put(subjects.REPLICAS, "talker.talker-1", dead.encode())
+        await reported(bus, dead)
         await until(["talker-1", "talker-2"])
         catalogue.strike("talker-2")
         catalogue.strike("talker-1")
@@ -197,12 +192,10 @@ async def test_of_two_that_die_one_after_the_other_the_last_stays_for_its_succes
 ) -> None:
     """Else requests were refused as soon as the report of the first had expired."""
     catalogue = Catalogue(bus, "a")
-    first = replica("talker", "a")
-    second = msgspec.structs.replace(first, worker_id="talker-2")
-    await bus.kv.put(subjects.REPLICAS, "talker.talker-1", first.encode())
+    await reported(bus, replica("talker", "a"))
     await catalogue.refresh()
     catalogue.strike("talker-1")
-    await bus.kv.put(subjects.REPLICAS, "talker.talker-2", second.encode())
+    await reported(bus, replica("talker", "a", worker_id="talker-2"))
     await catalogue.refresh()
     catalogue.strike("talker-2")
     assert "talker-2" in [one.worker_id for one in catalogue.snapshot.live("talker", "a")]
@@ -212,12 +205,10 @@ async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_r
     bus: Bus,
 ) -> None:
     catalogue = Catalogue(bus, "a")
-    first = replica("talker", "a")
-    second = msgspec.structs.replace(first, worker_id="talker-2")
 
     async def report() -> None:
-        for one in (first, second):
-            await bus.kv.put(subjects.REPLICAS, f"talker.{one.worker_id}", one.encode())
+        for name in ("talker-1", "talker-2"):
+            await reported(bus, replica("talker", "a", worker_id=name))
         await catalogue.refresh()
 
     await report()
@@ -234,10 +225,7 @@ async def test_streams_of_other_gateways_count_at_once_and_once(bus: Bus) -> Non
     peers = Peers()
     catalogue = Catalogue(bus, "a", peers=peers)
     catalogue.own["a"] = 1
-    full = replica("talker", "a")
-    await bus.kv.put(
-        subjects.REPLICAS, "talker.talker-1", msgspec.structs.replace(full, free=3).encode()
-    )
+    await reported(bus, replica("talker", "a", free=3))
     peers.hear(GatewayUse("other", {"a": 2}), 0.0)
     for _ in range(3):
         await catalogue.refresh()
@@ -262,29 +250,13 @@ async def test_a_broker_that_knows_less_than_others_ends_no_worker(bus: Bus) -> 
         await catalogue.resolve("a", "awb")
 
 
-async def test_a_worker_that_withdraws_is_gone_at_once(bus: Bus) -> None:
-    catalogue = Catalogue(bus, "a", CatalogueTuning(missing_s=3600.0))
-    key = await reported(bus, replica("talker", "a"))
-    await catalogue.refresh()
-    await bus.kv.delete(subjects.REPLICAS, key)
-    await catalogue.refresh()
-    assert not catalogue.snapshot.replicas
-
-
-async def reported(bus: Bus, found: Replica) -> str:
-    """The key of its report."""
-    key = f"{found.stage}.{found.worker_id}"
-    await bus.kv.put(subjects.REPLICAS, key, found.encode())
-    return key
-
-
 async def test_a_request_is_held_while_a_worker_comes(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
     asking = asyncio.create_task(catalogue.resolve("a", "awb"))
     for found in (replica("talker", "a"), replica("vocoder", "a")):
         done, _ = await asyncio.wait((asking,), timeout=0.2)
         assert not done
-        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+        await reported(bus, found)
     model, _ = await asyncio.wait_for(asking, 20)
     assert model.name == "a"
 
@@ -299,7 +271,7 @@ async def test_a_model_whose_last_talker_is_gone_is_waited_for_though_others_are
     bus: Bus,
 ) -> None:
     catalogue = Catalogue(bus, "b", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
-    talker = msgspec.structs.replace(replica("talker", "a"), worker_id="its-only-talker")
+    talker = replica("talker", "a", worker_id="its-only-talker")
     for found in (replica("talker", "b"), replica("vocoder", "a", "b")):
         await reported(bus, found)
     key = await reported(bus, talker)

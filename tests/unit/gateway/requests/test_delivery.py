@@ -11,14 +11,8 @@ def test_what_no_stage_spent_was_spent_on_the_way() -> None:
     assert found["bus_s"] == pytest.approx(0.005)
     assert found["talker_s"] == pytest.approx(0.020)
     assert found["vocoder_engine_s"] == pytest.approx(0.009)
-
-
-def test_a_stage_that_overlapped_leaves_nothing_negative() -> None:
-    assert breakdown(0.025, SPENT)["bus_s"] == 0.0
-
-
-def test_nothing_is_known_of_a_resumed_request() -> None:
-    assert breakdown(0.035, ()) == {}
+    assert breakdown(0.025, SPENT)["bus_s"] == 0.0  # stages overlapped
+    assert breakdown(0.035, ()) == {}  # it was resumed
 
 
 def test_the_header_is_in_milliseconds() -> None:

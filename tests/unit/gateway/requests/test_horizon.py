@@ -23,9 +23,9 @@ def of_all(sequence: int) -> dict[str, int]:
     return dict.fromkeys(TRIMMED, sequence)
 
 
-def needs(last: int, first: int = 1) -> Needs:
+def needs(last: int) -> Needs:
     made = Needs()
-    made.saw(extents(first, last))
+    made.saw(extents(1, last))
     return made
 
 
@@ -45,10 +45,6 @@ def test_who_has_seen_nothing_of_the_streams_needs_everything() -> None:
     assert Needs().report(0.0) == of_all(0)
 
 
-def test_an_idle_gateway_needs_what_will_be_written() -> None:
-    assert needs(100).report(0.0) == of_all(100)
-
-
 def test_a_request_needs_what_was_written_since_it_was_submitted() -> None:
     own = needs(100)
     own.add("a", fresh=True, resumable=False)
@@ -61,12 +57,6 @@ def test_a_request_needs_what_was_written_since_it_was_submitted() -> None:
     assert own.report(0.0) == of_all(200)
     own.remove("b")
     assert own.report(0.0) == of_all(300)
-
-
-def test_a_request_that_began_elsewhere_needs_everything_that_is_there() -> None:
-    own = needs(100, first=50)
-    own.add("a", fresh=False, resumable=True)
-    assert own.report(0.0) == of_all(49)
 
 
 def test_a_request_that_is_heard_again_is_needed_from_where_it_was() -> None:

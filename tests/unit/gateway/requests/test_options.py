@@ -9,7 +9,6 @@ from gateway.errors import Unsupported
 from gateway.protocols.native.messages import SessionConfig
 from gateway.protocols.openai.speech import SpeechBody
 from gateway.requests import RequestOptions
-from gateway.requests.catalogue import voice_of
 from gateway.requests.kept import NewVoice, VoiceStore
 from gateway.requests.options import DialogueTurns, TurnOptions, recording
 from gateway.requests.tenants import ByteQuota
@@ -101,15 +100,6 @@ async def test_anything_else_is_no_recording(given: str) -> None:
 async def test_a_recording_beyond_the_limit_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(BadRecording, match="10 MB"):
         await recording("A" * (15 << 20))
-
-
-def test_a_model_without_voices_of_its_own_takes_any_name_it_could_clone() -> None:
-    assert voice_of(CLONE, "anna").id == "anna"
-    assert voice_of(CLONE, "default").id == ""
-    design = Model("design", "f", 24_000, 12.5, accepts=("instructions",))
-    assert voice_of(design, "alloy").id == ""
-    with pytest.raises(UnknownVoice):
-        voice_of(PLAIN, "anna")
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,6 @@ async def test_a_request_that_is_heard_again_keeps_its_logs_until_it_is_left_aga
     running.cancel()
 
 
-async def test_as_many_requests_are_remembered_as_fit(bus: Bus) -> None:
-    retention = Retention(bus, LATE_S, RetentionTuning(most=2))
-    for name in ("a", "b", "c"):
-        retention.left(name, resumable=False, text=False, cancelled=False)
-    assert len(retention) == 2
-
-
 async def test_a_request_that_goes_on_over_another_connection_here_is_not_over(bus: Bus) -> None:
     retention = Retention(bus, 0.0, QUICK)
     retention.begin("a", fresh=True, resumable=True)

@@ -54,7 +54,7 @@ async def test_a_full_bucket_drops_the_oldest_and_refuses_nobody(bus: Bus) -> No
     assert await store.secret(early) is None
 
 
-async def test_a_secret_has_bounds_and_is_told_by_nothing_else(bus: Bus) -> None:
+async def test_a_secret_has_bounds_and_expires_and_is_told_by_nothing_else(bus: Bus) -> None:
     store = store_on(bus)
     with pytest.raises(BadRequest, match="at most"):
         await store.issue("", {"id": "x" * MOST_SECRET_BYTES}, 600)
@@ -63,12 +63,8 @@ async def test_a_secret_has_bounds_and_is_told_by_nothing_else(bus: Bus) -> None
     for other in others:
         assert await store.secret(other) is None
     assert value not in str(await bus.kv.all(subjects.SESSIONS))
-
-
-async def test_a_secret_that_has_expired_opens_nothing(bus: Bus) -> None:
-    store = store_on(bus)
-    value, _ = await store.issue("acme", {}, -1)
-    assert await store.secret(value) is None
+    expired, _ = await store.issue("acme", {}, -1)
+    assert await store.secret(expired) is None
 
 
 async def test_a_keys_oldest_sessions_go_for_its_newest_and_others_stay(bus: Bus) -> None:

@@ -17,17 +17,12 @@ def test_the_oldest_go_when_a_tenant_stores_more_than_its_share() -> None:
     ]
 
 
-def test_tenants_have_their_shares_each() -> None:
+def test_tenants_have_their_shares_each_and_a_larger_record_stays_alone() -> None:
     quota = ByteQuota(MOST_BYTES, AGE_S)
-    for number in range(50):
-        quota.add("a", f"{number}", 90)
-        assert quota.add("b", "one", 90) == []
-
-
-def test_a_record_larger_than_the_share_stays_alone() -> None:
-    quota = ByteQuota(MOST_BYTES, AGE_S)
+    quota.add("b", "one", 90)
     quota.add("a", "small", 10)
     assert [gone.name for gone in quota.add("a", "large", 1000)] == ["small"]
+    assert quota.add("b", "one", 90) == []
 
 
 def test_what_was_removed_or_forgotten_by_the_broker_counts_no_more() -> None:

@@ -11,7 +11,6 @@ from gateway.requests.text import (
     TextCleaner,
     clean,
     normalized,
-    speakable,
     unread_scripts,
 )
 from ttscommon.wire.errors import NothingToSay, TextTooLong
@@ -72,11 +71,6 @@ def test_a_finished_word_is_not_held_back() -> None:
     assert cleaner.feed("Hello, ") == "Hello, "
     assert cleaner.feed("world") == "worl"
     assert cleaner.feed(".") == "d."
-
-
-@given(ANYTHING)
-def test_speakable_never_fails(text: str) -> None:
-    assert speakable(text) in (True, False)
 
 
 def test_a_mark_joins_across_what_is_dropped() -> None:
