@@ -2,117 +2,74 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
-
-Case: TypeAlias = tuple[str, str]
-"""A module of drivers, and the driver."""
-
-SENTENCES: Final = (
-    "The tide is coming in.",
-    "Can you hear the bells across the water?",
-    "They ring twice, and then they stop.",
-)
-TEXT: Final = " ".join(SENTENCES)
-LONG: Final = " ".join([TEXT] * 12)
+from typing import Final, NamedTuple
 
 SDKS: Final = (
     "openai_pcm", "openai_wav", "openai_packed", "openai_events", "elevenlabs_stream",
     "elevenlabs_timed", "elevenlabs_whole", "elevenlabs_dialogue", "cartesia_bytes",
     "cartesia_socket", "deepgram_http", "deepgram_socket", "wyoming_whole", "wyoming_streamed",
 )  # fmt: skip
-AGENTS: Final = (
+LIVEKIT: Final = (
     "livekit_openai", "livekit_elevenlabs", "livekit_cartesia", "livekit_deepgram",
+)  # fmt: skip
+PIPECAT: Final = (
     "pipecat_openai", "pipecat_elevenlabs", "pipecat_cartesia", "pipecat_deepgram",
 )  # fmt: skip
 REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
-# With a model that hears; the driver is of the same client.
-SPOKEN: Final = (
-    *(("spoken", name.replace("realtime", "spoken")) for name in REALTIME),
-    ("openai_agents", "spoken_agents"),
-)
+# With a model that hears.
+SPOKEN: Final = ("spoken_openai", "spoken_livekit", "spoken_pipecat", "agents_spoken")
 SPEAKING: Final = (
-    *(("sdks", name) for name in SDKS),
-    *(("agents", name) for name in AGENTS),
-    *(("realtime", name) for name in REALTIME),
-    *(("agents", name) for name in ("livekit_elevenlabs_v3", "livekit_deepgram_v2")),
-    ("agents", "pipecat_elevenlabs_http"),
-    *(("node", name) for name in ("node_pcm", "node_wav")),
-    ("litellm", "litellm_speech"),
-    ("openai_agents", "agents_openai"),
-    *(("bridge", name) for name in ("bridge_whole", "bridge_streamed")),
-)
+    *SDKS, *LIVEKIT, *PIPECAT, *REALTIME, "livekit_elevenlabs_v3", "livekit_deepgram_v2",
+    "pipecat_elevenlabs_http", "node_pcm", "node_wav", "litellm_speech", "agents_openai",
+    "bridge_whole", "bridge_streamed",
+)  # fmt: skip
 TIMED: Final = (
-    ("sdks", "elevenlabs_timed"),
-    ("sdks", "cartesia_socket"),
-    *(("agents", f"{each}_elevenlabs") for each in ("livekit", "pipecat")),
-    *(("agents", f"{each}_cartesia") for each in ("livekit", "pipecat")),
-    *(("realtime", f"realtime_{each}") for each in ("openai", "livekit")),
-)
-LISTING: Final = tuple(
-    ("sdks", f"{vendor}_lists") for vendor in ("elevenlabs", "cartesia", "deepgram")
-)
+    "elevenlabs_timed", "cartesia_socket", "livekit_elevenlabs", "pipecat_elevenlabs",
+    "livekit_cartesia", "pipecat_cartesia", "realtime_openai", "realtime_livekit",
+)  # fmt: skip
+LISTING: Final = ("elevenlabs_lists", "cartesia_lists", "deepgram_lists")
 # Whose times of characters add up to the length of the audio.
-ALIGNED: Final = (
-    ("sdks", "elevenlabs_timed"),
-    ("sdks", "elevenlabs_whole"),
-    ("agents", "pipecat_elevenlabs_http"),
-)
+ALIGNED: Final = ("elevenlabs_timed", "elevenlabs_whole", "pipecat_elevenlabs_http")
 INTERRUPTING: Final = (
-    *(("sdks", name) for name in ("openai_pcm", "elevenlabs_stream", "deepgram_http")),
-    *(("sdks", name) for name in ("cartesia_socket", "deepgram_socket", "wyoming_streamed")),
-    *(("agents", name) for name in AGENTS),
-    *(("realtime", name) for name in REALTIME),
-    ("agents", "pipecat_elevenlabs_open"),
-    ("node", "node_pcm"),
-    ("openai_agents", "agents_openai"),
-)
-HOME: Final[Case] = ("home_assistant", "home_assistant")
+    "openai_pcm", "elevenlabs_stream", "deepgram_http", "cartesia_socket", "deepgram_socket",
+    "wyoming_streamed", *LIVEKIT, *PIPECAT, *REALTIME, "pipecat_elevenlabs_open", "node_pcm",
+    "agents_openai",
+)  # fmt: skip
+HOME: Final = "home_assistant"
 # Where the client's class for a wrong key is its transport's, that is what its users catch.
-UNAUTHORISED: Final[Mapping[Case, str]] = MappingProxyType(
+UNAUTHORISED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        ("sdks", "openai_pcm"): "AuthenticationError",
-        ("node", "node_pcm"): "AuthenticationError",
-        ("litellm", "litellm_speech"): "AuthenticationError",
-        ("sdks", "elevenlabs_stream"): "ApiError",
-        ("sdks", "cartesia_bytes"): "AuthenticationError",
-        ("sdks", "cartesia_socket"): "InvalidStatus",
-        ("sdks", "deepgram_http"): "ApiError",
-        ("sdks", "deepgram_socket"): "ApiError",
-        ("agents", "livekit_openai"): "APIStatusError",
-        ("agents", "livekit_elevenlabs"): "APIStatusError",
-        ("agents", "livekit_cartesia"): "APIStatusError",
-        ("agents", "livekit_deepgram"): "APIStatusError",
-        ("agents", "pipecat_openai"): "ErrorFrame",
-        ("agents", "pipecat_elevenlabs"): "ErrorFrame",
-        ("agents", "pipecat_cartesia"): "ErrorFrame",
-        ("agents", "pipecat_deepgram"): "ErrorFrame",
+        "openai_pcm": "AuthenticationError",
+        "node_pcm": "AuthenticationError",
+        "litellm_speech": "AuthenticationError",
+        "elevenlabs_stream": "ApiError",
+        "cartesia_bytes": "AuthenticationError",
+        "cartesia_socket": "InvalidStatus",
+        "deepgram_http": "ApiError",
+        "deepgram_socket": "ApiError",
+        **dict.fromkeys(LIVEKIT, "APIStatusError"),
+        **dict.fromkeys(PIPECAT, "ErrorFrame"),
     }
 )
-REFUSED: Final[Mapping[Case, str]] = MappingProxyType(
+_OPENAI_ERRORS: Final = (
+    "NotFoundError:unknown_model BadRequestError:bad_request BadRequestError:nothing_to_say"
+    " BadRequestError:unknown_voice"
+)
+REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        ("sdks", "openai_errors"): (
-            "NotFoundError:unknown_model BadRequestError:bad_request BadRequestError:nothing_to_say"
-            " BadRequestError:unknown_voice"
-        ),
-        ("node", "node_errors"): (
-            "NotFoundError:unknown_model BadRequestError:bad_request BadRequestError:nothing_to_say"
-            " BadRequestError:unknown_voice"
-        ),
-        ("sdks", "elevenlabs_errors"): "400:nothing_to_say",
-        ("sdks", "cartesia_errors"): "BadRequestError:nothing_to_say",
-        ("sdks", "deepgram_errors"): "BadRequestError:400:NOTHING_TO_SAY",
-        ("sdks", "wyoming_errors"): "text_too_long",
-        ("litellm", "litellm_errors"): "BadRequestError",
+        "openai_errors": _OPENAI_ERRORS,
+        "node_errors": _OPENAI_ERRORS,
+        "elevenlabs_errors": "400:nothing_to_say",
+        "cartesia_errors": "BadRequestError:nothing_to_say",
+        "deepgram_errors": "BadRequestError:400:NOTHING_TO_SAY",
+        "wyoming_errors": "text_too_long",
+        "litellm_errors": "BadRequestError",
     }
 )
 RETRYING: Final = (
-    ("sdks", "openai_pcm"),
-    ("sdks", "elevenlabs_whole"),
-    ("sdks", "cartesia_bytes"),
-    ("agents", "livekit_openai"),
-    ("node", "node_pcm"),
-    ("litellm", "litellm_speech"),
-)
+    "openai_pcm", "elevenlabs_whole", "cartesia_bytes", "livekit_openai", "node_pcm",
+    "litellm_speech",
+)  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -155,4 +112,4 @@ ROWS: Final = (
 def features(row: Row) -> tuple[bool, ...]:
     """Whether it is run for length, word times, interruption, errors, and retrying."""
     tables = ((*SPEAKING, HOME), TIMED, INTERRUPTING, (*REFUSED, *UNAUTHORISED), RETRYING)
-    return tuple(any(name.startswith(row.drivers) for _, name in table) for table in tables)
+    return tuple(any(name.startswith(row.drivers) for name in table) for table in tables)

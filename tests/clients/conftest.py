@@ -20,7 +20,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child
 from antiphon.stack.local import ServiceProgram
 from tests.answering import answering, ready
-from tests.clients.cases import LONG, SENTENCES, TEXT, Case
+from tests.clients.drive.common import LONG, SENTENCES, TEXT
 from tests.waits import TIMEOUT_S
 
 Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
@@ -28,36 +28,39 @@ Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 INSTALLED: Final = os.environ.get("ANTIPHON_CLIENTS", "")
 DRIVERS: Final = Path(__file__).with_name("drive")
 KEY: Final = "sesame"
-# Of drivers that are not in the environment of all, or in a file of their name.
+# By the first word of a driver's name: where the environment with its client is, and its file.
 _PLACES: Final = {
-    "litellm": "litellm/bin",
-    "bridge": "wyoming-openai/bin",
-    "openai_agents": "openai-agents/bin",
-    "home_assistant": "home-assistant/bin",
+    **dict.fromkeys(("openai", "elevenlabs", "cartesia", "deepgram", "wyoming"), ("", "sdks")),
+    **dict.fromkeys(("livekit", "pipecat"), ("", "agents")),
+    "realtime": ("", "realtime"),
+    "spoken": ("", "spoken"),
+    "litellm": ("litellm", "bridges"),
+    "bridge": ("wyoming-openai", "bridges"),
+    "agents": ("openai-agents", "sdk/openai_agents"),
+    "home": ("home-assistant", "home_assistant"),
 }
-_FILES: Final = {"litellm": "bridges", "bridge": "bridges", "openai_agents": "sdk/openai_agents"}
 
 
-def command(module: str) -> list[str] | None:
+def command(driver: str) -> list[str] | None:
     """What runs a driver; None where its client is not installed."""
-    place = Path(INSTALLED).resolve()
-    if module == "node":
+    place, client = Path(INSTALLED).resolve(), driver.partition("_")[0]
+    if client == "node":
         found = shutil.which("node") if (place / "node" / "node_modules").exists() else None
         return [found, str(DRIVERS / "node.mjs")] if found else None
-    at = _PLACES.get(module, "bin")
-    file = _FILES.get(module, module)
-    python = place / at / "python"
+    at, file = _PLACES[client]
+    python = place / at / "bin/python"
     return [str(python), str(DRIVERS / f"{file}.py")] if python.exists() else None
 
 
 @pytest.fixture
-def here() -> Callable[[Iterable[Case]], list[Case]]:
-    """Those of the cases whose clients are installed, which is said of the others."""
+def here() -> Callable[[Iterable[str]], list[str]]:
+    """Those of the drivers whose clients are installed, which is said of the others."""
 
-    def installed(cases: Iterable[Case]) -> list[Case]:
-        cases = list(cases)
-        found = [case for case in cases if command(case[0]) is not None]
-        if missing := sorted({module for module, _ in cases} - {module for module, _ in found}):
+    def installed(drivers: Iterable[str]) -> list[str]:
+        found, missing = list[str](), list[str]()
+        for driver in drivers:
+            (missing if command(driver) is None else found).append(driver)
+        if missing:
             warnings.warn(UserWarning(f"not installed: {', '.join(missing)}"), stacklevel=2)
         return found
 
@@ -113,13 +116,13 @@ async def workers(stack: LocalStack, folder: Path) -> AsyncIterator[None]:
 
 @pytest.fixture
 def drive(stack: LocalStack) -> Drive:
-    """What a client says that it received: `await drive(module, name, mode, key=..., url=...)`.
+    """What a client says that it received: `await drive(name, mode, key=..., url=...)`.
 
     `meanwhile` is awaited with the first line that the driver prints, before it is at its end.
     """
 
     async def run(
-        module: str, name: str, mode: str = "speak",
+        name: str, mode: str = "speak",
         meanwhile: Callable[[str], Awaitable[None]] | None = None, **change: str,
     ) -> dict[str, Any]:  # fmt: skip
         environ = {
@@ -136,7 +139,7 @@ def drive(stack: LocalStack) -> Drive:
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }
         process = await asyncio.create_subprocess_exec(
-            *(command(module) or ()), name, change.get("url", stack.url), mode,
+            *(command(name) or ()), name, change.get("url", stack.url), mode,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env={**os.environ, **{k: v for k, v in environ.items() if v}},
         )  # fmt: skip

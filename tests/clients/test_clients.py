@@ -24,14 +24,13 @@ from tests.clients.cases import (
     LISTING,
     REFUSED,
     RETRYING,
-    SENTENCES,
     SPEAKING,
     SPOKEN,
-    TEXT,
     TIMED,
     UNAUTHORISED,
 )
 from tests.clients.conftest import workers
+from tests.clients.drive.common import SENTENCES, TEXT
 
 # Clients join sentences in their own ways; a character of the fake voice lasts 64 ms.
 TOLERANCE_S: Final = 0.35
@@ -48,8 +47,8 @@ pytestmark = [
 async def test_every_client_hears_all_of_it(drive: Any, here: Any, own_seconds: Any) -> None:
     expected = await own_seconds(TEXT)
     wrong = {}
-    for module, name in here(SPEAKING):
-        heard = await drive(module, name)
+    for name in here(SPEAKING):
+        heard = await drive(name)
         if heard["error"] or abs(heard["seconds"] - expected) > TOLERANCE_S:
             wrong[name] = heard
     assert wrong == {}, expected
@@ -60,16 +59,16 @@ async def test_lists_are_read_to_their_end(drive: Any, here: Any, stack: LocalSt
         listed = (await http.get("/v1/audio/voices")).json()["voices"]
     voices = [voice["id"] for voice in listed]
     assert len(voices) > 2
-    for case in here(LISTING):
-        heard = await drive(*case)
-        assert (heard["error"], heard["spelled"].split()) == (None, voices), case
+    for name in here(LISTING):
+        heard = await drive(name)
+        assert (heard["error"], heard["spelled"].split()) == (None, voices), name
 
 
 async def test_clients_that_insist_on_tls_are_served_behind_it(
     drive: Any, own_seconds: Any, with_tls: tuple[str, str]
 ) -> None:
     url, authority = with_tls
-    heard = await drive("sdks", "elevenlabs_realtime", url=url, authority=authority)
+    heard = await drive("elevenlabs_realtime", url=url, authority=authority)
     assert heard["error"] is None
     assert heard["seconds"] == pytest.approx(await own_seconds(TEXT), abs=TOLERANCE_S)
 
@@ -77,8 +76,8 @@ async def test_clients_that_insist_on_tls_are_served_behind_it(
 @pytest.mark.parametrize("stack", [{"engine": "torch"}], indirect=True)
 async def test_word_times_are_those_of_the_text(drive: Any, here: Any) -> None:
     wrong = {}
-    for module, name in here(TIMED):
-        heard = await drive(module, name)
+    for name in here(TIMED):
+        heard = await drive(name)
         words = [word for word, _ in heard["words"]]
         times = [start for _, start in heard["words"]]
         in_order = times == sorted(times) and 2.0 < times[-1] - times[0] < heard["seconds"]
@@ -90,9 +89,9 @@ async def test_word_times_are_those_of_the_text(drive: Any, here: Any) -> None:
 @pytest.mark.parametrize("stack", [{"engine": "torch"}], indirect=True)
 async def test_alignments_are_of_the_text_and_as_long_as_the_audio(drive: Any, here: Any) -> None:
     wrong = {}
-    for module, name in here(ALIGNED):
-        heard = await drive(module, name)
-        exact = heard["spelled"] == TEXT or module == "agents"
+    for name in here(ALIGNED):
+        heard = await drive(name)
+        exact = heard["spelled"] == TEXT or name.startswith("pipecat")
         if not exact or abs(heard["timed_s"] - heard["seconds"]) > EXACT_S:
             wrong[name] = heard
     assert wrong == {}
@@ -102,8 +101,8 @@ async def test_alignments_are_of_the_text_and_as_long_as_the_audio(drive: Any, h
 @pytest.mark.parametrize("name", ["pipecat_elevenlabs", "pipecat_elevenlabs_open"])
 async def test_words_after_an_interruption_are_in_time(drive: Any, here: Any, name: str) -> None:
     """Pipecat adds word times of the context that was interrupted to those of the next."""
-    for _ in range(INTERRUPTIONS if here([("agents", name)]) else 0):
-        assert (await drive("agents", name, "interrupt"))["late_s"] < TOLERANCE_S
+    for _ in range(INTERRUPTIONS if here([name]) else 0):
+        assert (await drive(name, "interrupt"))["late_s"] < TOLERANCE_S
 
 
 async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(
@@ -111,9 +110,9 @@ async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(
 ) -> None:
     short_s, long_s = await own_seconds(SENTENCES[0]), 12 * await own_seconds(TEXT)
     wrong = {}
-    for module, name in here(INTERRUPTING):
+    for name in here(INTERRUPTING):
         before = cancelled(stack)
-        heard = await drive(module, name, "interrupt")
+        heard = await drive(name, "interrupt")
         await nobody_is_heard(stack)
         fits = abs(heard["seconds"] - short_s) < TOLERANCE_S and heard["stray_s"] < TOLERANCE_S
         if not (fits and 0 < heard["cut_s"] < long_s / 2 and cancelled(stack) > before):
@@ -132,8 +131,8 @@ async def test_home_assistant_has_voices_once_there_are_some(
             assert state == "SETUP_RETRY"
             await running.enter_async_context(workers(stack, tmp_path))
 
-        for case in here([HOME]):
-            heard = await drive(*case, meanwhile=begin)
+        for name in here([HOME]):
+            heard = await drive(name, meanwhile=begin)
             assert (heard["error"], heard["spelled"]) == (None, "rms slt")
             assert heard["seconds"] == pytest.approx(2 * await own_seconds(TEXT), abs=TOLERANCE_S)
 
@@ -142,39 +141,39 @@ async def test_home_assistant_has_voices_once_there_are_some(
 async def test_what_users_say_is_answered_by_models_that_hear(drive: Any, here: Any) -> None:
     """Two turns that the client finds; then one that the server finds, and one that cuts it off."""
     wrong = {}
-    for case in here(SPOKEN):
+    for name in here(SPOKEN):
         for model, voice in VOICES.items():
             about = {"model": model, "voice": voice}
-            whole, cut = [await drive(*case, mode, **about) for mode in ("speak", "interrupt")]
+            whole, cut = [await drive(name, mode, **about) for mode in ("speak", "interrupt")]
             answers = [*whole["words"], *cut["words"]]
             spoke = all(words.strip() and seconds > 0.3 for words, seconds in answers)
             if not (spoke and len(answers) == 3 and cut["cut_s"] > 0) or cut["error"]:
-                wrong[case[1], model] = whole, cut
+                wrong[name, model] = whole, cut
     assert wrong == {}
 
 
 async def test_failures_are_the_clients_own_classes(drive: Any, here: Any) -> None:
-    found = {case: (await drive(*case))["error"] for case in here(REFUSED)}
-    assert found == {case: REFUSED[case] for case in found}
+    found = {name: (await drive(name))["error"] for name in here(REFUSED)}
+    assert found == {name: REFUSED[name] for name in found}
 
 
 @pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
 async def test_a_wrong_key_is_the_clients_own_class(drive: Any, here: Any) -> None:
-    found = {case: (await drive(*case, key="wrong"))["error"] for case in here(UNAUTHORISED)}
-    assert found == {case: UNAUTHORISED[case] for case in found}
+    found = {name: (await drive(name, key="wrong"))["error"] for name in here(UNAUTHORISED)}
+    assert found == {name: UNAUTHORISED[name] for name in found}
 
 
 @pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
 async def test_every_client_brings_its_key(drive: Any, here: Any) -> None:
-    heard = {case: (await drive(*case))["seconds"] for case in here(UNAUTHORISED)}
-    assert [case for case, seconds in heard.items() if seconds < 5] == []
+    heard = {name: (await drive(name))["seconds"] for name in here(UNAUTHORISED)}
+    assert [name for name, seconds in heard.items() if seconds < 5] == []
 
 
 @pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
 async def test_429_is_retried(drive: Any, here: Any) -> None:
     """A key has one stream: the second of two waits as it is told and tries again."""
-    once = (await drive("sdks", "openai_pcm"))["seconds"]
-    heard = {case: (await drive(*case, "twice"))["seconds"] for case in here(RETRYING)}
+    once = (await drive("openai_pcm"))["seconds"]
+    heard = {name: (await drive(name, "twice"))["seconds"] for name in here(RETRYING)}
     assert heard == dict.fromkeys(heard, pytest.approx(2 * once, abs=2 * TOLERANCE_S))
 
 

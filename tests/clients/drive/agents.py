@@ -79,24 +79,18 @@ def livekit_interrupted(name: str) -> Any:
     return interruption
 
 
-def pipecat_http(heard: Heard, url: str, session: aiohttp.ClientSession) -> Any:
-    """ElevenLabs' service without a socket: each sentence is a request, and its clock adds up."""
-    from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService
+def pipecat_service(name: str, url: str, heard: Heard, session: aiohttp.ClientSession) -> Any:
+    from pipecat.services.cartesia.tts import CartesiaTTSService
+    from pipecat.services.deepgram.tts import DeepgramTTSService
+    from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService, ElevenLabsTTSService
+    from pipecat.services.openai.tts import OpenAITTSService
 
     class Watched(ElevenLabsHttpTTSService):  # type: ignore[misc]
+        """Without a socket: each sentence is a request, and its clock adds up."""
+
         def _reset_state(self) -> None:
             heard.timed_s = max(heard.timed_s, getattr(self, "_cumulative_time", 0.0))
             super()._reset_state()
-
-    voice = ElevenLabsHttpTTSService.Settings(voice="21m00Tcm4TlvDq8ikWAM")
-    return Watched(api_key=KEY, settings=voice, base_url=url, aiohttp_session=session)
-
-
-def pipecat_service(name: str, url: str) -> Any:
-    from pipecat.services.cartesia.tts import CartesiaTTSService
-    from pipecat.services.deepgram.tts import DeepgramTTSService
-    from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
-    from pipecat.services.openai.tts import OpenAITTSService
 
     socket = url.replace("http", "ws")
     match name:
@@ -104,6 +98,9 @@ def pipecat_service(name: str, url: str) -> Any:
             return OpenAITTSService(api_key=KEY, base_url=f"{url}/v1")
         case "elevenlabs":
             return ElevenLabsTTSService(api_key=KEY, voice_id="21m00Tcm4TlvDq8ikWAM", url=socket)
+        case "elevenlabs_http":
+            voice = Watched.Settings(voice="21m00Tcm4TlvDq8ikWAM")
+            return Watched(api_key=KEY, settings=voice, base_url=url, aiohttp_session=session)
         case "cartesia":
             return CartesiaTTSService(
                 api_key=KEY, voice_id="a0e99841-438c-4a64", url=f"{socket}/tts/websocket"
@@ -207,6 +204,16 @@ class Pipeline:
         await self._task.queue_frame(InterruptionFrame())
         await self._interrupted.wait()
 
+    async def interrupted(self, begun: Awaitable[None]) -> None:
+        """Begin, and interrupt what is heard; what comes of it afterwards is told apart."""
+        with self.apart() as cut:
+            await begun
+            await self.first_audio()
+            await self.interrupt()
+            self._heard.cut_s = cut.seconds
+            await self.quiet()
+            self._heard.stray_s = cut.seconds - self._heard.cut_s
+
     @contextmanager
     def apart(self) -> Iterator[Heard]:
         """What is heard meanwhile is not counted."""
@@ -218,29 +225,19 @@ class Pipeline:
 
 def pipecat(name: str) -> Any:
     async def driver(url: str, heard: Heard, text: str) -> None:
-        pipeline = Pipeline(pipecat_service(name, url), heard)
+        async with aiohttp.ClientSession() as session:
+            pipeline = Pipeline(pipecat_service(name, url, heard, session), heard)
 
-        async def feed() -> None:
-            await pipeline.say(text)
-            await pipeline.quiet()
+            async def feed() -> None:
+                await pipeline.say(text)
+                await pipeline.quiet()
 
-        await pipeline.run(feed)
+            await pipeline.run(feed)
         if heard.words:
             origin = heard.words[0][1]
             heard.words = [(word, start - origin) for word, start in heard.words]
 
     return driver
-
-
-async def pipecat_elevenlabs_http(url: str, heard: Heard, text: str) -> None:
-    async with aiohttp.ClientSession() as session:
-        pipeline = Pipeline(pipecat_http(heard, url, session), heard)
-
-        async def feed() -> None:
-            await pipeline.say(text)
-            await pipeline.quiet()
-
-        await pipeline.run(feed)
 
 
 def pipecat_interrupted(name: str, *, ends: bool = True) -> Any:
@@ -250,20 +247,15 @@ def pipecat_interrupted(name: str, *, ends: bool = True) -> Any:
     """
 
     async def interruption(url: str, heard: Heard) -> None:
-        pipeline = Pipeline(pipecat_service(name, url), heard)
+        async with aiohttp.ClientSession() as session:
+            pipeline = Pipeline(pipecat_service(name, url, heard, session), heard)
 
-        async def feed() -> None:
-            with pipeline.apart() as cut:
-                await pipeline.say(LONG, ends=ends)
-                await pipeline.first_audio()
-                await pipeline.interrupt()
-                heard.cut_s = cut.seconds
+            async def feed() -> None:
+                await pipeline.interrupted(pipeline.say(LONG, ends=ends))
+                await pipeline.say(SENTENCES[0])
                 await pipeline.quiet()
-                heard.stray_s = cut.seconds - heard.cut_s
-            await pipeline.say(SENTENCES[0])
-            await pipeline.quiet()
 
-        await pipeline.run(feed)
+            await pipeline.run(feed)
 
     return interruption
 
@@ -272,8 +264,7 @@ if __name__ == "__main__":
     vendors = ("openai", "elevenlabs", "cartesia", "deepgram")
     main(
         {f"livekit_{name}": livekit(name) for name in (*vendors, "elevenlabs_v3", "deepgram_v2")}
-        | {f"pipecat_{name}": pipecat(name) for name in vendors}
-        | {"pipecat_elevenlabs_http": pipecat_elevenlabs_http},
+        | {f"pipecat_{name}": pipecat(name) for name in (*vendors, "elevenlabs_http")},
         {f"livekit_{name}": livekit_interrupted(name) for name in vendors}
         | {f"pipecat_{name}": pipecat_interrupted(name) for name in vendors}
         | {"pipecat_elevenlabs_open": pipecat_interrupted("elevenlabs", ends=False)},

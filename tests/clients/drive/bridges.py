@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from common import KEY, Heard, main
+from sdks import listen
 
 
 async def litellm_speech(url: str, heard: Heard, text: str) -> None:
@@ -62,17 +63,6 @@ async def _bridge(url: str, *more: str) -> AsyncIterator[Any]:
         await server.wait()
 
 
-async def _listen(client: Any, heard: Heard, end: str) -> None:
-    from wyoming.audio import AudioChunk
-
-    while (event := await client.read_event()) is not None and event.type != end:
-        if AudioChunk.is_type(event.type):
-            chunk = AudioChunk.from_event(event)
-            heard.audio(len(chunk.audio) / 2 / chunk.rate)
-        elif event.type == "error":
-            heard.error = str(event.data)
-
-
 async def bridge_whole(url: str, heard: Heard, text: str) -> None:
     from wyoming.tts import Synthesize, SynthesizeVoice
 
@@ -80,7 +70,7 @@ async def bridge_whole(url: str, heard: Heard, text: str) -> None:
         await client.write_event(
             Synthesize(text=text, voice=SynthesizeVoice(name="alloy (tts-1)")).event()
         )
-        await _listen(client, heard, "audio-stop")
+        await listen(client, heard, "audio-stop")
 
 
 async def bridge_streamed(url: str, heard: Heard, text: str) -> None:
@@ -92,7 +82,7 @@ async def bridge_streamed(url: str, heard: Heard, text: str) -> None:
         for word in text.split():
             await client.write_event(SynthesizeChunk(text=f"{word} ").event())
         await client.write_event(SynthesizeStop().event())
-        await _listen(client, heard, "synthesize-stopped")
+        await listen(client, heard, "synthesize-stopped")
 
 
 if __name__ == "__main__":

@@ -200,13 +200,7 @@ async def realtime_pipecat_interrupted(url: str, heard: Heard) -> None:
     pipeline = _Talk(url, heard)
 
     async def feed() -> None:
-        with pipeline.apart() as cut:
-            await pipeline.begin(LONG)
-            await pipeline.first_audio()
-            await pipeline.interrupt()
-            heard.cut_s = cut.seconds
-            await pipeline.quiet()
-            heard.stray_s = cut.seconds - heard.cut_s
+        await pipeline.interrupted(pipeline.begin(LONG))
         await pipeline.go_on(SENTENCES[0])
         await pipeline.quiet()
 

@@ -354,7 +354,7 @@ def _wyoming() -> Any:
     return AsyncTcpClient("127.0.0.1", int(os.environ["WYOMING_PORT"]))
 
 
-async def _listen(client: Any, heard: Heard, end: str) -> None:
+async def listen(client: Any, heard: Heard, end: str) -> None:
     from wyoming.audio import AudioChunk
     from wyoming.error import Error
 
@@ -371,7 +371,7 @@ async def wyoming_whole(url: str, heard: Heard, text: str) -> None:
 
     async with _wyoming() as client:
         await client.write_event(Synthesize(text=text).event())
-        await _listen(client, heard, "audio-stop")
+        await listen(client, heard, "audio-stop")
 
 
 async def wyoming_streamed(url: str, heard: Heard, text: str) -> None:
@@ -384,7 +384,7 @@ async def wyoming_streamed(url: str, heard: Heard, text: str) -> None:
             await client.write_event(SynthesizeChunk(text=f"{word} ").event())
         await client.write_event(Synthesize(text=text).event())
         await client.write_event(SynthesizeStop().event())
-        await _listen(client, heard, "synthesize-stopped")
+        await listen(client, heard, "synthesize-stopped")
 
 
 async def wyoming_errors(url: str, heard: Heard, text: str) -> None:
@@ -392,7 +392,7 @@ async def wyoming_errors(url: str, heard: Heard, text: str) -> None:
 
     async with _wyoming() as client:
         await client.write_event(Synthesize(text="a" * 20_000).event())
-        await _listen(client, heard, "audio-stop")
+        await listen(client, heard, "audio-stop")
 
 
 if __name__ == "__main__":
@@ -401,7 +401,4 @@ if __name__ == "__main__":
         for name, driver in globals().items()
         if name.startswith(("openai_", "elevenlabs_", "cartesia_", "deepgram_", "wyoming_"))
     }
-    main(
-        found,
-        {"cartesia_socket": cartesia_interrupted, "deepgram_socket": deepgram_interrupted},
-    )
+    main(found, {"cartesia_socket": cartesia_interrupted, "deepgram_socket": deepgram_interrupted})

@@ -96,7 +96,7 @@ async def _answer(session: Any, heard: Heard) -> None:
     heard.words.append((answer.spelled, answer.seconds))
 
 
-async def spoken_agents(url: str, heard: Heard, text: str) -> None:
+async def agents_spoken(url: str, heard: Heard, text: str) -> None:
     """The server finds the turns: the runner has no other way to have one answered."""
     del text
     async with await _session(url, **_SPOKEN) as session:
@@ -105,7 +105,7 @@ async def spoken_agents(url: str, heard: Heard, text: str) -> None:
             await _answer(session, heard)
 
 
-async def spoken_agents_interrupted(url: str, heard: Heard) -> None:
+async def agents_spoken_interrupted(url: str, heard: Heard) -> None:
     cut = Heard(until_s=CUT_AFTER_S)
     async with await _session(url, **_SPOKEN) as session:
         await _say(session, *TURN)
@@ -120,9 +120,6 @@ async def spoken_agents_interrupted(url: str, heard: Heard) -> None:
 
 if __name__ == "__main__":
     main(
-        {"agents_openai": agents_openai, "spoken_agents": spoken_agents},
-        {
-            "agents_openai": agents_openai_interrupted,
-            "spoken_agents": spoken_agents_interrupted,
-        },
+        {"agents_openai": agents_openai, "agents_spoken": agents_spoken},
+        {"agents_openai": agents_openai_interrupted, "agents_spoken": agents_spoken_interrupted},
     )
