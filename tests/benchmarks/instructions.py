@@ -20,21 +20,31 @@ from typing import Final
 import torch
 
 from talker.engine import stream as talking
-from tests.benchmarks.hops import Direct
+from talker.loading import build_engine as build_talker
+from talker.settings import TalkerSettings
 from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 from vocoder.engine import stream as vocoding
+from vocoder.service import build_engine as build_vocoder
+from vocoder.settings import VocoderSettings
 
 _TEXT: Final = "The harbour was quiet in the early morning, and the fishermen spoke in low voices."
 _LIMIT_S: Final = 3600.0
 _COUNTED: Final = "--counted"
 
 
-class Speaking(Direct):
-    """Says whole sentences, several at once."""
+class Speaking:
+    """Talker and vocoder engines in this process, built as the services build theirs, that say
+    whole sentences, several at once.
+    """
 
     def __init__(self, voice_dir: Path) -> None:
-        super().__init__(voice_dir)
+        self._talker = build_talker(TalkerSettings(voice_dir=voice_dir), Metrics())
+        self._vocoder = build_vocoder(VocoderSettings(voice_dir=voice_dir), Metrics())
+        self._talker.start()
+        self._vocoder.start()
         self._samples = self._unended = 0
         self._over = threading.Event()
         self._vocoder.listen(self._on_samples)
@@ -49,6 +59,12 @@ class Speaking(Direct):
         if not self._over.wait(_LIMIT_S):
             raise TimeoutError("the engines did not end")
         return self._samples / self._vocoder.spec.sample_rate
+
+    def _open(self, request: SpeechRequest) -> None:
+        self._vocoder.open(request)
+        prepared = self._talker.family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        self._talker.open(prepared, None, units, final=True)
 
     def _on_frames(self, events: Sequence[tuple[str, talking.Event]]) -> None:
         for key, event in events:

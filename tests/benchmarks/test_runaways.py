@@ -67,11 +67,7 @@ def test_a_talker_that_takes_over_in_the_middle_of_a_redraw_says_the_same(one: S
 def speak(one: Starved, family: Family, restored: Arrays | None = None) -> SynthesizedSpeech:
     """To a listener who can wait."""
     engine = Engine(
-        family,
-        slots=1,
-        blocks=4096,
-        metrics=Metrics(),
-        clock=partial(next, count(step=1e-6)),
+        family, slots=1, blocks=4096, metrics=Metrics(), clock=partial(next, count(step=1e-6))
     )
     voice, sampling = voice_of(one, family), Sampling(top_k=one.top_k)
     request = SpeechRequest("r", "m", voice, TEXT, seed=1, sampling=sampling)
