@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -10,11 +9,11 @@ from typing import Final
 import numpy as np
 import soxr
 
-from gateway.audio import AudioFormat, Pcm, encoder_for
+from gateway.audio import AudioFormat, Pcm
 from gateway.audio.encoders.chosen import MULAW
 from gateway.audio.formats import Codec
+from tests.unit.gateway.audio.test_encoders import RATE, decoded, encoded
 
-RATE: Final = 24_000
 TELEPHONE_HZ: Final = 8000
 
 Treated = tuple[Pcm, int]
@@ -23,14 +22,7 @@ Treated = tuple[Pcm, int]
 
 def packed(pcm: Pcm, codec: Codec, bit_rate: int) -> Treated:
     """Through one of the gateway's encoders, and FFmpeg's decoder."""
-    import av
-
-    encoder = encoder_for(AudioFormat(codec, bit_rate=bit_rate), RATE)
-    data = encoder.feed(pcm) + encoder.finish()
-    resampler = av.AudioResampler("s16", "mono", RATE)
-    with av.open(io.BytesIO(data), "r") as file:
-        frames = [f for frame in file.decode(audio=0) for f in resampler.resample(frame)]
-    return np.concatenate([frame.to_ndarray().ravel() for frame in frames]), RATE
+    return decoded(encoded(AudioFormat(codec, bit_rate=bit_rate), pcm, len(pcm))), RATE
 
 
 def telephone(pcm: Pcm) -> Treated:

@@ -22,7 +22,8 @@ import torch
 from gateway.audio import Pcm
 from gateway.audio.watermark import MARKED, Perth, WatermarkedStream, scores_of_cuts
 from gateway.audio.watermark.stream import CUT_S
-from tests.evaluation.treatments import RATE, TREATMENTS
+from tests.evaluation.treatments import TREATMENTS
+from tests.unit.gateway.audio.test_encoders import RATE
 from voicetrain.corpus import everyday_sentences, held_out
 from voicetrain.vesper.judges import Judges
 from voicetrain.vesper.scores import Scores
