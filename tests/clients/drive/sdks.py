@@ -85,6 +85,10 @@ async def openai_errors(url: str, heard: Heard, text: str) -> None:
     heard.error = " ".join(found)
 
 
+_SOMEBODY = "21m00Tcm4TlvDq8ikWAM"
+_PCM: dict[str, Any] = {"output_format": "pcm_16000"}
+
+
 def _eleven(url: str) -> Any:
     from elevenlabs import AsyncElevenLabs
 
@@ -92,19 +96,14 @@ def _eleven(url: str) -> Any:
 
 
 async def elevenlabs_stream(url: str, heard: Heard, text: str) -> None:
-    parts = _eleven(url).text_to_speech.stream(
-        "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
-    )
-    async for part in parts:
+    async for part in _eleven(url).text_to_speech.stream(_SOMEBODY, text=text, **_PCM):
         heard.audio(len(part) / 32_000)
 
 
 async def elevenlabs_timed(url: str, heard: Heard, text: str) -> None:
-    parts = _eleven(url).text_to_speech.stream_with_timestamps(
-        "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
-    )
     chars: Chars = []
-    async for part in parts:
+    speech = _eleven(url).text_to_speech
+    async for part in speech.stream_with_timestamps(_SOMEBODY, text=text, **_PCM):
         heard.audio(len(base64.b64decode(part.audio_base_64 or "")) / 32_000)
         if part.alignment is not None:
             _take(heard, part.alignment)
@@ -120,9 +119,8 @@ def _take(heard: Heard, alignment: Any) -> None:
 
 async def elevenlabs_whole(url: str, heard: Heard, text: str) -> None:
     """`with-timestamps`: the SDK tries again only what it does not stream."""
-    found = await _eleven(url).text_to_speech.convert_with_timestamps(
-        "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
-    )
+    speech = _eleven(url).text_to_speech
+    found = await speech.convert_with_timestamps(_SOMEBODY, text=text, **_PCM)
     heard.audio(len(base64.b64decode(found.audio_base_64)) / 32_000)
     if found.alignment is not None:
         _take(heard, found.alignment)
@@ -131,13 +129,9 @@ async def elevenlabs_whole(url: str, heard: Heard, text: str) -> None:
 async def elevenlabs_dialogue(url: str, heard: Heard, text: str) -> None:
     from elevenlabs import DialogueInput
 
-    voice = "21m00Tcm4TlvDq8ikWAM"
-    parts = _eleven(url).text_to_dialogue.stream(
-        inputs=[DialogueInput(text=text, voice_id=voice)],
-        model_id="eleven_v3",
-        output_format="pcm_16000",
-    )
-    async for part in parts:
+    inputs = [DialogueInput(text=text, voice_id=_SOMEBODY)]
+    dialogue = _eleven(url).text_to_dialogue
+    async for part in dialogue.stream(inputs=inputs, model_id="eleven_v3", **_PCM):
         heard.audio(len(part) / 32_000)
 
 
@@ -162,11 +156,9 @@ async def elevenlabs_realtime(url: str, heard: Heard, text: str) -> None:
 
     def speak() -> None:
         words = (f"{word} " for word in text.split())
-        parts = ElevenLabs(base_url=url, api_key=KEY).text_to_speech.convert_realtime(
-            "21m00Tcm4TlvDq8ikWAM", text=words, model_id="eleven_flash_v2_5",
-            output_format="pcm_16000",
-        )  # fmt: skip
-        for part in parts:
+        speech = ElevenLabs(base_url=url, api_key=KEY).text_to_speech
+        model = "eleven_flash_v2_5"
+        for part in speech.convert_realtime(_SOMEBODY, text=words, model_id=model, **_PCM):
             heard.audio(len(part) / 32_000)
 
     await asyncio.to_thread(speak)

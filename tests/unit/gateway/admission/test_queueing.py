@@ -67,24 +67,17 @@ async def test_a_place_goes_to_the_one_that_came_first_and_to_it_alone() -> None
     assert len(room) == 0
 
 
-async def test_places_that_are_free_at_once_are_all_taken() -> None:
-    room, places = WaitingRoom(12), Places()
-    tasks = [asyncio.create_task(places.wait(room, name)) for name in "abc"]
-    await started(room, 3)
-    places.free = 3
-    room.room()
-    assert all(await asyncio.gather(*tasks))
-    assert places.taken == ["a", "b", "c"]
-
-
-async def test_those_of_one_key_and_model_are_asked_about_once() -> None:
+async def test_those_of_one_key_and_model_are_asked_about_once_and_take_all_that_is_free() -> None:
     room, places = WaitingRoom(32), Places()
-    tasks = [asyncio.create_task(places.wait(room, str(number))) for number in range(8)]
+    tasks = [asyncio.create_task(places.wait(room, name)) for name in "abcdefgh"]
     await started(room, 8)
     places.asked = 0
     room.room()
     assert places.asked == 1
-    await ended(*tasks)
+    places.free = 8
+    room.room()
+    assert all(await asyncio.gather(*tasks))
+    assert places.taken == [*"abcdefgh"]
 
 
 async def test_one_whose_key_is_full_lets_others_pass() -> None:
