@@ -1,5 +1,9 @@
 """Products of whole numbers against exact ones, and the bits of their rows."""
 
+import platform
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -99,3 +103,11 @@ def test_numbers_are_rounded_as_they_are_said_to_be(narrow: bool) -> None:
     exact = sums.astype(np.float64) * factors + product.bias  # rounded once, as in float32
     found = multiplied(x, weight, bias, narrow=narrow)
     np.testing.assert_array_equal(found, exact.astype(np.float32))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86 has the instruction")
+@pytest.mark.parametrize("product", [byte_product_of, integer_product_of])
+def test_a_product_that_adds_up_is_one_instruction_where_there_is_one(product: Any) -> None:
+    (made,) = product.inspect_asm().values()
+    assert "vpdpwssd" in made
+    assert not re.search(r"vpmaddwd.*%zmm", made)
