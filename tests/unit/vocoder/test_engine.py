@@ -5,6 +5,7 @@ test_conformance.py has what any codec owes; test_service.py, what a request see
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -199,15 +200,17 @@ def test_codes_that_make_no_sense_end_their_stream_only(broken: Codes) -> None:
     assert other.pcm
 
 
-def test_a_codec_that_owes_samples_is_found_out() -> None:
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [(np.zeros(5), "instead of"), (np.full(640 - 352, np.nan), "not finite")],
+)
+def test_a_codec_that_owes_samples_or_numbers_is_found_out(samples: Any, said: str) -> None:
     bench = Bench()
     listener = bench.open("a")
-    bench.codec.spec = bench.engine.spec
-    object.__setattr__(bench.engine.spec, "lag_samples", 351)
     bench.feed("a", codes(1))
-    bench.codec._tone = lambda work: np.zeros(5, np.float32)  # type: ignore[method-assign]
+    bench.codec._tone = lambda work: samples.astype(np.float32)  # type: ignore[method-assign]
     bench.steps()
-    assert "instead of" in str(listener.error)
+    assert said in str(listener.error)
 
 
 def test_a_cancelled_stream_is_free_at_once_and_says_nothing_more() -> None:

@@ -112,7 +112,7 @@ def test_if_nobody_could_run_the_first_does() -> None:
     cache = Cache(4).hold(a=2, b=2)
     order = [Claimant("a", 1.0, blocks(3)), Claimant("b", 1.0, blocks(3))]
     assert not cache.place(order, idle=False).run  # a launch in flight may end a stream
-    placed = cache.place(order)
+    placed = cache.place([Claimant("huge", 1.0, blocks(9)), *order])  # that never could
     assert ran(placed) == ["a"]
     assert placed.evicted == ["b"]
 

@@ -115,9 +115,8 @@ def test_a_small_file_that_asks_for_terabytes_meets_a_limit_and_leaves_nothing(
 ) -> None:
     path = tmp_path / "model.pt"
     torch.save({"a": torch.ones(1).expand(1 << 42)}, path)
-    with pytest.raises(CheckpointError, match="more memory than a file of its size") as refused:
+    with pytest.raises(CheckpointError, match=rf"{path}.* more memory than a file of its size"):
         convert(tmp_path)
-    assert str(path) in str(refused.value)
     assert list(tmp_path.iterdir()) == [path]
 
 

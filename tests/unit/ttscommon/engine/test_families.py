@@ -26,19 +26,6 @@ def folder_of(path: Path, config: object = None, tensors: tuple[str, ...] = ()) 
     return path
 
 
-@pytest.mark.parametrize(
-    ("config", "family"),
-    [
-        ({"model_type": "qwen3_tts"}, "qwen3_tts"),
-        ({"format": 1, "family": "vesper"}, "vesper"),
-        ({"model_type": "llama", "vocab_size": 156_940}, "orpheus"),
-        ({"istftnet": {}, "plbert": {}, "vocab": {}}, "kokoro"),
-    ],
-)
-def test_a_config_names_the_family(tmp_path: Path, config: object, family: str) -> None:
-    assert FAMILIES.of(folder_of(tmp_path, config)).name == family
-
-
 def test_without_a_config_the_tensors_name_the_family(tmp_path: Path) -> None:
     tensors = ("talker.model.codec_embedding.weight", "talker.codec_head.weight")
     assert FAMILIES.of(folder_of(tmp_path, tensors=tensors)).name == "qwen3_tts"

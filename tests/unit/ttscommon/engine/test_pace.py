@@ -5,19 +5,16 @@ import pytest
 from ttscommon.engine.pace import Contention, RoundTimes, Schedstat
 
 
-def test_a_round_gives_every_open_stream_a_frame_whoever_was_stepped() -> None:
+def test_a_round_gives_every_open_stream_a_frame_and_pays_for_work_without_frames() -> None:
     pace = RoundTimes()
     for _ in range(30):
         pace.add(streams=10, frames=5, seconds=0.02)  # half of them at a time
     assert pace.round_s == {10: pytest.approx(0.04)}
-
-
-def test_work_without_frames_is_paid_by_the_frames_around_it() -> None:
-    pace = RoundTimes()
-    pace.add(streams=4, frames=0, seconds=0.15)
-    assert pace.round_s == {}
-    pace.add(streams=4, frames=20, seconds=0.15)
-    assert pace.round_s == {4: pytest.approx(4 * 0.3 / 20)}
+    paid = RoundTimes()
+    paid.add(streams=4, frames=0, seconds=0.15)
+    assert paid.round_s == {}
+    paid.add(streams=4, frames=20, seconds=0.15)
+    assert paid.round_s == {4: pytest.approx(4 * 0.3 / 20)}
 
 
 def test_sizes_not_seen_are_as_much_slower_as_those_that_were() -> None:
@@ -80,13 +77,6 @@ def contention(machine: Machine) -> Contention:
     return made
 
 
-def test_alone_on_its_processor_work_takes_as_long_as_ever(machine: Machine) -> None:
-    found = contention(machine)
-    machine.work(1.0, share=1.0)
-    assert found.measure() == 0.0
-    assert found.factor == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("share", [0.5, 0.125])
 def test_a_machine_that_became_slower_is_known_within_a_second(
     machine: Machine, share: float
@@ -113,6 +103,15 @@ def test_one_step_beside_others_says_enough_for_a_first_chunk(machine: Machine) 
     assert found.factor > 4.0
 
 
+def test_waiting_for_a_lock_is_no_device(machine: Machine) -> None:
+    found = contention(machine)
+    for _ in range(100):
+        machine.work(0.004, share=0.25)
+        machine.now += 0.02
+        found.measure()
+    assert found.factor == pytest.approx(4.0, rel=0.15)
+
+
 @pytest.mark.parametrize(("device_s", "factor"), [(0.0, 4.0), (0.008, 1.33), (0.08, 1.037)])
 def test_only_the_hosts_part_of_a_step_takes_longer_beside_others(
     machine: Machine, device_s: float, factor: float
@@ -129,25 +128,11 @@ def test_only_the_hosts_part_of_a_step_takes_longer_beside_others(
     assert found.factor == pytest.approx(factor, rel=0.05)
 
 
-def test_waiting_for_a_lock_is_no_device(machine: Machine) -> None:
+def test_a_thread_without_work_forgets_what_was(machine: Machine) -> None:
     found = contention(machine)
-    for _ in range(100):
-        machine.work(0.004, share=0.25)
-        machine.now += 0.02
-        found.measure()
-    assert found.factor == pytest.approx(4.0, rel=0.15)
-
-
-def test_what_was_is_forgotten_by_a_thread_without_work(machine: Machine) -> None:
-    found = contention(machine)
-    machine.work(1.0, share=0.125)
-    found.measure()
-    machine.now += 10.0
-    assert found.factor == pytest.approx(1.0, abs=0.01)
-
-
-def test_a_thread_without_work_does_nothing(machine: Machine) -> None:
-    found = contention(machine)
+    machine.work(1.0, share=1.0)
+    assert found.measure() == 0.0
+    assert found.factor == pytest.approx(1.0)
     machine.work(1.0, share=0.125)
     found.measure()
     ran_s = machine.ran_s
@@ -156,6 +141,8 @@ def test_a_thread_without_work_does_nothing(machine: Machine) -> None:
     found.idle()
     assert machine.ran_s == ran_s
     assert found.measure() == 0.0
+    machine.now += 10.0
+    assert found.factor == pytest.approx(1.0, abs=0.01)
 
 
 def test_without_the_kernels_counts_nothing_is_said() -> None:

@@ -65,6 +65,7 @@ def test_a_file_and_its_folder_are_one_voice(voice: Path, place: Path) -> None:
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda v: v.write_bytes(v.read_bytes()[:-100]), "truncated or no ONNX"),
+    "something else": (lambda v: v.write_bytes(b"<html>" * 200), "truncated or no ONNX"),
     "a length beyond the end": (
         lambda v: v.write_bytes(b"\x3a\xff\xff\xff\xff\x7f" + v.read_bytes()),
         "truncated or no ONNX",

@@ -100,6 +100,17 @@ def test_what_goes_wrong_with_a_stream_is_its_own_failure() -> None:
     assert engine.streams == 1
 
 
+def test_a_cancelled_stream_says_nothing_more() -> None:
+    engine, heard, freed = Countdown(), Heard(), list[bool]()
+    engine.listen(heard)
+    engine.open("a", 5)
+    engine.step()
+    for key in ("a", "nobody"):
+        engine.cancel(key, lambda: freed.append(engine.idle))
+    engine.step()
+    assert (freed, heard.of("a"), engine.freed) == ([True, True], [5], ["a"])
+
+
 def test_a_sink_that_raises_loses_the_streams_of_its_list_only() -> None:
     engine = Countdown()
 
@@ -115,20 +126,6 @@ def test_a_sink_that_raises_loses_the_streams_of_its_list_only() -> None:
     engine.open("b", 0)
     engine.step()
     assert heard.of("b") == [0, Finished()]
-
-
-def test_a_cancelled_stream_says_nothing_more() -> None:
-    engine, heard = Countdown(), Heard()
-    engine.listen(heard)
-    engine.open("a", 5)
-    engine.step()
-    freed: list[bool] = []
-    engine.cancel("a", lambda: freed.append(engine.idle))
-    engine.cancel("nobody", lambda: freed.append(True))
-    engine.step()
-    assert freed == [True, True]
-    assert heard.of("a") == [5]
-    assert engine.freed == ["a"]
 
 
 def test_an_engine_that_dies_says_so_and_fails_every_stream() -> None:
@@ -150,6 +147,23 @@ def test_an_engine_that_dies_says_so_and_fails_every_stream() -> None:
     engine.cancel("a", freed.set)
     assert freed.is_set()
     assert not engine.do(lambda: None)
+
+
+def test_an_engine_that_cannot_let_go_of_a_stream_dies_and_keeps_nobody_waiting() -> None:
+    class Unwell(Countdown):
+        def _freed(self, stream: Stream) -> None:
+            raise MemoryError("broken")
+
+    died, freed = threading.Event(), threading.Event()
+    engine = Unwell(died=died.set)
+    engine.open("a", 10**9)
+    engine.open("b", 10**9)
+    engine.cancel("a")
+    engine.start()
+    assert died.wait(10)
+    assert isinstance(engine.error, MemoryError)
+    engine.cancel("b", freed.set)
+    assert freed.is_set()
 
 
 def test_a_command_that_comes_too_late_still_ends_in_an_event() -> None:

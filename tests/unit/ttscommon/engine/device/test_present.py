@@ -18,6 +18,7 @@ from ttscommon.engine.inflight import BatchSizes, DeviceError
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "mps"])
 def test_a_device_of_another_name_is_none(name: str) -> None:
+    check_device("cpu")
     with pytest.raises(NoDevice, match="none of cpu, cuda and cuda:N"):
         check_device(name)
 
@@ -106,6 +107,7 @@ def test_the_talkers_work_goes_first_where_stages_share_a_gpu(
 
     monkeypatch.setattr(device, "Cuda", cuda)
     monkeypatch.setattr(device, "kernels_or_twins", lambda where, _: tried.append(where))
+    assert device_of("cpu") is None
     device_of("cuda:1")
     device_of("cuda", -1)
     assert made == [(1, 0), (0, -1)]

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.kernels import choice
 from ttscommon.engine.kernels.few_rows import none_are_few
 from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources
@@ -151,6 +152,15 @@ def test_float8_weights_are_near_whichever_way_they_are_multiplied() -> None:
             many = packed(x)
     assert torch.allclose(few, many, atol=1e-5)
     assert 0 < (few - wanted).abs().max() < 0.1
+
+
+def test_float8_blocks_fuse_as_others_do(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    net, found = loaded(tmp_path, "fp8"), []
+    for version in ("torch", "triton"):
+        with choice.only(version):
+            found.append(states(net))
+    assert torch.allclose(found[0], found[1], atol=1e-4)
 
 
 @pytest.mark.parametrize(
