@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from inspect import isawaitable
 from typing import Final
 
 TIMEOUT_S: Final = 60.0
@@ -9,7 +10,7 @@ TIMEOUT_S: Final = 60.0
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait until it is so; raises TimeoutError."""
+    """Wait until what it returns, or what that brings, is so; raises TimeoutError."""
     async with asyncio.timeout(TIMEOUT_S):
-        while not holds():
+        while not (await found if isawaitable(found := holds()) else found):
             await asyncio.sleep(0.005)

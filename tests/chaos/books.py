@@ -5,13 +5,10 @@ gateways and the broker are killed in turn. The two sounds are compared byte by 
 memory of every process is looked at all the time. Out come figures and build/books.json.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
 import random
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +17,7 @@ from typing import Any, Final
 
 import httpx
 
+from tests.chaos.command import in_folder, options, write
 from tests.chaos.probe import rss_mib
 from tests.chaos.stack import ChaosStack, chaos_stack
 
@@ -131,21 +129,13 @@ async def _card(http: httpx.AsyncClient, url: str) -> dict[str, Any] | None:
 
 
 async def _kill(stack: ChaosStack, stage: str, dice: random.Random) -> str:
+    """A process that loads weights on a busy machine takes its time, and the book goes on."""
     name = dice.choice(stack.names(stage))
     if stage == "gateway":
         name = await _speaking(stack) or name
-    starts = stack.children[name].starts
-    stack.children[name].kill()
-    print(f"{name} was killed", flush=True)
-    await _back(stack, name, starts)
+    print(f"{name} is killed", flush=True)
+    await stack.kill(name, within_s=_BACK_S)
     return name
-
-
-async def _back(stack: ChaosStack, name: str, starts: int) -> None:
-    """A process that loads weights on a busy machine takes its time, and the book goes on."""
-    async with asyncio.timeout(_BACK_S):
-        while stack.children[name].starts <= starts or not stack.children[name].ready.is_set():
-            await asyncio.sleep(_LOOK_S)
 
 
 async def _speaking(stack: ChaosStack) -> str | None:
@@ -175,17 +165,11 @@ async def _digest(http: httpx.AsyncClient, url: str) -> str:
 
 
 async def run(
-    words: int, engine: str, kind: str, victims: Sequence[str], folder: Path, seed: int = 0
+    folder: Path, words: int, engine: str, kind: str, victims: Sequence[str], seed: int
 ) -> dict[str, Any]:
     """Figures and problems; see `main`."""
-    stack = chaos_stack(
-        folder,
-        lambda name, line: None,
-        engine=engine,
-        gateways=2,
-        talker_curve=_FAST_CURVE,
-        vocoder_curve=_SWIFT_VOCODER,
-    )
+    curves = {"talker_curve": _FAST_CURVE, "vocoder_curve": _SWIFT_VOCODER}
+    stack = chaos_stack(folder, engine=engine, gateways=2, **curves)
     text, dice = text_of(words), random.Random(seed)
     async with stack:
         disturbed = await speak(stack, text, kind, victims, dice)
@@ -208,31 +192,16 @@ async def run(
 
 def main() -> int:
     """Exit status 1 if a sound is another."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos books", description=__doc__)
+    parser = options("books", __doc__, out=True)
     parser.add_argument("--words", type=int, default=100_000)
     parser.add_argument("--engine", choices=("fake", "torch"), default="fake")
     parser.add_argument("--format", default="wav", choices=("wav", "flac", "mp3", "opus"))
     parser.add_argument("--kill", nargs="*", default=VICTIMS, choices=VICTIMS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("build/books.json"))
-    options: Any = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="books-") as folder:
-        found = asyncio.run(
-            run(
-                options.words,
-                options.engine,
-                options.format,
-                options.kill,
-                Path(folder),
-                options.seed,
-            )
-        )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+    told = parser.parse_args()
+    wanted = (told.words, told.engine, told.format, told.kill, told.seed)
+    found = in_folder(lambda folder: run(folder, *wanted))
+    write(told.out, found)
     for problem in found["problems"]:
         print(problem)
     return int(bool(found["problems"]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

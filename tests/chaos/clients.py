@@ -18,14 +18,18 @@ TestClient = Callable[[str, random.Random], Awaitable[None]]
 
 
 class Unexpected(Exception):
-    """The server did something else than it should have."""
+    """The server did something else than it should have; `code`: of an error that it told."""
+
+    def __init__(self, said: str, code: str = "") -> None:
+        super().__init__(said)
+        self.code = code
 
 
 async def listens(url: str, dice: random.Random) -> None:
     """Hears a request over the socket to its end."""
     async with open_socket(url) as socket:
-        await _ask(socket, SHORT_TEXT)
-        await _until_done(socket, "ok")
+        await ask(socket, SHORT_TEXT)
+        await until_done(socket, "ok")
 
 
 async def posts(url: str, dice: random.Random) -> None:
@@ -39,16 +43,16 @@ async def posts(url: str, dice: random.Random) -> None:
 async def cancels(url: str, dice: random.Random) -> None:
     """Barges in after the first sound, long before the end even on a busy machine."""
     async with open_socket(url) as socket:
-        await _ask(socket, LONG_TEXT * 3)
-        await _first_sound(socket)
+        await ask(socket, LONG_TEXT * 3)
+        await first_sound(socket)
         await send(socket, type="cancel")
-        await _until_done(socket, "cancelled")
+        await until_done(socket, "cancelled")
 
 
 async def vanishes(url: str, dice: random.Random) -> None:
     """Is gone at some moment: before the first sound, in mid-speech."""
     async with open_socket(url) as socket:
-        await _ask(socket, LONG_TEXT)
+        await ask(socket, LONG_TEXT)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
 
@@ -81,14 +85,12 @@ async def vanishes_from_http(url: str, dice: random.Random) -> None:
 async def resumes(url: str, dice: random.Random) -> None:
     """Loses its connection and hears the rest over another one."""
     async with open_socket(url) as socket:
-        await send(socket, type="session.config", voice="default", resumable=True)
-        await speak(socket, SHORT_TEXT)
-        ticket, samples = await _first_sound(socket)
+        await ask(socket, SHORT_TEXT, resumable=True)
+        ticket, samples = await first_sound(socket)
         socket.transport.abort()
     async with open_socket(url) as socket:
-        await send(socket, type="session.config", voice="default", resumable=True)
-        await send(socket, type="session.resume", **ticket, from_sample=samples)
-        await _until_done(socket, "ok")
+        await resume(socket, ticket, samples, resumable=True)
+        await until_done(socket, "ok")
 
 
 async def vanishes_resuming(url: str, dice: random.Random) -> None:
@@ -97,14 +99,12 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
     Gone before it has resumed, it might come back, and would be waited for.
     """
     async with open_socket(url) as socket:
-        await send(socket, type="session.config", voice="default", resumable=True)
-        await speak(socket, LONG_TEXT)
-        ticket, samples = await _first_sound(socket)
+        await ask(socket, LONG_TEXT, resumable=True)
+        ticket, samples = await first_sound(socket)
         socket.transport.abort()
     async with open_socket(url) as socket:
-        await send(socket, type="session.config", voice="default")
-        await send(socket, type="session.resume", **ticket, from_sample=samples)
-        await _first_sound(socket)
+        await resume(socket, ticket, samples)
+        await first_sound(socket)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
 
@@ -144,33 +144,36 @@ async def send(socket: ClientConnection, **message: Any) -> None:
     await socket.send(json.dumps(message))
 
 
-async def _ask(socket: ClientConnection, text: str) -> None:
-    await send(socket, type="session.config", voice="default")
-    await speak(socket, text)
-
-
-async def speak(socket: ClientConnection, text: str) -> None:
+async def ask(socket: ClientConnection, text: str, **config: Any) -> None:
+    await send(socket, type="session.config", voice="default", **config)
     await send(socket, type="input.text", text=text)
     await send(socket, type="input.done")
 
 
-async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
+async def resume(
+    socket: ClientConnection, ticket: Mapping[str, str], samples: int, **config: Any
+) -> None:
+    await send(socket, type="session.config", voice="default", **config)
+    await send(socket, type="session.resume", **ticket, from_sample=samples)
+
+
+async def first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
     """What it takes to resume the request, and the samples of the first piece."""
     ticket: dict[str, str] = {}
     async with asyncio.timeout(TIMEOUT_S):
         async for frame in socket:
             if isinstance(frame, bytes):
                 return ticket, len(frame) // 2
-            if (message := told(frame))["type"] == "audio.start":
+            if (message := _told(frame))["type"] == "audio.start":
                 token = message.get("resume_token", "")
                 ticket = {"request_id": message["request_id"], "token": token}
     raise Unexpected("the connection ended before the first sound")
 
 
-async def _until_done(socket: ClientConnection, outcome: str) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
+async def until_done(socket: ClientConnection, outcome: str, timeout_s: float = TIMEOUT_S) -> None:
+    async with asyncio.timeout(timeout_s):
         async for frame in socket:
-            if isinstance(frame, str) and (message := told(frame))["type"] == "audio.done":
+            if isinstance(frame, str) and (message := _told(frame))["type"] == "audio.done":
                 if message["outcome"] != outcome:
                     raise Unexpected(f"{message['outcome']} instead of {outcome}")
                 return
@@ -182,13 +185,13 @@ async def _listen_for(socket: ClientConnection, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             async for frame in socket:
                 if isinstance(frame, str):
-                    told(frame)
+                    _told(frame)
     except TimeoutError:
         return
 
 
-def told(frame: str) -> dict[str, Any]:
+def _told(frame: str) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(frame)
     if message["type"] == "error":
-        raise Unexpected(message["error"]["message"])
+        raise Unexpected(message["error"]["message"], message["error"]["code"])
     return message

@@ -4,7 +4,6 @@ Starts a stack of one gateway, one talker and one vocoder, asks for a sentence a
 work, and prints medians. Each process tells its own parts in its log (`service.started`).
 """
 
-import argparse
 import asyncio
 import json
 import time
@@ -21,6 +20,7 @@ from rich.table import Table
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.voices import default_voice
+from tests.chaos.command import options
 
 _TEXT: Final = "The tide is coming in."
 _STARTED: Final = "service.started"
@@ -85,15 +85,15 @@ def _shown(seconds: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options("cold", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="starts to take the median of")
     parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--voice-dir", type=Path, default=default_voice())
     parser.add_argument("--pair", action="store_true", help="both stages in one process")
-    options = vars(parser.parse_args())
-    runs = options.pop("runs")
-    config = StackConfig(port=0, **options)
+    told = vars(parser.parse_args())
+    runs = told.pop("runs")
+    config = StackConfig(port=0, **told)
     found = medians([asyncio.run(start_once(config)) for _ in range(runs)])
     stack = found["stack"]
     console = Console()
@@ -102,7 +102,3 @@ def main() -> None:
         f"ready after {stack['ready_s']:.2f} s, then first sound after"
         f" {1e3 * stack['first_sound_s']:.0f} ms"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
-"""Real runs and simulated ones side by side: a table and a picture of `real.jsonl`."""
+"""Loads of the planner and of real stacks: a table and a picture of both sorts of runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -10,15 +10,20 @@ import msgspec
 from matplotlib.axes import Axes
 
 from antiphon_bench.arrivals import closed_loop, open_loop
-from antiphon_bench.config import Closed, Poisson, RunConfig
+from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.gpu.records import Point, Records
 from antiphon_bench.plan.costs import Curves, Edge, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
 from antiphon_bench.plan.search import Answer, answer
 from antiphon_bench.plots import THEMES, Theme, figure
-from tests.chaos.planned_loads import MEASURED_S, WARMUP_S, run_config
+from tests.chaos.command import markdown
 
+ROUNDS: Final = 5
+LISTENERS: Final = (8, 24, 48, 64)
+RATES: Final = (1.0, 3.0, 6.0)
+WARMUP_S: Final = 3.0
+MEASURED_S: Final = 12.0
 FIGURES: Final = {
     "p50_s": "first sound, p50 (ms)",
     "p95_s": "first sound, p95 (ms)",
@@ -28,6 +33,30 @@ FIGURES: Final = {
 _CORES: Final = 2
 # What a share may differ by from five runs of some fifty requests each.
 _ONE_IN: Final = 0.02
+
+
+def stack_keys() -> Iterator[Point]:
+    """Every load once before any of them a second time."""
+    for number in range(ROUNDS):
+        for listeners in LISTENERS:
+            yield {"what": "listeners", "load": listeners, "round": number}
+        for rate in RATES:
+            yield {"what": "rate", "load": rate, "round": number}
+
+
+def run_config(key: Point, url: str, out: Path) -> RunConfig:
+    """A round is a seed."""
+    listeners = key["what"] == "listeners"
+    arrivals = Closed(concurrency=key["load"]) if listeners else Poisson(rate=key["load"])
+    return RunConfig(
+        target=Target(url=url, protocol="ws"),
+        arrivals=arrivals,
+        warmup_s=WARMUP_S,
+        duration_s=MEASURED_S,
+        drain_s=20.0,
+        seed=key["round"],
+        out=out / f"{key['what']}-{key['load']:g}-{key['round']}",
+    )
 
 
 def simulated(key: Point, out: Path, beside: float = 0.0) -> Point:
@@ -110,15 +139,15 @@ def table(real: Sequence[Point], made: Sequence[Point]) -> str:
     head = ["load", "runs", "cores of others"]
     for title in FIGURES.values():
         head += [title, "simulated"]
-    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
+    rows = []
     for load in loads(real):
         beside = [one.get("others", 0.0) for one in real if (one["what"], one["load"]) == load]
         cells = [_name(load), str(len(beside)), f"{max(beside):.2f}"]
         for name in FIGURES:
             ours, theirs = values(made, load, name), values(real, load, name)
             cells += [_range(theirs, name), _middle(ours, theirs, name)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown(head, rows)
 
 
 def _name(load: tuple[str, float]) -> str:

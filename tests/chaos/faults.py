@@ -6,8 +6,8 @@ import resource
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
@@ -31,59 +31,35 @@ Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, when it strikes, who listens, and the stack it needs: see stack.chaos_stack.
-
-    logged: what was spoken is in the logs afterwards.
+    """A fault, the `stack` it needs (see stack.chaos_stack), what is spoken, who listens, when it
+    strikes. logged: what was spoken is in the logs afterwards.
     """
 
     inflict: Inflict
-    gateways: int = 1
-    brokers: int = 1
-    proxied: bool = False
-    max_log_bytes: int | None = None
-    poisonous: bool = False
-    rotating: bool = False
-    vocoders: int = 2
+    stack: Mapping[str, Any] = field(default_factory=dict)
     text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
     logged: bool = True
-
-    @property
-    def needs(self) -> tuple[object, ...]:
-        """Faults that need the same may share a stack."""
-        needs = (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
-        return (*needs, self.rotating, self.vocoders, self.text)
 
 
 def kill(stage: str) -> Inflict:
     """kill -9 one process of `stage`, which is back half a second later."""
 
     async def inflict(stack: ChaosStack, dice: random.Random) -> None:
-        name = dice.choice(stack.names(stage))
-        starts = stack.children[name].starts
-        stack.children[name].kill()
-        await stack.reborn(name, starts)
+        await stack.kill(dice.choice(stack.names(stage)))
 
     return inflict
 
 
 async def kill_serving_gateway(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the gateway that the front door leads to."""
-    name = stack.names("gateway")[0]
-    starts = stack.children[name].starts
-    stack.children[name].kill()
-    await stack.reborn(name, starts)
+    await stack.kill(stack.names("gateway")[0])
 
 
 async def kill_gateway_and_vocoder(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the serving gateway and a vocoder at once: who knew how far it was is gone."""
-    victims = (stack.names("gateway")[0], dice.choice(stack.names("vocoder")))
-    starts = {name: stack.children[name].starts for name in victims}
-    for name in victims:
-        stack.children[name].kill()
-    for name in victims:
-        await stack.reborn(name, starts[name])
+    await stack.kill(stack.names("gateway")[0], dice.choice(stack.names("vocoder")))
 
 
 def freeze(stage: str, for_s: float) -> Inflict:
@@ -103,27 +79,24 @@ def stop_broker(for_s: float, besides: str = "") -> Inflict:
 
     async def inflict(stack: ChaosStack, dice: random.Random) -> None:
         leader = (await leaders_of(stack.bus))["CODES"]
-        victim = dice.choice(stack.names(besides)) if besides else ""
-        starts = stack.children[victim].starts if besides else 0
-        stack.send(leader, signal.SIGSTOP)
-        try:
-            if besides:
-                stack.children[victim].kill()
-            await asyncio.sleep(for_s)
-        finally:
-            stack.send(leader, signal.SIGCONT)
-        if besides:
-            await stack.reborn(victim, starts)
+        victims = [dice.choice(stack.names(besides))] if besides else []
+        async with stack.restarted(*victims):
+            stack.send(leader, signal.SIGSTOP)
+            try:
+                for victim in victims:
+                    stack.children[victim].kill()
+                await asyncio.sleep(for_s)
+            finally:
+                stack.send(leader, signal.SIGCONT)
 
     return inflict
 
 
 async def wipe_store(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the only broker, and its disk is lost; an operator makes the streams again."""
-    starts = stack.children["broker"].starts
-    stack.children["broker"].kill()
-    shutil.rmtree(stack.broker_store)
-    await stack.reborn("broker", starts)
+    async with stack.restarted("broker"):
+        stack.children["broker"].kill()
+        shutil.rmtree(stack.broker_store)
     await asyncio.sleep(_UNSEEN_S)
     await prepare(stack.bus, "create")
 
@@ -132,13 +105,12 @@ async def fill_disk(stack: ChaosStack, dice: random.Random) -> None:
     """The broker cannot write for a while; then there is room, and its probe restarts it."""
     pid = stack.children["broker"].pid
     assert pid is not None
-    starts = stack.children["broker"].starts
-    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
-    await asyncio.sleep(FULL_S)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
-    stack.send("broker", signal.SIGTERM)
-    await stack.reborn("broker", starts)
+    async with stack.restarted("broker"):
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        await asyncio.sleep(FULL_S)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        stack.send("broker", signal.SIGTERM)
 
 
 async def swallow(stack: ChaosStack, dice: random.Random) -> None:
@@ -169,23 +141,16 @@ def lose_node(stage: str, leading: str) -> Inflict:
     async def inflict(stack: ChaosStack, dice: random.Random) -> None:
         leaders = await leaders_of(stack.bus)
         broker = leaders[leading] if leading else dice.choice(stack.names("broker"))
-        victims = (broker, dice.choice(stack.names(stage)))
-        starts = {name: stack.children[name].starts for name in victims}
-        for name in victims:
-            stack.children[name].kill()
-        for name in victims:
-            await stack.reborn(name, starts[name])
+        await stack.kill(broker, dice.choice(stack.names(stage)))
 
     return inflict
 
 
 async def roll(stack: ChaosStack, dice: random.Random) -> None:
     """SIGTERM to every service, one after another, each back before the next goes."""
-    names = [*stack.names("vocoder"), *stack.names("talker"), *stack.names("gateway")]
-    for name in names:
-        starts = stack.children[name].starts
-        stack.send(name, signal.SIGTERM)
-        await stack.reborn(name, starts)
+    for name in [*stack.names("vocoder"), *stack.names("talker"), *stack.names("gateway")]:
+        async with stack.restarted(name):
+            stack.send(name, signal.SIGTERM)
 
 
 async def nothing(stack: ChaosStack, dice: random.Random) -> None:
@@ -218,12 +183,10 @@ async def cascade(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 all vocoders, again and again: each time both at once, or one as it takes over."""
     for _ in range(_CASCADE):
         names = stack.names("vocoder")
-        starts = {name: stack.children[name].starts for name in names}
-        for name in dice.sample(names, len(names)):
-            stack.children[name].kill()
-            await asyncio.sleep(dice.uniform(0.0, _TAKING_OVER_S))
-        for name in names:
-            await stack.reborn(name, starts[name])
+        async with stack.restarted(*names):
+            for name in dice.sample(names, len(names)):
+                stack.children[name].kill()
+                await asyncio.sleep(dice.uniform(0.0, _TAKING_OVER_S))
         await asyncio.sleep(dice.uniform(0.0, _TAKING_OVER_S))
 
 
@@ -246,16 +209,13 @@ async def rotate_passwords(stack: ChaosStack, dice: random.Random) -> None:
 async def _until_refused(stack: ChaosStack, password: str) -> None:
     """Wait until the broker has taken its new configuration up."""
     bus = stack.bus
+    login: dict[str, Any] = {"user": bus.system_user, "password": password}
     async with asyncio.timeout(_REFUSED_S):
         while True:
             client = Client()
             try:
                 await client.connect(
-                    list(bus.urls),
-                    user=bus.system_user,
-                    password=password,
-                    allow_reconnect=False,
-                    error_cb=_unheard,
+                    list(bus.urls), **login, allow_reconnect=False, error_cb=_unheard
                 )
             except nats.errors.Error:
                 return
@@ -280,74 +240,67 @@ _ELECTION_PAUSE_S: Final = 0.2
 # A store so small that four runs of 32 streams fill it.
 _TINY_STORE: Final = 1 << 20
 
+
+# When they speak already.
+_IN_SPEECH: Final = (0.8, 2.0)
+_SAY: Final[dict[str, Any]] = {"listen": listen_by_command, "between_s": (1.5, 3.0)}
+_TWO_GATEWAYS: Final = {"gateways": 2}
+_PROXIED: Final = {"proxied": True}
+
+
+def _of_three(inflict: Inflict, **stack: Any) -> Fault:
+    """One that befalls a cluster of three brokers in mid-speech."""
+    return Fault(inflict, {"brokers": 3, **stack}, between_s=_IN_SPEECH)
+
+
 FAULTS: Final[Mapping[str, Fault]] = {
     "none": Fault(nothing),
     "kill talker": Fault(kill("talker")),
     "kill vocoder": Fault(kill("vocoder")),
-    "kill the only vocoder": Fault(kill("vocoder"), vocoders=1),
+    "kill the only vocoder": Fault(kill("vocoder"), {"vocoders": 1}),
     "cascade of four deaths": Fault(cascade, text=TEXT * 4, between_s=(0.5, 2.0)),
-    "stop all and wake": Fault(stop_and_wake, gateways=2),
-    "kill gateway": Fault(kill_serving_gateway, gateways=2),
-    "kill gateway under say": Fault(
-        kill_serving_gateway, gateways=2, listen=listen_by_command, between_s=(1.5, 3.0)
-    ),
-    "kill gateway and vocoder": Fault(kill_gateway_and_vocoder, gateways=2),
+    "stop all and wake": Fault(stop_and_wake, _TWO_GATEWAYS),
+    "kill gateway": Fault(kill_serving_gateway, _TWO_GATEWAYS),
+    "kill gateway under say": Fault(kill_serving_gateway, _TWO_GATEWAYS, **_SAY),
+    "kill gateway and vocoder": Fault(kill_gateway_and_vocoder, _TWO_GATEWAYS),
     "kill the only gateway": Fault(kill("gateway")),
-    "kill the only gateway under say": Fault(
-        kill("gateway"), listen=listen_by_command, between_s=(1.5, 3.0)
-    ),
+    "kill the only gateway under say": Fault(kill("gateway"), **_SAY),
     "kill broker": Fault(kill("broker")),
-    "kill one of three brokers": Fault(kill("broker"), brokers=3, between_s=(0.8, 2.0)),
+    "kill one of three brokers": _of_three(kill("broker")),
     "ask while one of three brokers is gone": Fault(
-        kill("broker"), brokers=3, between_s=(0.0, 0.05)
+        kill("broker"), {"brokers": 3}, between_s=(0.0, 0.05)
     ),
-    "lose a node: talker, jobs": Fault(
-        lose_node("talker", "talk"), brokers=3, between_s=(0.8, 2.0)
-    ),
-    "lose a node: talker, codes": Fault(
-        lose_node("talker", "CODES"), brokers=3, between_s=(0.8, 2.0)
-    ),
-    "lose a node: vocoder, jobs": Fault(
-        lose_node("vocoder", "voc"), brokers=3, between_s=(0.8, 2.0)
-    ),
-    "lose a node: vocoder, audio": Fault(
-        lose_node("vocoder", "AUDIO"), brokers=3, between_s=(0.8, 2.0)
-    ),
-    "lose a node: talker, leases": Fault(
-        lose_node("talker", "leases"), brokers=3, between_s=(0.8, 2.0)
-    ),
+    "lose a node: talker, jobs": _of_three(lose_node("talker", "talk")),
+    "lose a node: talker, codes": _of_three(lose_node("talker", "CODES")),
+    "lose a node: vocoder, jobs": _of_three(lose_node("vocoder", "voc")),
+    "lose a node: vocoder, audio": _of_three(lose_node("vocoder", "AUDIO")),
+    "lose a node: talker, leases": _of_three(lose_node("talker", "leases")),
     **{
-        f"stop one of three brokers for {seconds} s": Fault(
-            stop_broker(seconds), brokers=3, between_s=(0.8, 2.0)
-        )
+        f"stop one of three brokers for {seconds} s": _of_three(stop_broker(seconds))
         for seconds in (2, 8, 20)
     },
-    "stop a broker, kill a talker": Fault(
-        stop_broker(8.0, "talker"), brokers=3, between_s=(0.8, 2.0)
-    ),
-    "swallow packets to one of three brokers": Fault(
-        swallow, brokers=3, proxied=True, between_s=(0.8, 2.0)
-    ),
+    "stop a broker, kill a talker": _of_three(stop_broker(8.0, "talker")),
+    "swallow packets to one of three brokers": _of_three(swallow, **_PROXIED),
     "stop talker": Fault(freeze("talker", LONG_STOP_S)),
     "stop vocoder": Fault(freeze("vocoder", LONG_STOP_S)),
     "stop talker shortly": Fault(freeze("talker", SHORT_STOP_S)),
     "stop vocoder shortly": Fault(freeze("vocoder", SHORT_STOP_S)),
-    "rolling restart": Fault(roll, gateways=2),
-    "cut talker off": Fault(network("talker", "cut"), proxied=True),
-    "cut vocoder off": Fault(network("vocoder", "cut"), proxied=True),
-    "cut gateway off": Fault(network("gateway", "cut"), proxied=True),
-    "stall talker's network": Fault(network("talker", "stall"), proxied=True),
-    "stall vocoder's network": Fault(network("vocoder", "stall"), proxied=True),
-    "delay talker's network": Fault(network("talker", "delay"), proxied=True),
-    "delay vocoder's network": Fault(network("vocoder", "delay"), proxied=True),
-    "full store": Fault(nothing, max_log_bytes=_TINY_STORE),
-    "full store, kill vocoder": Fault(kill("vocoder"), max_log_bytes=_TINY_STORE),
-    "wipe the store": Fault(wipe_store, logged=False, between_s=(0.8, 2.0)),
-    "fill the disk and free it": Fault(fill_disk, between_s=(0.8, 2.0)),
-    "poison": Fault(poison, poisonous=True),
-    "rotate passwords": Fault(rotate_passwords, rotating=True),
+    "rolling restart": Fault(roll, _TWO_GATEWAYS),
+    "cut talker off": Fault(network("talker", "cut"), _PROXIED),
+    "cut vocoder off": Fault(network("vocoder", "cut"), _PROXIED),
+    "cut gateway off": Fault(network("gateway", "cut"), _PROXIED),
+    "stall talker's network": Fault(network("talker", "stall"), _PROXIED),
+    "stall vocoder's network": Fault(network("vocoder", "stall"), _PROXIED),
+    "delay talker's network": Fault(network("talker", "delay"), _PROXIED),
+    "delay vocoder's network": Fault(network("vocoder", "delay"), _PROXIED),
+    "full store": Fault(nothing, {"max_log_bytes": _TINY_STORE}),
+    "full store, kill vocoder": Fault(kill("vocoder"), {"max_log_bytes": _TINY_STORE}),
+    "wipe the store": Fault(wipe_store, logged=False, between_s=_IN_SPEECH),
+    "fill the disk and free it": Fault(fill_disk, between_s=_IN_SPEECH),
+    "poison": Fault(poison, {"poisonous": True}),
+    "rotate passwords": Fault(rotate_passwords, {"rotating": True}),
     "20 restarts in ten-minute speeches": Fault(
         restart_often, text=LONG_TEXT, between_s=(1.0, 2.0)
     ),
-    "elections in every bucket": Fault(elect, brokers=3, between_s=(0.8, 2.0)),
+    "elections in every bucket": _of_three(elect),
 }

@@ -7,16 +7,12 @@ at every ten seconds: the first third of the looks against the last. Out come bu
 an exit status of 1 if anything was lost, repeated or different, or grew.
 """
 
-import argparse
 import asyncio
 import json
 import os
 import random
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -25,14 +21,14 @@ from typing import Any
 import numpy as np
 import psutil
 
+from tests.chaos.command import in_folder, markdown, options, write
 from tests.chaos.faults import kill
 from tests.chaos.leaks import LeakCheck
-from tests.chaos.listener import TEXT, Heard, Original, Verdict, judge, listen, logged_codes
-from tests.chaos.probe import Held, Probe
+from tests.chaos.listener import TEXT, Heard, Original, Verdict, judge, listen, originals
+from tests.chaos.probe import Held, Probe, log_bytes
 from tests.chaos.proxy import Proxy
-from tests.chaos.stack import ChaosStack, chaos_stack
+from tests.chaos.stack import ChaosStack, chaos_stack, running
 from ttscommon.bus import Bus
-from ttscommon.wire.subjects import LOGS
 
 _KINDS = ("talker", "vocoder", "gateway", "broker")
 _LOOK_EVERY_S = 10.0
@@ -110,33 +106,29 @@ def flat(looks: Sequence[dict[str, float]]) -> dict[str, tuple[float, float, boo
 
 
 async def run(
-    streams: int, for_s: float, folder: Path, kill_every_s: float = 15.0
+    folder: Path, streams: int, for_s: float, kill_every_s: float = 15.0
 ) -> dict[str, Any]:
     """Figures and problems; see the module."""
-    stack = chaos_stack(
-        folder, lambda name, line: None, gateways=4, brokers=3, talkers=10, vocoders=10,
-        gateway=_GATEWAY, talker_curve=TALKER_CURVE, vocoder_curve=VOCODER_CURVE,
-    )  # fmt: skip
+    curves = {"talker_curve": TALKER_CURVE, "vocoder_curve": VOCODER_CURVE}
+    sizes: dict[str, Any] = {"gateways": 4, "brokers": 3, "talkers": 10, "vocoders": 10}
+    stack = chaos_stack(folder, gateway=_GATEWAY, **curves, **sizes)
     done = Run(killed=dict.fromkeys(_KINDS, 0))
-    async with stack, AsyncExitStack() as doors:
-        door = await doors.enter_async_context(Proxy(_Turning(stack)))
-        bus = await Bus.connect(stack.bus, "chaos")
-        doors.push_async_callback(bus.close)
+    async with running(stack) as bus, Proxy(_Turning(stack)) as door, Probe(stack, bus) as probe:
         url = f"http://127.0.0.1:{door.port}"
-        originals = await _originals(url, bus)
+        texts = {_FIRST_SEED + number: text for number, text in enumerate(TEXTS)}
+        expected = await originals(url, bus, texts)
         print(f"{len(stack.children)} processes are up", flush=True)
         began_s = time.monotonic()
         end_s = began_s + for_s
-        async with Probe(stack, bus) as probe:
-            looking = asyncio.create_task(_look(stack, bus, probe, done, end_s))
-            killing = asyncio.create_task(_kill(stack, done, end_s, kill_every_s))
-            await asyncio.gather(
-                *(_listen(url, number, bus, originals, done, end_s) for number in range(streams))
-            )
-            took_s = time.monotonic() - began_s
-            looking.cancel()
-            await killing
-            await asyncio.gather(looking, return_exceptions=True)
+        looking = asyncio.create_task(_look(stack, bus, probe, done, end_s))
+        killing = asyncio.create_task(_kill(stack, done, end_s, kill_every_s))
+        await asyncio.gather(
+            *(_listen(url, number, bus, expected, done, end_s) for number in range(streams))
+        )
+        took_s = time.monotonic() - began_s
+        looking.cancel()
+        await killing
+        await asyncio.gather(looking, return_exceptions=True)
         await stack.whole()
         done.problems += await LeakCheck(stack, bus).check()
     return done.report(streams, took_s)
@@ -157,21 +149,8 @@ class _Turning:
         return ports[first:] + ports[:first]
 
 
-async def _originals(url: str, bus: Bus) -> dict[int, Original]:
-    """By seed, what each text sounds like when nobody disturbs it."""
-    found: dict[int, Original] = {}
-    for number, text in enumerate(TEXTS):
-        heard = await listen(url, _FIRST_SEED + number, text)
-        while heard.outcome != "ok":  # the workers are still being heard of
-            await asyncio.sleep(0.5)
-            heard = await listen(url, _FIRST_SEED + number, text)
-        codes = await logged_codes(bus, heard.request_id)
-        found[heard.seed] = Original(codes, heard.samples)
-    return found
-
-
 async def _listen(
-    url: str, number: int, bus: Bus, originals: dict[int, Original], done: Run, end_s: float
+    url: str, number: int, bus: Bus, expected: dict[int, Original], done: Run, end_s: float
 ) -> None:
     """Hear one text after another, each to its end as it plays."""
     dice = random.Random(number)
@@ -179,7 +158,7 @@ async def _listen(
     while time.monotonic() < end_s:
         choice = dice.randrange(len(TEXTS))
         heard = await listen(url, _FIRST_SEED + choice, TEXTS[choice])
-        verdict = await judge(bus, [heard], originals)
+        verdict = await judge(bus, [heard], expected)
         for note in verdict.notes:
             print(note, flush=True)
         done.verdict.add(verdict)
@@ -218,7 +197,8 @@ async def _look(stack: ChaosStack, bus: Bus, probe: Probe, done: Run, end_s: flo
         await asyncio.sleep(_LOOK_EVERY_S)
         try:
             async with asyncio.timeout(_LOOK_EVERY_S):
-                look = _figures(await probe.look(), await _log_bytes(bus), done.verdict.streams)
+                logged = sum((await log_bytes(bus)).values())
+                look = _figures(await probe.look(), logged, done.verdict.streams)
         except Exception as error:  # noqa: BLE001 -- a process may be dying at this very moment
             print(f"no look: {error!r}"[:100], flush=True)
             continue
@@ -276,37 +256,25 @@ def _figures(held: Held, log_bytes: int, spoken: int) -> dict[str, float]:
     return found
 
 
-async def _log_bytes(bus: Bus) -> int:
-    link = bus.link
-    infos = [await link.jetstream.stream_info(link.name(log.stream)) for log in LOGS]
-    return sum(info.state.bytes for info in infos)
-
-
 def table(report: dict[str, Any]) -> str:
     """Markdown: what was held in the first and in the last third."""
-    lines = ["| figure | first third | last third |", "| --- | ---: | ---: |"]
-    for name, (first, last, stayed) in report["flat"].items():
-        lines.append(f"| {name} | {first:g} | {last:g}{'' if stayed else ' GREW'} |")
-    return "\n".join(lines)
+    rows = [
+        (name, f"{first:g}", f"{last:g}{'' if stayed else ' GREW'}")
+        for name, (first, last, stayed) in report["flat"].items()
+    ]
+    return markdown(("figure", "first third", "last third"), rows)
 
 
 def main() -> int:
     """Exit status 1 if a listener did not get all, and only once, or something grew or stayed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos fleet", description=__doc__)
+    parser = options("fleet", __doc__, out=True)
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--out", type=Path, default=Path("build/fleet.json"))
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
-        report = asyncio.run(run(options.streams, options.minutes * 60, Path(folder)))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    told = parser.parse_args()
+    report = in_folder(lambda folder: run(folder, told.streams, told.minutes * 60))
+    write(told.out, report)
     print(table(report))
     print(json.dumps({k: v for k, v in report.items() if k not in ("looks", "flat")}, indent=1))
     bad = ("lost", "repeated", "differing", "hung", "errors", "problems")
     grew = any(not stayed for *_, stayed in report["flat"].values())
     return int(grew or any(report[name] for name in bad))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,13 +9,11 @@ With `--in-flight` so many clients ask again as soon as their text was heard, or
 were refused; a sentence is five seconds of speech.
 """
 
-import argparse
 import asyncio
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,11 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak
-from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.local import Engine
-from tests.chaos.spent import _PARTS as PARTS
+from tests.chaos.command import in_folder, of_checkout, options
+from tests.chaos.listener import Heard, listen
 from ttscommon.sound.playback import PlaybackAccount
 
 TEXT: Final = "The tide comes in over the sand, and the boats turn slowly on their chains."
@@ -36,39 +33,14 @@ _HOG: Final = "while True: pass"
 _WARM_S: Final = 3.0
 _LATER_S: Final = 1.0
 _RETRY_S: Final = 1.0
-_TIMEOUT_S: Final = 120.0
 # What a listener does not notice.
 _GAP_S: Final = 0.001
 
 
 @dataclass
-class Stream:
-    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began.
-    `gap_s`: its longest gap, `gap_at_s` into its speech.
-    """
-
-    asked_s: float
-    refused: str = ""
-    failed: str = ""
-    ttfp_s: float = 0.0
-    account: PlaybackAccount | None = field(default=None, repr=False)
-
-    gap_s: float = 0.0
-    gap_at_s: float = 0.0
-
-    def hear(self, samples: int, now_s: float) -> None:
-        """Samples came. The longest gap is that of a listener that plays at once."""
-        if self.account is not None:
-            at_s = self.account.duration_s
-            gap_s = self.account.feed(samples, now_s).underrun_s
-            if gap_s > self.gap_s:
-                self.gap_s, self.gap_at_s = gap_s, at_s
-
-
-@dataclass
 class Figures:
-    """Of the streams that were asked for more than a second after the hogs began. `gaps`: when
-    those that had one were asked for, where in their speech it was, and how long.
+    """Of the streams that were asked for more than a second after the hogs began. `gaps`: of those
+    that had one, the moment of asking, where in their speech it was, and how long.
     """
 
     asked: int = 0
@@ -97,64 +69,53 @@ class Load:
         return " ".join([TEXT] * self.sentences)
 
 
-async def measure(engine: Engine, hogs: int, load: Load, folder: Path) -> list[Stream]:
-    """Ask before the hogs begin and while they run."""
+async def measure(folder: Path, engine: Engine, hogs: int, load: Load) -> list[Heard]:
+    """Ask before the hogs begin and while they run; `asked_s` is since they began."""
     config = StackConfig(port=0, engine=engine, store=folder / "store", log_level="warning")
     async with LocalStack(config) as stack:
-        await _hear(stack.url, TEXT, Stream(0.0))  # warm
+        await listen(stack.url, 0, TEXT)  # warm
         began_s = time.monotonic() + _WARM_S
         ask = _ask_again if load.in_flight else _ask_all
-        asking = asyncio.create_task(ask(stack.url, began_s, load))
+        asking = asyncio.create_task(ask(stack.url, began_s + load.for_s, load))
         await asyncio.sleep(_WARM_S)
         with eating(hogs):
-            return await asking
+            streams = await asking
+    return [stream for stream in streams if stream.asked_s > began_s + _LATER_S]
 
 
-async def _ask_all(url: str, began_s: float, load: Load) -> list[Stream]:
-    streams, tasks = [], []
-    while (now_s := time.monotonic()) < began_s + load.for_s:
-        streams.append(Stream(now_s - began_s))
-        tasks.append(asyncio.create_task(_hear(url, load.text, streams[-1])))
+async def _ask_all(url: str, until_s: float, load: Load) -> list[Heard]:
+    tasks = []
+    while time.monotonic() < until_s:
+        tasks.append(asyncio.create_task(_hear(url, load, len(tasks))))
         await asyncio.sleep(1.0 / load.rate)
-    await asyncio.gather(*tasks)
-    return streams
+    return await asyncio.gather(*tasks)
 
 
-async def _ask_again(url: str, began_s: float, load: Load) -> list[Stream]:
-    streams: list[Stream] = []
+async def _ask_again(url: str, until_s: float, load: Load) -> list[Heard]:
+    streams: list[Heard] = []
 
     async def client() -> None:
-        while (now_s := time.monotonic()) < began_s + load.for_s:
-            streams.append(stream := Stream(now_s - began_s))
-            await _hear(url, load.text, stream)
-            if stream.refused:
+        while time.monotonic() < until_s:
+            streams.append(heard := await _hear(url, load, len(streams)))
+            if heard.refused:
                 await asyncio.sleep(_RETRY_S)
 
     await asyncio.gather(*(client() for _ in range(load.in_flight)))
     return streams
 
 
-async def _hear(url: str, text: str, stream: Stream) -> None:
-    asked_s = time.monotonic()
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            async for event in speak(url, whole(text), SpeechOptions()):
-                match event:
-                    case Started():
-                        stream.account = PlaybackAccount(event.sample_rate)
-                    case Audio(pcm) if pcm and stream.account is not None:
-                        now_s = time.monotonic()
-                        stream.ttfp_s = stream.ttfp_s or now_s - asked_s
-                        stream.hear(len(pcm) // 2, now_s)
-                    case Finished(outcome) if outcome != "ok":
-                        stream.failed = outcome
-    except GatewayError as error:
-        if error.code == "overloaded":
-            stream.refused = str(error)
-        else:
-            stream.failed = str(error)
-    except TimeoutError:
-        stream.failed = "hung"
+async def _hear(url: str, load: Load, seed: int) -> Heard:
+    return await listen(url, seed, load.text, patient=False)
+
+
+def longest_gap(heard: Heard) -> tuple[float, float]:
+    """Of a listener that plays at once: how long it was, and how far into the speech. Seconds."""
+    account, longest = PlaybackAccount(heard.sample_rate or 1), (0.0, 0.0)
+    for moment_s, samples in heard.arrivals:
+        if samples:
+            at_s = account.duration_s
+            longest = max(longest, (account.feed(samples, moment_s).underrun_s, at_s))
+    return longest
 
 
 @contextmanager
@@ -175,31 +136,31 @@ def eating(hogs: int) -> Iterator[None]:
             hog.wait()
 
 
-def figures(streams: list[Stream]) -> Figures:
+def figures(later: list[Heard]) -> Figures:
     """Of those that count."""
-    later = [stream for stream in streams if stream.asked_s > _LATER_S]
-    heard = sorted(stream.ttfp_s for stream in later if stream.ttfp_s)
+    waits = sorted(each.wait_s for each in later if each.arrivals)
+    found = [(each, *longest_gap(each)) for each in later]
+    gaps = [(each.asked_s, at_s, gap_s) for each, gap_s, at_s in found if gap_s > _GAP_S]
+    refusals = [each.refusal for each in later if each.refused]
     return Figures(
         asked=len(later),
-        refused=sum(bool(stream.refused) for stream in later),
-        failed=sum(bool(stream.failed) for stream in later),
-        with_gap=sum(stream.gap_s > _GAP_S for stream in later),
-        worst_gap_s=round(max((stream.gap_s for stream in later), default=0.0), 3),
-        ttfp_p50_s=round(heard[len(heard) // 2], 3) if heard else 0.0,
-        ttfp_most_s=round(heard[-1], 3) if heard else 0.0,
+        refused=len(refusals),
+        failed=sum(each.outcome != "ok" and not each.refused for each in later),
+        with_gap=len(gaps),
+        worst_gap_s=round(max((gap_s for *_, gap_s in gaps), default=0.0), 3),
+        ttfp_p50_s=round(waits[len(waits) // 2], 3) if waits else 0.0,
+        ttfp_most_s=round(waits[-1], 3) if waits else 0.0,
         load=os.getloadavg()[0],
         gaps=[
-            (round(s.asked_s, 1), round(s.gap_at_s, 2), round(s.gap_s, 3))
-            for s in later
-            if s.gap_s > _GAP_S
+            (round(asked_s, 1), round(at_s, 2), round(gap_s, 3)) for asked_s, at_s, gap_s in gaps
         ],
-        reasons=dict(Counter(" ".join(s.refused.split()[:4]) for s in later if s.refused)),
+        reasons=dict(Counter(" ".join(said.split()[:4]) for said in refusals)),
     )
 
 
 def main() -> int:
     """Returns the exit status: 1 where a stream had a gap or failed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options("hogs", (__doc__ or "").splitlines()[0])
     parser.add_argument("--hogs", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1.0)
     parser.add_argument("--for-s", type=float, default=20.0)
@@ -207,18 +168,14 @@ def main() -> int:
     parser.add_argument("--sentences", type=int, default=1)
     parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
     parser.add_argument("--tree", type=Path, help="another checkout to measure in place of this")
-    options = parser.parse_args()
-    if options.tree is not None:
-        path = os.pathsep.join(str(options.tree / part) for part in PARTS)
-        again = [a for a in sys.argv[1:] if a != "--tree" and a != str(options.tree)]
+    told = parser.parse_args()
+    if told.tree is not None:
+        again = [a for a in sys.argv[1:] if a != "--tree" and a != str(told.tree)]
         command = [sys.executable, __file__, *again]
-        here = str(Path(__file__).resolve().parents[2])
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join((path, here))}
-        return subprocess.run(command, env=environ, cwd=options.tree, check=False).returncode
-    with tempfile.TemporaryDirectory(prefix="hogs-") as folder:
-        load = Load(options.rate, options.for_s, options.in_flight, options.sentences)
-        streams = asyncio.run(measure(options.engine, options.hogs, load, Path(folder)))
-    found = figures(streams)
+        environ = of_checkout(told.tree)
+        return subprocess.run(command, env=environ, cwd=told.tree, check=False).returncode
+    load = Load(told.rate, told.for_s, told.in_flight, told.sentences)
+    found = figures(in_folder(lambda folder: measure(folder, told.engine, told.hogs, load)))
     print(json.dumps(vars(found)))
     return int(bool(found.with_gap or found.failed))
 

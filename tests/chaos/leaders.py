@@ -4,7 +4,7 @@ import asyncio
 
 from nats.errors import Error as NatsError
 
-from ttscommon.bus import Bus
+from tests.chaos.stack import connected
 from ttscommon.bus.layout import Layout
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.subjects import LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
@@ -29,8 +29,7 @@ async def leaders_of(settings: BusSettings) -> dict[str, str]:
 
 
 async def _leaders_of(settings: BusSettings) -> dict[str, str]:
-    bus = await Bus.connect(settings, "leaders")
-    try:
+    async with connected(settings) as bus:
         link, found = bus.link, {}
         streams = {name: link.name(name) for name in _STREAMS}
         buckets = {name: f"KV_{link.name(name)}" for name in (LEASES, REPLICAS, TOMBSTONES)}
@@ -42,14 +41,11 @@ async def _leaders_of(settings: BusSettings) -> dict[str, str]:
             consumer = await link.jetstream.consumer_info(link.name(stage.stream), durable)
             found[stage.queue] = (consumer.cluster.leader if consumer.cluster else None) or ""
         return found
-    finally:
-        await bus.close()
 
 
 async def step_down(settings: BusSettings, pause_s: float) -> None:
     """Have every stream, bucket and queue elect another leader, `pause_s` apart."""
-    bus = await Bus.connect(settings, "elections")
-    try:
+    async with connected(settings) as bus:
         link = bus.link
         streams = [name for stream in Layout(settings.prefix).streams() if (name := stream.name)]
         consumers = [
@@ -60,5 +56,3 @@ async def step_down(settings: BusSettings, pause_s: float) -> None:
             for name in names:
                 await link.client.publish(f"$JS.API.{kind}.LEADER.STEPDOWN.{name}", b"")
                 await asyncio.sleep(pause_s)
-    finally:
-        await bus.close()

@@ -4,29 +4,23 @@ Measures the time from the last one's going until no slot, KV block, lease, job,
 subscription of theirs is left. Out come a table and build/leaving.json.
 """
 
-import argparse
 import asyncio
-import json
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.chaos.clients import LEAVING, TestClient, Unexpected
+from tests.chaos.command import OPEN_DOOR, in_folder, markdown, options, write
 from tests.chaos.leaks import LeakCheck
 from tests.chaos.probe import Probe
-from tests.chaos.stack import ChaosStack, chaos_stack
+from tests.chaos.stack import ChaosStack, chaos_stack, running
 from ttscommon.bus import Bus
 
 _GIVE_UP_S = 60.0
 _LOOK_AGAIN_S = 0.02
 _SETTLE_S = 5.0
-# Every one of them is to be let in.
-_OPEN_DOOR = {"ANTIPHON_ADMISSION": "off"}
 
 
 @dataclass
@@ -40,26 +34,20 @@ class Wave:
     disappointed: int
 
 
-async def run(
-    clients: int, waves: int, folder: Path, engine: str = "fake", seed: int = 0
-) -> list[Wave]:
+async def run(folder: Path, clients: int, waves: int, engine: str, seed: int) -> list[Wave]:
     """`waves` waves of each kind of leaving, so many `clients` altogether."""
     dice = random.Random(seed)
     each = max(1, clients // (len(LEAVING) * waves))
-    stack = chaos_stack(folder, lambda name, line: None, engine=engine, gateway=_OPEN_DOOR)
-    async with stack:
-        bus = await Bus.connect(stack.bus, "leaving")
-        try:
-            for client in LEAVING:  # what a process needs once, it keeps
-                await client(stack.url, dice)
-            async with Probe(stack, bus) as probe:
-                return [
-                    await _wave(stack, bus, probe, client, each, dice)
-                    for client in LEAVING
-                    for _ in range(waves)
-                ]
-        finally:
-            await bus.close()
+    stack = chaos_stack(folder, engine=engine, gateway=OPEN_DOOR)
+    async with running(stack) as bus:
+        for client in LEAVING:  # what a process needs once, it keeps
+            await client(stack.url, dice)
+        async with Probe(stack, bus) as probe:
+            return [
+                await _wave(stack, bus, probe, client, each, dice)
+                for client in LEAVING
+                for _ in range(waves)
+            ]
 
 
 async def _wave(
@@ -102,40 +90,28 @@ async def _calm(probe: Probe) -> int:
 
 def table(waves: list[Wave]) -> str:
     """Markdown."""
-    lines = [
-        "| leaving | clients | freed after, worst | leftovers |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for kind in dict.fromkeys(wave.kind for wave in waves):
         own = [wave for wave in waves if wave.kind == kind]
         worst = max(wave.freed_s for wave in own)
         left = sum(len(wave.leftovers) for wave in own)
-        clients = sum(wave.clients for wave in own)
-        lines.append(f"| {kind} | {clients} | {worst:.2f} s | {left} |")
-    return "\n".join(lines)
+        rows.append((kind, sum(wave.clients for wave in own), f"{worst:.2f} s", left))
+    return markdown(("leaving", "clients", "freed after, worst", "leftovers"), rows)
 
 
 def main() -> int:
     """Exit status 1 if anything is left over."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos leaving", description=__doc__)
+    parser = options("leaving", __doc__, out=True)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--waves", type=int, default=5, help="of each kind of leaving")
     parser.add_argument("--engine", choices=["fake", "torch"], default="fake")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("build/leaving.json"))
-    options: Any = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="leaving-") as folder:
-        waves = asyncio.run(
-            run(options.clients, options.waves, Path(folder), options.engine, options.seed)
-        )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps([vars(wave) for wave in waves], indent=1) + "\n")
+    told = parser.parse_args()
+    wanted = (told.clients, told.waves, told.engine, told.seed)
+    waves = in_folder(lambda folder: run(folder, *wanted))
+    write(told.out, [vars(wave) for wave in waves])
     print(table(waves))
     for wave in waves:
         for leftover in wave.leftovers:
             print(f"{wave.kind}: {leftover}")
     return int(any(wave.leftovers for wave in waves))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

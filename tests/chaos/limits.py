@@ -5,12 +5,9 @@ and twice: what is admitted may be over by one for each of the other gateways, a
 only by what came back meanwhile. Exit status 1 if it is more.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
-import sys
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
@@ -18,6 +15,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.chaos.command import OPEN_DOOR, in_folder, options
 from tests.chaos.listener import TEXT
 from tests.chaos.stack import ChaosStack, chaos_stack
 
@@ -68,10 +66,8 @@ async def measure(folder: Path) -> dict[str, Found]:
             for name, limit in _KEYS.items()
         )
     )
-    gateway = {"ANTIPHON_KEYS_FILE": str(path), "ANTIPHON_ADMISSION": "off"}
-    async with chaos_stack(
-        folder / "stack", lambda name, line: None, gateways=_GATEWAYS, gateway=gateway
-    ) as stack:
+    gateway = {"ANTIPHON_KEYS_FILE": str(path), **OPEN_DOOR}
+    async with chaos_stack(folder / "stack", gateways=_GATEWAYS, gateway=gateway) as stack:
         return {name: await _limit(stack, name, limit) for name, limit in _LIMITS.items()}
 
 
@@ -122,12 +118,7 @@ async def _wave(stack: ChaosStack, open_: AsyncExitStack, key: str, text: str, c
 
 
 def main() -> int:
-    argparse.ArgumentParser(prog="python -m tests.chaos limits", description=__doc__).parse_args()
-    with tempfile.TemporaryDirectory(prefix="limits-") as folder:
-        found = asyncio.run(measure(Path(folder)))
+    options("limits", __doc__).parse_args()
+    found = in_folder(measure)
     print(json.dumps({name: {**asdict(each), "kept": each.kept} for name, each in found.items()}))
     return int(not all(each.kept for each in found.values()))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

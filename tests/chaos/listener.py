@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import wave
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -54,6 +54,7 @@ class Heard:
     error: str = ""
     hung: bool = False
     refused: int = 0
+    refusal: str = ""
     failed_s: float = 0.0
     parts: list[bytes] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
@@ -94,13 +95,17 @@ class Original:
     samples: npt.NDArray[np.int16]
 
 
-async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
-    """Have `text` spoken; whatever happens is in the result."""
+async def listen(url: str, seed: int, text: str = TEXT, *, patient: bool = True) -> Heard:
+    """Have `text` spoken; whatever happens is in the result. `patient`: who is refused asks again
+    as soon as it was told to.
+    """
     heard = Heard(seed, time.monotonic())
     try:
         async with asyncio.timeout(_timeout_s(text)):
             while (retry_after_s := await _hear(url, heard, text)) is not None:
                 heard.refused += 1
+                if not patient:
+                    break
                 await asyncio.sleep(retry_after_s)
                 heard.asked_s = time.monotonic()
     except GatewayError as error:
@@ -128,6 +133,7 @@ async def _hear(url: str, heard: Heard, text: str) -> float | None:
     except GatewayError as error:
         if heard.parts or error.code not in _REFUSALS or error.retry_after_s is None:
             raise
+        heard.refusal = str(error)
         return error.retry_after_s
     return None
 
@@ -192,6 +198,25 @@ async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
         records = [record async for record in reader]
     rows = [r.tensors["codes"].array() for r in records if isinstance(r, CodecChunk)]
     return np.concatenate(rows) if rows else np.zeros((0, 1), np.int16)
+
+
+async def originals(
+    url: str, bus: Bus, texts: Mapping[int, str], at_once: int = 1
+) -> dict[int, Original]:
+    """By seed, what each text sounds like when nobody disturbs it; asked for until it is heard, as
+    workers may still be starting.
+    """
+    places, found = asyncio.Semaphore(at_once), dict[int, Original]()
+
+    async def hear(seed: int, text: str) -> None:
+        async with places, asyncio.timeout(_timeout_s(text)):
+            while (heard := await listen(url, seed, text)).outcome != "ok":
+                print(f"not heard yet: {heard.error or heard.outcome}", flush=True)
+                await asyncio.sleep(0.5)
+            found[seed] = Original(await logged_codes(bus, heard.request_id), heard.samples)
+
+    await asyncio.gather(*(hear(seed, text) for seed, text in texts.items()))
+    return found
 
 
 @dataclass

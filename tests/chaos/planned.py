@@ -5,7 +5,6 @@ run to `real.jsonl`; it goes on where it was cut off. `draw` simulates the same 
 by side, as a table and a picture.
 """
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -22,8 +21,9 @@ from antiphon_bench.plan.measuring import measure as measure_costs
 from antiphon_bench.plan.measuring import speech_of
 from antiphon_bench.processes import stack_at, use
 from antiphon_bench.run import run as run_load
-from tests.chaos.comparison import draw
-from tests.chaos.planned_loads import MEASURED_S, WARMUP_S, run_config, stack_keys
+from tests.chaos.command import options
+from tests.chaos.comparison import MEASURED_S, WARMUP_S, draw, run_config, stack_keys
+from tests.chaos.stack import unheard
 
 _VOICE: Final = Path("voices/vesper")
 
@@ -50,8 +50,7 @@ def measure_load(key: Point, url: str, out: Path) -> Point:
 
 async def with_stack(records: Records, out: Path, minutes: float, began_s: float) -> bool:
     """Costs first, then the loads that are missing, as long as there is time."""
-    lines: list[str] = []
-    async with LocalStack(StackConfig(port=0), lambda name, line: lines.append(line)) as stack:
+    async with LocalStack(StackConfig(port=0), unheard) as stack:
         url = stack.url
 
         def work() -> bool:
@@ -99,17 +98,13 @@ def measure(out: Path, minutes: float, what: str) -> bool:
 
 def main() -> int:
     """Exit status 1 while runs are missing."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos planned", description=__doc__)
+    parser = options("planned", __doc__)
     parser.add_argument("command", choices=("measure", "draw"))
     parser.add_argument("--out", type=Path, default=Path("build/planned"))
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no run that ends later")
     parser.add_argument("--what", choices=("all", "curves"), default="all")
-    options = parser.parse_args()
-    if options.command == "draw":
-        draw(options.out)
+    told = parser.parse_args()
+    if told.command == "draw":
+        draw(told.out)
         return 0
-    return int(not measure(options.out, options.minutes, options.what))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return int(not measure(told.out, told.minutes, told.what))

@@ -80,3 +80,10 @@ def rss_mib(pid: int) -> float | None:
     except OSError:
         return None
     return round(pages * _PAGE_KIB / 1024, 1)
+
+
+async def log_bytes(bus: Bus) -> dict[str, int]:
+    """What each kind of log takes at the broker."""
+    link = bus.link
+    infos = [await link.jetstream.stream_info(link.name(log.stream)) for log in LOGS]
+    return {log.stream: info.state.bytes for log, info in zip(LOGS, infos, strict=True)}

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 _READ_BYTES = 1 << 16
 
 Upstreams = Callable[[], Sequence[int]]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Proxy:
@@ -33,12 +33,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
         await self._drop_all()
@@ -80,17 +75,13 @@ class Proxy:
             self._connections.discard(task)
             writer.transport.abort()
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    async def _connect(self) -> Connection | None:
         for port in self._upstreams():
             with contextlib.suppress(OSError):
                 return await asyncio.open_connection("127.0.0.1", port)
         return None
 
-    async def _forward(
-        self,
-        near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    ) -> None:
+    async def _forward(self, near: Connection, far: Connection) -> None:
         ways = [
             asyncio.create_task(self._pump(near[0], far[1])),
             asyncio.create_task(self._pump(far[0], near[1])),

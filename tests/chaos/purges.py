@@ -6,15 +6,14 @@ and all at once, by sequence. A line of JSON for each: milliseconds of the broke
 milliseconds that passed, each per request.
 """
 
-import argparse
 import asyncio
 import json
 import os
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,8 @@ import psutil
 from antiphon.stack import LocalStack, StackConfig
 from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
+from tests.chaos.command import in_folder, options
+from tests.chaos.stack import connected
 from ttscommon.bus import Bus
 from ttscommon.wire.subjects import AUDIO, CODES, Log
 
@@ -47,8 +48,7 @@ class _Clock:
 async def measure(way: str, together: int, folder: Path) -> dict[str, float]:
     """Of one way, while so many requests are spoken together."""
     config = StackConfig(gateways=0, talkers=0, vocoders=0, store=folder)
-    async with LocalStack(config) as stack:
-        bus = await Bus.connect(stack.bus, "gateway")
+    async with LocalStack(config) as stack, connected(stack.bus) as bus:
         await bus.setup.create()
         broker = psutil.Process(stack.children["broker"].pid)
         ended = [f"ended{number}" for number in range(together)]
@@ -67,7 +67,6 @@ async def measure(way: str, together: int, folder: Path) -> dict[str, float]:
             spent = sum(broker.cpu_times()[:2]) - before
             took_s = time.monotonic() - began_s
         left = (await bus.trimmer.extents())[CODES.stream]
-        await bus.close()
     if left.last - left.first + 1 < together * _RECORDS[CODES][0]:
         raise RuntimeError("records that are needed have gone")
     return {"cpu_ms": spent * 1000 / together, "passed_ms": took_s * 1000 / together}
@@ -128,15 +127,10 @@ async def _write(bus: Bus, names: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos purges", description=__doc__)
+    parser = options("purges", __doc__)
     parser.add_argument("--together", type=int, nargs="+", default=[100, 1000, 5000])
     for together in parser.parse_args().together:
         for way in _WAYS:
-            with tempfile.TemporaryDirectory(prefix="purges-") as folder:
-                found = asyncio.run(measure(way, together, Path(folder)))
+            found = in_folder(partial(measure, way, together))
             rounded = {name: round(value, 4) for name, value in found.items()}
             print(json.dumps({"way": way, "together": together, **rounded}), flush=True)
-
-
-if __name__ == "__main__":
-    main()

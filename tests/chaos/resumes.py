@@ -4,11 +4,10 @@ Whoever has a request's token may resume it, and the latest connection has it. W
 meanwhile must not suffer: their slack is measured with and without, into build/resumes.json.
 """
 
-import argparse
 import asyncio
 import json
 import sys
-import tempfile
+from argparse import SUPPRESS
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,16 @@ from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.chaos.clients import TIMEOUT_S, Unexpected, open_socket, send, speak, told
+from tests.chaos.clients import (
+    TIMEOUT_S,
+    Unexpected,
+    ask,
+    first_sound,
+    open_socket,
+    resume,
+    until_done,
+)
+from tests.chaos.command import in_folder, options, write
 from tests.chaos.listener import LONG_TEXT, Heard, listen
 from tests.chaos.stack import SWIFT_CURVE, chaos_stack
 
@@ -27,18 +35,9 @@ _STORM_S: Final = 1.0
 Ticket = Mapping[str, str]
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos resumes", description=__doc__)
-    parser.add_argument("--resumes", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("build/resumes.json"))
-    parser.add_argument("--storm", nargs=3, help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-async def run(resumes: int, rounds: int, folder: Path) -> list[dict[str, Any]]:
+async def run(folder: Path, resumes: int, rounds: int) -> list[dict[str, Any]]:
     """Rows by whether there was a storm."""
-    async with chaos_stack(folder, _unheard, talker_curve=SWIFT_CURVE) as stack:
+    async with chaos_stack(folder, talker_curve=SWIFT_CURVE) as stack:
         ticket = await _spoken(stack.url)
         heard: dict[str, list[Heard]] = {"alone": [], "beside resumes": []}
         ends: Counter[str] = Counter()
@@ -54,19 +53,11 @@ async def run(resumes: int, rounds: int, folder: Path) -> list[dict[str, Any]]:
 
 async def _spoken(url: str) -> Ticket:
     """Have the long speech spoken to its end; returns what it takes to resume it."""
-    ticket: dict[str, str] = {}
-    async with asyncio.timeout(5 * TIMEOUT_S), open_socket(url) as client:
-        await send(client, type="session.config", voice="default", resumable=True)
-        await speak(client, LONG_TEXT)
-        async for frame in client:
-            if isinstance(frame, bytes):
-                continue
-            message = told(frame)
-            if message["type"] == "audio.start":
-                ticket = {"request_id": message["request_id"], "token": message["resume_token"]}
-            if message["type"] == "audio.done":
-                return ticket
-    raise Unexpected("the speech has no end")
+    async with open_socket(url) as client:
+        await ask(client, LONG_TEXT, resumable=True)
+        ticket, _ = await first_sound(client)
+        await until_done(client, "ok", 5 * TIMEOUT_S)
+    return ticket
 
 
 async def _listeners(url: str) -> list[Heard]:
@@ -93,20 +84,12 @@ async def _storm(url: str, ticket: Ticket, count: int) -> dict[str, int]:
 
 async def _resume(url: str, ticket: Ticket) -> str:
     try:
-        async with asyncio.timeout(TIMEOUT_S), open_socket(url) as client:
-            await send(client, type="session.config", voice="default", resumable=True)
-            await send(client, type="session.resume", **ticket, from_sample=0)
-            async for frame in client:
-                if isinstance(frame, bytes):
-                    continue
-                message: dict[str, Any] = json.loads(frame)
-                if message["type"] == "error":
-                    return str(message["error"]["code"])
-                if message["type"] == "audio.done":
-                    return "heard"
-    except (TimeoutError, ConnectionClosed) as error:
-        return type(error).__name__
-    return "closed"
+        async with open_socket(url) as client:
+            await resume(client, ticket, 0, resumable=True)
+            await until_done(client, "ok")
+    except (Unexpected, TimeoutError, ConnectionClosed) as error:
+        return getattr(error, "code", "") or type(error).__name__
+    return "heard"
 
 
 def _row(name: str, streams: Sequence[Heard]) -> dict[str, Any]:
@@ -123,22 +106,20 @@ def _row(name: str, streams: Sequence[Heard]) -> dict[str, Any]:
     }
 
 
-def _unheard(name: str, line: str) -> None:
-    """What the processes say is of no interest here."""
-
-
 def main() -> int:
     """Exit status 1 if a listener ran dry beside the resumes, or a resume failed."""
-    arguments = _arguments()
-    if arguments.storm:
-        url, request_id, token = arguments.storm
+    parser = options("resumes", __doc__, out=True)
+    parser.add_argument("--resumes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--storm", nargs=3, help=SUPPRESS)
+    told = parser.parse_args()
+    if told.storm:
+        url, request_id, token = told.storm
         ticket = {"request_id": request_id, "token": token}
-        print(json.dumps(asyncio.run(_storm(url, ticket, arguments.resumes))))
+        print(json.dumps(asyncio.run(_storm(url, ticket, told.resumes))))
         return 0
-    with tempfile.TemporaryDirectory(prefix="resumes-") as folder:
-        rows = asyncio.run(run(arguments.resumes, arguments.rounds, Path(folder)))
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+    rows = in_folder(lambda folder: run(folder, told.resumes, told.rounds))
+    write(told.out, rows)
     print("\n".join(map(json.dumps, rows)))
     beside, ends = rows[1], rows[2]["resumes"]
     well = beside["ok"] == beside["spoken"] and not beside["underruns"]

@@ -5,24 +5,21 @@ seconds of sound that the slowest and the fastest got, the gateway's memory beyo
 idle, at most, and how many of the vocoders' slots were taken at the end, and streams parked.
 """
 
-import argparse
 import asyncio
 import json
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 import psutil
 from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.chaos.command import OPEN_DOOR, RATE_HZ, fake, in_folder, options, post
 
 _TEXT: Final = "And then the story went on for a while, as stories do. " * 90
-_RATE_HZ: Final = 16_000
 _READ_BYTES: Final = 4096
 _LOOK_S: Final = 0.5
 _CURVES: Final = {
@@ -34,7 +31,7 @@ Sound = Callable[[str], AsyncIterator[int]]
 
 
 async def measure(
-    listeners: int, for_s: float, sound: Sound, kill_s: float, folder: Path
+    folder: Path, listeners: int, for_s: float, sound: Sound, kill_s: float
 ) -> dict[str, float]:
     """See the module. `kill_s`: when one of two vocoders is killed; 0 if none is."""
     async with LocalStack(_config(folder, 2 if kill_s else 1)) as stack:
@@ -58,8 +55,8 @@ async def measure(
         await asyncio.gather(*hearing, return_exceptions=True)
     return {
         "cut_off": cut_off,
-        "least_s": round(min(got) / 2 / _RATE_HZ, 1),
-        "most_s": round(max(got) / 2 / _RATE_HZ, 1),
+        "least_s": round(min(got) / 2 / RATE_HZ, 1),
+        "most_s": round(max(got) / 2 / RATE_HZ, 1),
         "gateway_mib": round((most_bytes - idle_bytes) / 2**20, 1),
         "slots": slots,
         "parked": parked,
@@ -67,11 +64,7 @@ async def measure(
 
 
 def _config(folder: Path, vocoders: int) -> StackConfig:
-    environ = {"gateway": {"ANTIPHON_ADMISSION": "off"}}
-    for stage, curve in _CURVES.items():
-        path = folder / f"{stage}-curve.json"
-        path.write_text(json.dumps(curve))
-        environ[stage] = {"ANTIPHON_FAKE_CURVE": str(path), "ANTIPHON_SLOTS": "64"}
+    environ = {"gateway": OPEN_DOOR, **fake(folder, _CURVES, ANTIPHON_SLOTS="64")}
     store = folder / "store"
     return StackConfig(port=0, store=store, engine="fake", environ=environ, vocoders=vocoders)
 
@@ -82,19 +75,12 @@ async def _hear(sound: AsyncIterator[int], got: list[int], number: int) -> None:
     async for size in sound:
         began_s = began_s or time.monotonic()
         got[number] += size
-        await asyncio.sleep(got[number] / 2 / _RATE_HZ - (time.monotonic() - began_s))
+        await asyncio.sleep(got[number] / 2 / RATE_HZ - (time.monotonic() - began_s))
 
 
 async def over_http(url: str) -> AsyncIterator[int]:
     """Bytes of PCM as they are read, with next to no buffer of its own."""
-    port = urlsplit(url).port
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2 * _READ_BYTES)
-    body = json.dumps({"input": _TEXT, "response_format": "pcm", "sample_rate": _RATE_HZ}).encode()
-    head = (
-        "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
+    reader, writer = await post(url, _TEXT, limit=2 * _READ_BYTES)
     while data := await reader.read(_READ_BYTES):
         yield len(data)
     writer.close()
@@ -104,7 +90,7 @@ async def over_socket(url: str) -> AsyncIterator[int]:
     """As `over_http`, over the native socket."""
     path = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
     async with connect(path, max_queue=2, ping_interval=None) as socket:
-        await socket.send(json.dumps({"type": "session.config", "sample_rate": _RATE_HZ}))
+        await socket.send(json.dumps({"type": "session.config", "sample_rate": RATE_HZ}))
         await socket.send(json.dumps({"type": "input.text", "text": _TEXT}))
         await socket.send(json.dumps({"type": "input.done"}))
         async for message in socket:
@@ -127,19 +113,12 @@ async def _vocoders(stack: LocalStack) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos slow", description=__doc__)
+    parser = options("slow", __doc__)
     parser.add_argument("--listeners", type=int, default=20)
     parser.add_argument("--for-s", type=float, default=60.0)
     parser.add_argument("--socket", action="store_true", help="the native socket instead of HTTP")
     parser.add_argument("--kill-s", type=float, default=0.0, help="kill one of two vocoders then")
     wanted = parser.parse_args()
     sound = over_socket if wanted.socket else over_http
-    with tempfile.TemporaryDirectory(prefix="slow-") as folder:
-        found = asyncio.run(
-            measure(wanted.listeners, wanted.for_s, sound, wanted.kill_s, Path(folder))
-        )
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    given = (wanted.listeners, wanted.for_s, sound, wanted.kill_s)
+    print(json.dumps(in_folder(lambda folder: measure(folder, *given))))

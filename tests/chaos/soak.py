@@ -5,12 +5,8 @@ is looked at while nobody speaks, after a warm-up and then every so many request
 1,000 requests is a line through these looks. Out come a table and build/soak.json.
 """
 
-import argparse
 import asyncio
-import json
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,41 +17,33 @@ import numpy as np
 from websockets.exceptions import WebSocketException
 
 from tests.chaos.clients import MIXED, TestClient, Unexpected
+from tests.chaos.command import OPEN_DOOR, in_folder, markdown, options, write
 from tests.chaos.leaks import LeakCheck
 from tests.chaos.probe import Held, Probe
-from tests.chaos.stack import chaos_stack
-from ttscommon.bus import Bus
+from tests.chaos.stack import chaos_stack, running
 
 _LOOKS = 10
 _FAST_CURVE = {"base_s": 0.001, "stream_s": 0.00002, "prefill_s": 0.0005}
-_OPEN_DOOR = {"ANTIPHON_ADMISSION": "off"}
 _TROUBLE = (Unexpected, OSError, TimeoutError, httpx.HTTPError, WebSocketException)
 _KINDS = ("rss_mib", "files", "threads")
 
 
-async def run(requests: int, at_once: int, folder: Path, seed: int = 0) -> dict[str, Any]:
+async def run(folder: Path, requests: int, at_once: int, seed: int) -> dict[str, Any]:
     """Figures and problems of a soak; see `main`."""
     dice = random.Random(seed)
-    stack = chaos_stack(
-        folder, lambda name, line: None, gateway=_OPEN_DOOR, talker_curve=_FAST_CURVE
-    )
+    stack = chaos_stack(folder, gateway=OPEN_DOOR, talker_curve=_FAST_CURVE)
     failures: Counter[str] = Counter()
     looks: list[tuple[int, Held]] = []
     problems: list[str] = []
-    async with stack:
-        bus = await Bus.connect(stack.bus, "soak")
-        try:
-            leaks = LeakCheck(stack, bus)
-            async with Probe(stack, bus) as probe:
-                began_s = time.monotonic()
-                for number in range(_LOOKS + 1):
-                    failures += await _batch(stack.url, requests // _LOOKS, at_once, dice)
-                    problems += await leaks.check()
-                    looks.append(((number + 1) * (requests // _LOOKS), await probe.look()))
-                    print(f"{looks[-1][0]} requests, {dict(failures) or 'no failure'}", flush=True)
-                took_s = time.monotonic() - began_s
-        finally:
-            await bus.close()
+    async with running(stack) as bus, Probe(stack, bus) as probe:
+        leaks = LeakCheck(stack, bus)
+        began_s = time.monotonic()
+        for number in range(_LOOKS + 1):
+            failures += await _batch(stack.url, requests // _LOOKS, at_once, dice)
+            problems += await leaks.check()
+            looks.append(((number + 1) * (requests // _LOOKS), await probe.look()))
+            print(f"{looks[-1][0]} requests, {dict(failures) or 'no failure'}", flush=True)
+        took_s = time.monotonic() - began_s
     return {
         "requests": looks[-1][0],
         "took_s": round(took_s, 1),
@@ -74,13 +62,7 @@ async def _batch(url: str, count: int, at_once: int, dice: random.Random) -> Cou
         async with places:
             try:
                 await client(url, own)
-            except (
-                Unexpected,
-                OSError,
-                TimeoutError,
-                httpx.HTTPError,
-                WebSocketException,
-            ) as error:
+            except _TROUBLE as error:
                 failures[f"{client.__name__}: {type(error).__name__} {error}"[:200]] += 1
 
     clients = dice.choices(list(MIXED), list(MIXED.values()), k=count)
@@ -112,35 +94,32 @@ def growth(looks: list[tuple[int, Held]]) -> dict[str, dict[str, float]]:
 
 def table(report: dict[str, Any]) -> str:
     """Markdown: growth per 1,000 requests."""
-    growth_ = report["growth_per_1000"]
-    last = report["looks"][-1]
-    lines = ["| process | RSS now | RSS | files | threads |", "| --- | ---: | ---: | ---: | ---: |"]
-    for name in growth_["rss_mib"]:
-        cells = [f"{last['rss_mib'][name]:.0f} MiB", f"{growth_['rss_mib'][name]:+.2f} MiB"]
-        cells += [f"{growth_[kind][name]:+.2f}" for kind in ("files", "threads")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    broker = ", ".join(f"{kind} {value:+.2f}" for kind, value in growth_["broker"].items())
-    return "\n".join([*lines, f"at the broker: {broker}"])
+    grown, last = report["growth_per_1000"], report["looks"][-1]
+    rows = [
+        (
+            name,
+            f"{last['rss_mib'][name]:.0f} MiB",
+            f"{grown['rss_mib'][name]:+.2f} MiB",
+            *(f"{grown[kind][name]:+.2f}" for kind in ("files", "threads")),
+        )
+        for name in grown["rss_mib"]
+    ]
+    broker = ", ".join(f"{kind} {value:+.2f}" for kind, value in grown["broker"].items())
+    lines = markdown(("process", "RSS now", "RSS", "files", "threads"), rows)
+    return f"{lines}\nat the broker: {broker}"
 
 
 def main() -> int:
     """Exit status 1 if a client was disappointed or a request left without its one end."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos soak", description=__doc__)
+    parser = options("soak", __doc__, out=True)
     parser.add_argument("--requests", type=int, default=5000, help="after a warm-up of a tenth")
     parser.add_argument("--at-once", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("build/soak.json"))
-    options: Any = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        report = asyncio.run(run(options.requests, options.at_once, Path(folder), options.seed))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    told = parser.parse_args()
+    report = in_folder(lambda folder: run(folder, told.requests, told.at_once, told.seed))
+    write(told.out, report)
     print(table(report))
     print(f"{report['requests']} requests in {report['took_s']} s")
     for trouble in [*report["failures"].items(), *report["problems"]]:
         print(trouble)
     return int(bool(report["failures"] or report["problems"]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,26 +6,21 @@ main thread, which is its edge; the other threads are its engine. `--tree` names
 compared in turns, each in processes of its own.
 """
 
-import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from urllib.parse import urlsplit
 
 import psutil
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.chaos.command import OPEN_DOOR, RATE_HZ, fake, in_folder, of_checkout, options, post
 
 _SENTENCE = "The tide comes in over the sand, and the boats turn slowly on their chains; "
-_RATE_HZ = 16_000
 _SETTLE_S = 3.0
-_PARTS = ("libs/ttscommon", "services/gateway", "services/talker", "services/vocoder", "cli")
 _NO_TIME = {
     "talker": {"base_s": 0.0, "stream_s": 0.0, "prefill_s": 0.0},
     "vocoder": {"base_s": 0.0, "stream_s": 0.0, "frame_s": 0.0},
@@ -34,17 +29,15 @@ _NO_TIME = {
 Figures = dict[str, float]
 
 
-async def measure(listeners: int, repeats: int, for_s: float, folder: Path) -> Figures:
+async def measure(folder: Path, listeners: int, repeats: int, for_s: float) -> Figures:
     """CPU milliseconds a second of sound, by process, while so many listen one text after another.
 
     `sound_s_per_s`: seconds of sound that came in a second; `requests_per_s` likewise.
     """
     async with LocalStack(_config(folder)) as stack:
         counts = {"bytes": 0, "requests": 0}
-        body = json.dumps(
-            {"input": _SENTENCE * repeats, "response_format": "pcm", "sample_rate": _RATE_HZ}
-        ).encode()
-        clients = [asyncio.create_task(_listen(stack.url, body, counts)) for _ in range(listeners)]
+        text = _SENTENCE * repeats
+        clients = [asyncio.create_task(_listen(stack.url, text, counts)) for _ in range(listeners)]
         await asyncio.sleep(_SETTLE_S)
         start, began = dict(counts), _spent(stack)
         await asyncio.sleep(for_s)
@@ -52,33 +45,24 @@ async def measure(listeners: int, repeats: int, for_s: float, folder: Path) -> F
         for client in clients:
             client.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
-    sound_s = (end["bytes"] - start["bytes"]) / 2 / _RATE_HZ
+    sound_s = (end["bytes"] - start["bytes"]) / 2 / RATE_HZ
     found = {name: (ended[name] - began[name]) * 1000 / sound_s for name in ended}
     requests = end["requests"] - start["requests"]
     return {"sound_s_per_s": sound_s / for_s, "requests_per_s": requests / for_s, **found}
 
 
 def _config(folder: Path) -> StackConfig:
-    environ = {"gateway": {"ANTIPHON_ADMISSION": "off", "ANTIPHON_MAX_STREAMS": "2000"}}
-    for stage, curve in _NO_TIME.items():
-        path = folder / f"{stage}-curve.json"
-        path.write_text(json.dumps(curve))
-        environ[stage] = {"ANTIPHON_FAKE_CURVE": str(path), "ANTIPHON_SLOTS": "512"}
+    gateway = {**OPEN_DOOR, "ANTIPHON_MAX_STREAMS": "2000"}
+    environ = {"gateway": gateway, **fake(folder, _NO_TIME, ANTIPHON_SLOTS="512")}
     return StackConfig(
         port=0, store=folder / "store", engine="fake", log_level="warning", environ=environ
     )
 
 
-async def _listen(url: str, body: bytes, counts: dict[str, int]) -> None:
-    """Have the text spoken for ever, by as little code as will do: it shares the machine."""
-    port = urlsplit(url).port
-    head = (
-        "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
+async def _listen(url: str, text: str, counts: dict[str, int]) -> None:
+    """Have the text spoken for ever."""
     while True:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head.encode() + body)
+        reader, writer = await post(url, text)
         status = await reader.readline()
         if b" 200 " not in status:
             raise RuntimeError(f"refused: {status!r}")
@@ -102,15 +86,14 @@ def _spent(stack: LocalStack) -> dict[str, float]:
     return found
 
 
-def compare(trees: Sequence[Path], turns: int, options: Sequence[str]) -> dict[str, Figures]:
+def compare(trees: Sequence[Path], turns: int, told: Sequence[str]) -> dict[str, Figures]:
     """Medians of `turns` measurements of each tree, taken in turn."""
     runs: dict[str, list[Figures]] = {tree.name: [] for tree in trees}
     for _ in range(turns):
         for tree in trees:
-            path = os.pathsep.join(str(tree / part) for part in _PARTS)
             done = subprocess.run(
-                [sys.executable, __file__, *options],
-                env={**os.environ, "PYTHONPATH": path},
+                [sys.executable, __file__, *told],
+                env=of_checkout(tree),
                 stdout=subprocess.PIPE, check=True, cwd=tree,
             )  # fmt: skip
             runs[tree.name].append(json.loads(done.stdout.splitlines()[-1]))
@@ -122,7 +105,7 @@ def compare(trees: Sequence[Path], turns: int, options: Sequence[str]) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos spent", description=__doc__)
+    parser = options("spent", __doc__)
     parser.add_argument("--listeners", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3, help="sentences a text, 4.8 s each")
     parser.add_argument("--for-s", type=float, default=15.0)
@@ -130,13 +113,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=2)
     wanted = parser.parse_args()
     if wanted.tree:
-        options = [f"--listeners={wanted.listeners}", f"--repeats={wanted.repeats}"]
-        found = compare(wanted.tree, wanted.turns, [*options, f"--for-s={wanted.for_s}"])
+        told = [f"--listeners={wanted.listeners}", f"--repeats={wanted.repeats}"]
+        found = compare(wanted.tree, wanted.turns, [*told, f"--for-s={wanted.for_s}"])
         print(json.dumps(found, indent=1))
         return
-    with tempfile.TemporaryDirectory(prefix="spent-") as folder:
-        found_ = asyncio.run(measure(wanted.listeners, wanted.repeats, wanted.for_s, Path(folder)))
-    print(json.dumps({name: round(value, 3) for name, value in found_.items()}))
+    given = (wanted.listeners, wanted.repeats, wanted.for_s)
+    figures = in_folder(lambda folder: measure(folder, *given))
+    print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
 
 
 if __name__ == "__main__":

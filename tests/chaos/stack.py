@@ -5,17 +5,19 @@ import json
 import os
 import secrets
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.child import Child, RestartPolicy
+from antiphon.stack.child import RestartPolicy
 from antiphon.stack.local import ServiceProgram
+from tests.chaos.command import fake
 from tests.chaos.proxy import Proxy, Upstreams
+from ttscommon.bus import Bus
 from ttscommon.process.settings import BusSettings
 
 BROKER_AWAY_S = 0.5
@@ -31,7 +33,7 @@ class ChaosStack(LocalStack):
 
     `url` is a front door that leads to any living gateway. With `proxied` every service reaches
     the broker through `proxies[name]`, or each of three brokers through `proxies[its name]`. With
-    `rotating` passwords stand in files, and can change.
+    `poisonous` some texts kill talkers. With `rotating` passwords stand in files, and can change.
     """
 
     def __init__(
@@ -108,12 +110,21 @@ class ChaosStack(LocalStack):
             self.send(name, signal.SIGHUP)
         return old
 
-    async def reborn(self, name: str, starts: int) -> None:
-        """Wait until `name` has been started more than `starts` times and is ready."""
-        victim = self.children[name]
-        async with asyncio.timeout(60):
-            while victim.starts <= starts or not victim.ready.is_set():
-                await asyncio.sleep(0.02)
+    @asynccontextmanager
+    async def restarted(self, *names: str, within_s: float = 60.0) -> AsyncIterator[None]:
+        """What ends these processes is done within; waits until each runs again."""
+        victims = [(child := self.children[name], child.starts) for name in names]
+        yield
+        async with asyncio.timeout(within_s):
+            for child, starts in victims:
+                while child.starts <= starts or not child.ready.is_set():
+                    await asyncio.sleep(0.02)
+
+    async def kill(self, *names: str, within_s: float = 60.0) -> None:
+        """kill -9 them at once; each is back half a second later."""
+        async with self.restarted(*names, within_s=within_s):
+            for name in names:
+                self.children[name].kill()
 
     async def whole(self) -> None:
         """Wait until every process is ready."""
@@ -124,38 +135,31 @@ class ChaosStack(LocalStack):
         living = [self.children[name] for name in self.names("gateway")]
         return [c.ports["http"] for c in living if c.ready.is_set() and c.pid is not None]
 
-    def _brokers_now(self) -> list[Child]:
-        return [self.children[name] for name in self.names("broker")]
-
     def _proxied_names(self) -> dict[str, Upstreams]:
-        if self.config.brokers == 1:
-            return dict.fromkeys(self._names(), lambda: self._ports_of(*self._brokers_now()))
-        names = [f"broker-{number}" for number in range(1, self.config.brokers + 1)]
-        return {name: partial(self._port_of, name) for name in names}
-
-    def _port_of(self, name: str) -> list[int]:
-        return self._ports_of(self.children[name])
-
-    def _ports_of(self, *children: Child) -> list[int]:
-        return [child.ports["nats"] for child in children if "nats" in child.ports]
-
-    def _names(self) -> list[str]:
-        return [
+        config = self.config
+        if config.brokers > 1:
+            names = [f"broker-{n}" for n in range(1, config.brokers + 1)]
+            return {name: partial(self._ports_of, name) for name in names}
+        services = [
             *("gateway" if n == 1 else f"gateway-{n}" for n in range(1, self._gateways + 1)),
-            *(f"talker-{n}" for n in range(1, self.config.talkers + 1)),
-            *(f"vocoder-{n}" for n in range(1, self.config.vocoders + 1)),
+            *(f"talker-{n}" for n in range(1, config.talkers + 1)),
+            *(f"vocoder-{n}" for n in range(1, config.vocoders + 1)),
         ]
+        return dict.fromkeys(services, partial(self._ports_of, "broker"))
+
+    def _ports_of(self, broker: str) -> list[int]:
+        ports = self.children[broker].ports if broker in self.children else {}
+        return [ports["nats"]] if "nats" in ports else []
 
     def _services(self, folder: Path) -> list[ServiceProgram]:
         programs = super()._services(folder)
         first = next(program for program in programs if program.module == "gateway")
         programs += [replace(first, name=f"gateway-{n}") for n in range(2, self._gateways + 1)]
-        return [self._behind_proxy(self._perhaps_poisonous(program)) for program in programs]
-
-    def _perhaps_poisonous(self, program: ServiceProgram) -> ServiceProgram:
-        return replace(program, module=self._talker) if program.module == "talker" else program
+        return [self._behind_proxy(program) for program in programs]
 
     def _behind_proxy(self, program: ServiceProgram) -> ServiceProgram:
+        if program.module == "talker":
+            program = replace(program, module=self._talker)
         own = self.proxies.get(program.name)
         proxies = self.proxies.values() if own is None else [own]
         if not proxies:
@@ -164,32 +168,29 @@ class ChaosStack(LocalStack):
         return replace(program, environ={**program.environ, "ANTIPHON_BUS__URLS": urls})
 
 
+def unheard(name: str, line: str) -> None:
+    """What a process says is of no interest."""
+
+
 def chaos_stack(
     folder: Path,
-    on_line: Callable[[str, str], None],
+    on_line: Callable[[str, str], None] = unheard,
     *,
     engine: str = "fake",
-    gateways: int = 1,
-    proxied: bool = False,
     brokers: int = 1,
     max_log_bytes: int | None = None,
-    poisonous: bool = False,
-    rotating: bool = False,
     gateway: dict[str, str] | None = None,
     talker_curve: Mapping[str, float] = TALKER_CURVE,
     vocoder_curve: Mapping[str, float] | None = None,
     talkers: int = 2,
     vocoders: int = 2,
+    **own: Any,
 ) -> ChaosStack:
-    """A stack under attack. `poisonous`: some texts kill its talkers. `rotating`: see ChaosStack.
-    The curves are the step times of fake engines; a vocoder without one has its own.
+    """A stack under attack. The curves are the step times of fake engines; a vocoder without one
+    has its own. `own`: see ChaosStack.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    talker: dict[str, str] = {}
-    vocoder: dict[str, str] = {}
-    if engine == "fake":
-        talker = _curve(folder / "talker-curve.json", talker_curve)
-        vocoder = _curve(folder / "vocoder-curve.json", vocoder_curve)
+    curves = {"talker": talker_curve, "vocoder": vocoder_curve} if engine == "fake" else {}
     fields: dict[str, Any] = {"engine": engine, "brokers": brokers}
     config = StackConfig(
         port=0,
@@ -202,24 +203,25 @@ def chaos_stack(
         environ={
             # Logs are compared and counted when everything has settled.
             "gateway": {"ANTIPHON_KEEP_LOGS_S": "3600", **(gateway or {})},
-            "talker": talker,
-            "vocoder": vocoder,
+            **fake(folder, curves),
         },
         **fields,
     )
-    return ChaosStack(
-        config,
-        on_line,
-        gateways=gateways,
-        proxied=proxied,
-        poisonous=poisonous,
-        rotating=rotating,
-    )
+    return ChaosStack(config, on_line, **own)
 
 
-def _curve(path: Path, curve: Mapping[str, float] | None) -> dict[str, str]:
-    """The setting that gives a fake engine its step times; none leaves it its own."""
-    if curve is None:
-        return {}
-    path.write_text(json.dumps(curve))
-    return {"ANTIPHON_FAKE_CURVE": str(path)}
+@asynccontextmanager
+async def connected(settings: BusSettings) -> AsyncIterator[Bus]:
+    """A connection to a stack's brokers."""
+    bus = await Bus.connect(settings, "chaos")
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@asynccontextmanager
+async def running(stack: ChaosStack) -> AsyncIterator[Bus]:
+    """The stack runs meanwhile; yields a connection to its brokers."""
+    async with stack, connected(stack.bus) as bus:
+        yield bus

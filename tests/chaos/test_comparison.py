@@ -3,8 +3,7 @@
 from typing import Any
 
 from antiphon_bench.plots import LIGHT
-from tests.chaos.comparison import picture, table, within
-from tests.chaos.planned_loads import stack_keys
+from tests.chaos.comparison import picture, stack_keys, table, within
 
 
 def run(number: int, p50_s: float | None, refused: float = 0.0, **more: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def options_of_chaos(name: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", caught)
     with pytest.raises(Parser) as found:
-        importlib.import_module(f"tests.chaos.{chaos.PROGRAMS[name]}").main()
+        importlib.import_module(f"tests.chaos.{name}").main()
     return set(found.value.args[0])
 
 
@@ -109,7 +109,7 @@ def test_help_lists_the_programs_of_chaos(capsys: pytest.CaptureFixture[str]) ->
 
 def test_options_alone_are_those_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr("tests.chaos.faulted.main", lambda: seen.append(sys.argv[1:]))
+    monkeypatch.setattr("tests.chaos.matrix.main", lambda: seen.append(sys.argv[1:]))
     chaos.main(["--fault", "kill talker"])
     chaos.main(["matrix", "--runs", "1"])
     assert seen == [["--fault", "kill talker"], ["--runs", "1"]]

@@ -65,7 +65,7 @@ def test_a_book_without_contents_has_a_chapter_for_each_document() -> None:
     assert [chapter.title for chapter in found.chapters] == ["One", "Two"]
 
 
-def test_deep_entries_are_left_out_before_there_are_too_many(
+def test_deep_entries_are_left_out_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ttscommon.books.epub.MOST_CHAPTERS", 2)
@@ -88,9 +88,7 @@ def test_deep_entries_are_left_out_before_there_are_too_many(
         ({"two_xhtml": "<html/>", "one_xhtml": "<html/>"}, "no text in the book"),
     ],
 )
-def test_a_broken_book_is_refused_with_its_reason(
-    changes: dict[str, str | None], says: str
-) -> None:
+def test_a_broken_book_is_refused_with_a_reason(changes: dict[str, str | None], says: str) -> None:
     with pytest.raises(InvalidBook, match=says):
         book(**changes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,7 +20,7 @@ from antiphon.stack import StackConfig
 from antiphon.stack.broker import find_server
 from tests.guarded import GuardedStack
 from tests.waits import until
-from ttscommon.bus.credentials import accounts
+from ttscommon.bus.credentials import accounts, credentials
 from ttscommon.bus.link import Incoming, Link, LinkTuning
 from ttscommon.bus.permissions import ROLES, Role, inbox_prefix, permissions
 from ttscommon.process.settings import BusSettings
@@ -125,9 +124,7 @@ async def test_a_client_shows_its_own_certificate(serve: Serve, authority: Autho
     await greet(settings.model_copy(update={"tls_cert": cert, "tls_key": key}))
 
 
-async def test_nothing_is_sent_in_the_clear_where_tls_is_asked_for(
-    serve: Serve, authority: Authority
-) -> None:
+async def test_nothing_is_sent_in_the_clear_beside_tls(serve: Serve, authority: Authority) -> None:
     port = await serve("")
     await refused(BusSettings(urls=(f"nats://127.0.0.1:{port}",), tls_ca=authority.file))
 
@@ -143,58 +140,10 @@ async def test_an_nkey_opens_and_another_does_not(serve: Serve, tmp_path: Path) 
     await refused(BusSettings(urls=(url,), nkey_file=other))
 
 
-class Signer:
-    """An operator, account or user of NATS: a key, and what it signs for others."""
-
-    def __init__(self, kind: int) -> None:
-        self.seed = nkeys.encode_seed(os.urandom(32), kind)
-        self._key = nkeys.from_seed(bytearray(self.seed))
-        self.name = self._key.public_key.decode()
-
-    def sign(self, subject: str, claims: dict[str, object]) -> str:
-        """A token that says `claims` of `subject`."""
-        body = {"jti": subject, "iss": self.name, "sub": subject, "nats": {**claims, "version": 2}}
-        parts = [_encoded({"typ": "JWT", "alg": "ed25519-nkey"}), _encoded(body)]
-        signed = self._key.sign(".".join(parts).encode())
-        return ".".join([*parts, _base64(signed)])
-
-
-def _encoded(value: object) -> str:
-    return _base64(json.dumps(value).encode())
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def credentials_file(account: Signer, path: Path) -> Path:
-    """A user of `account`: its token and its seed."""
-    user = Signer(nkeys.PREFIX_BYTE_USER)
-    token = account.sign(user.name, {"type": "user", "subs": -1, "data": -1, "payload": -1})
-    path.write_text(
-        f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n"
-        f"-----BEGIN USER NKEY SEED-----\n{user.seed.decode()}\n------END USER NKEY SEED------\n"
-    )
-    return path
-
-
-async def test_a_credentials_file_opens_the_account_that_signed_it(
-    serve: Serve, tmp_path: Path
-) -> None:
-    operator = Signer(nkeys.PREFIX_BYTE_OPERATOR)
-    known, stranger = Signer(nkeys.PREFIX_BYTE_ACCOUNT), Signer(nkeys.PREFIX_BYTE_ACCOUNT)
-    names = ("subs", "data", "payload", "imports", "exports", "conn", "leaf")
-    limits = {**dict.fromkeys(names, -1), "wildcards": True}
-    account = operator.sign(known.name, {"type": "account", "limits": limits})
-    own = operator.sign(operator.name, {"type": "operator"})
-    port = await serve(
-        f"operator: {own}\nresolver: MEMORY\nresolver_preload: {{ {known.name}: {account} }}\n"
-    )
-    url = f"nats://127.0.0.1:{port}"
-    opens = credentials_file(known, tmp_path / "known.creds")
-    shut = credentials_file(stranger, tmp_path / "stranger.creds")
-    await greet(BusSettings(urls=(url,), creds_file=opens))
-    await refused(BusSettings(urls=(url,), creds_file=shut))
+def test_a_file_of_credentials_is_the_librarys_to_read(tmp_path: Path) -> None:
+    file = tmp_path / "user.creds"
+    file.touch()
+    assert credentials(BusSettings(creds_file=file)) == {"user_credentials": str(file)}
 
 
 SERVICES: tuple[Role, ...] = ("gateway", "talker", "vocoder")
@@ -312,9 +261,7 @@ class Intruder:
             await self.client.request(OWN[self.role][0], b"", timeout=10)
 
 
-async def test_the_broker_answers_no_service_with_rights_that_the_service_lacks(
-    tmp_path: Path,
-) -> None:
+async def test_the_broker_lends_no_service_rights_that_the_service_lacks(tmp_path: Path) -> None:
     async with guarded(tmp_path) as stack:
         keeper = await Intruder.enter(stack, "setup")
         await put_record(stack)

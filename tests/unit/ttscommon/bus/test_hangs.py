@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,17 @@ from ttscommon.bus.hangs import Address, HangTuning, HangWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
 
-QUICK = HangTuning()
+DEFAULT = HangTuning()
 
 
 class Connection:
     """A connection whose broker answers pings as long as `answers`."""
 
-    def __init__(self, *addresses: Address) -> None:
+    def __init__(self, *addresses: Address, answers: bool = False) -> None:
         self.is_connected = True
         self.heard = 0
         self.addresses: Sequence[Address] = addresses
-        self.answers = True
+        self.answers = answers
         self.asked = 0
         self.left: list[Address] = []
 
@@ -69,17 +70,23 @@ async def watch(connection: Connection, clock: Clock) -> None:
     watching.cancel()
 
 
-@pytest.fixture
-async def greeter() -> AsyncIterator[Address]:
-    """A broker that greets, and says no more."""
+@asynccontextmanager
+async def broker_that_says(greeting: bytes) -> AsyncIterator[Address]:
+    """And no more."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"INFO {}\r\n")
+        writer.write(greeting)
         await reader.read()
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[:2]
+
+
+@pytest.fixture
+async def greeter() -> AsyncIterator[Address]:
+    async with broker_that_says(b"INFO {}\r\n") as address:
+        yield address
 
 
 another = greeter
@@ -88,24 +95,18 @@ another = greeter
 @pytest.fixture
 async def mute() -> AsyncIterator[Address]:
     """A broker that is stopped: its system takes connections and nothing answers them."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[:2]
+    async with broker_that_says(b"") as address:
+        yield address
 
 
 async def test_a_silent_connection_is_left_within_a_second(greeter: Address, mute: Address) -> None:
     connection = Connection(greeter, mute)
-    connection.answers = False
     await watch(connection, Clock(1.0))
     assert connection.left == [greeter]
 
 
 async def test_a_connection_that_answers_pings_is_kept(greeter: Address, mute: Address) -> None:
-    connection = Connection(greeter, mute)
+    connection = Connection(greeter, mute, answers=True)
     await watch(connection, Clock(10.0))
     assert connection.left == []
     assert connection.asked >= 10
@@ -113,27 +114,22 @@ async def test_a_connection_that_answers_pings_is_kept(greeter: Address, mute: A
 
 async def test_the_only_broker_is_waited_for_while_it_answers_nobody(mute: Address) -> None:
     connection = Connection(mute)
-    connection.answers = False
     await watch(connection, Clock(4.0))
     assert connection.left == []
 
 
-async def test_a_broker_that_greets_others_but_answers_us_late_is_given_more_time(
-    greeter: Address,
-) -> None:
+async def test_a_broker_that_greets_others_but_answers_late_has_more_time(greeter: Address) -> None:
     connection = Connection(greeter)
-    connection.answers = False
     await watch(connection, Clock(2.0))
     assert connection.left == []
     await watch(connection, Clock(4.0))
     assert connection.left == [greeter]
 
 
-async def test_time_in_which_this_process_was_stopped_does_not_count(
+async def test_time_in_which_we_were_stopped_does_not_count(
     greeter: Address, mute: Address
 ) -> None:
     connection = Connection(greeter, mute)
-    connection.answers = False
     await watch(connection, Clock(8.5, nap_s=8.0))
     assert connection.left == []
 
@@ -142,7 +138,6 @@ async def test_a_broker_that_was_only_slow_has_the_next_given_more_time(
     greeter: Address, another: Address
 ) -> None:
     connection = Connection(greeter, another)
-    connection.answers = False
     await watch(connection, Clock(30.0))
     assert 3 <= len(connection.left) <= 10
 
@@ -152,7 +147,6 @@ async def test_brokers_that_hang_one_after_another_are_left_as_soon_as_the_first
     greeter: Address, mute: Address
 ) -> None:
     connection = Connection(greeter, mute)
-    connection.answers = False
     await watch(connection, Clock(10.0))
     assert len(connection.left) >= 9
 
@@ -165,17 +159,21 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalStack]:
         yield running
 
 
-async def stop(stack: LocalStack, port: int) -> int:
-    """Stop the broker at `port`, and wait until it stands still; returns its process id.
+@asynccontextmanager
+async def stopped(stack: LocalStack, port: int) -> AsyncIterator[None]:
+    """The broker at `port` stands still.
 
     The signal is taken by one of its threads once it runs: until then the others answer.
     """
     broker = next(c for c in stack.children.values() if c.ports["nats"] == port)
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
-    threads = Path(f"/proc/{broker.pid}/task")
-    await until(lambda: not any(map(_runs, threads.iterdir())))
-    return broker.pid
+    try:
+        threads = Path(f"/proc/{broker.pid}/task")
+        await until(lambda: not any(map(_runs, threads.iterdir())))
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
 
 
 def _runs(thread: Path) -> bool:
@@ -198,7 +196,7 @@ class Pair:
         self.heard: asyncio.Queue[int] = asyncio.Queue()
 
     @classmethod
-    async def on(cls, settings: BusSettings, hangs: HangTuning = QUICK) -> Pair:
+    async def on(cls, settings: BusSettings, hangs: HangTuning = DEFAULT) -> Pair:
         """`hangs` alone notices: the library does not ping within a test."""
         pair = cls(await Link.connect(settings, "test", LinkTuning(ping_s=3600, hangs=hangs)))
         pair.link.on_reconnect(pair._moved)
@@ -232,28 +230,17 @@ class Pair:
                 await asyncio.sleep(0.02)
 
 
-async def test_work_goes_on_at_another_broker_when_one_is_stopped(cluster: LocalStack) -> None:
+async def test_work_goes_on_at_another_broker_whatever_is_buffered_for_one_that_is_stopped(
+    cluster: LocalStack,
+) -> None:
     pair = await Pair.on(cluster.bus)
     before = pair.port
-    stopped = await stop(cluster, before)
-    try:
-        await pair.comes_through()
-        assert pair.port != before
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-        await pair.link.close()
-
-
-async def test_what_is_buffered_for_a_stopped_broker_holds_nobody_up(cluster: LocalStack) -> None:
-    pair = await Pair.on(cluster.bus)
-    stopped = await stop(cluster, pair.port)
-    try:
+    async with stopped(cluster, before):
         for _ in range(64):  # more than the systems between take
             await pair.link.send_raw("elsewhere", bytes(1 << 18))
         await pair.comes_through()
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-        await pair.link.close()
+        assert pair.port != before
+    await pair.link.close()
 
 
 @pytest.mark.slow
@@ -271,10 +258,9 @@ async def test_a_process_that_was_stopped_itself_keeps_its_broker(cluster: Any) 
 async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) -> None:
     # It must not be given up for itself, which a broker invites that goes on late.
     pair = await Pair.on(broker.bus, HangTuning(same_s=3600.0))
-    stopped = await stop(broker, pair.port)
-    await pair.send()
-    await asyncio.sleep(2.5)
-    os.kill(stopped, signal.SIGCONT)
+    async with stopped(broker, pair.port):
+        await pair.send()
+        await asyncio.sleep(2.5)
     await asyncio.wait_for(pair.hear(0), TIMEOUT_S)
     assert pair.moves == 0
     await pair.link.close()
@@ -283,10 +269,7 @@ async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) ->
 @pytest.mark.own_broker
 async def test_a_link_to_a_stopped_broker_closes_at_once(broker: Any) -> None:
     pair = await Pair.on(broker.bus)
-    stopped = await stop(broker, pair.port)
-    for _ in range(64):
-        await pair.link.send_raw("elsewhere", bytes(1 << 18))
-    try:
+    async with stopped(broker, pair.port):
+        for _ in range(64):
+            await pair.link.send_raw("elsewhere", bytes(1 << 18))
         await asyncio.wait_for(pair.link.close(), TIMEOUT_S)
-    finally:
-        os.kill(stopped, signal.SIGCONT)

@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,20 @@ from ttscommon.wire.errors import BusRefused
 QUICK = LinkTuning(refused_s=0.3)
 
 
+Open = Callable[..., Awaitable[Link]]
+
+
 @pytest.fixture
-async def links() -> AsyncIterator[list[Link]]:
-    opened: list[Link] = []
-    yield opened
-    for link in opened:
-        await link.close()
+async def connected() -> AsyncIterator[Open]:
+    """Opens links, which are closed behind the test."""
+    async with AsyncExitStack() as links:
+
+        async def opened(settings: BusSettings, tuning: LinkTuning = QUICK) -> Link:
+            link = await Link.connect(settings, "test", tuning)
+            links.push_async_callback(link.close)
+            return link
+
+        yield opened
 
 
 def rotate(broker: Any, folder: Path, user: str, password: str) -> None:
@@ -38,25 +47,24 @@ def rotate(broker: Any, folder: Path, user: str, password: str) -> None:
     os.kill(broker.children["broker"].pid, signal.SIGHUP)
 
 
-async def test_a_wrong_password_ends_the_attempt(broker: Any) -> None:
+async def test_a_wrong_password_ends_the_attempt(broker: Any, connected: Open) -> None:
     wrong = broker.bus.model_copy(update={"password": "wrong"})
     with pytest.raises(BusRefused, match="refuses the credentials"):
         async with asyncio.timeout(10):
-            await Link.connect(wrong, "test", QUICK)
+            await connected(wrong)
 
 
 @pytest.mark.own_broker
-async def test_a_broker_that_is_not_there_is_waited_for(broker: Any, links: list[Link]) -> None:
+async def test_a_broker_that_is_not_there_is_waited_for(broker: Any, connected: Open) -> None:
     broker.children["broker"].kill()
-    links.append(await asyncio.wait_for(Link.connect(broker.bus, "test", QUICK), 20))
+    await asyncio.wait_for(connected(broker.bus), TIMEOUT_S)
 
 
 @pytest.mark.own_broker
 async def test_a_connection_whose_password_was_revoked_fails_for_good(
-    broker: Any, tmp_path: Path, links: list[Link]
+    broker: Any, tmp_path: Path, connected: Open
 ) -> None:
-    link = await Link.connect(broker.bus, "test", QUICK)
-    links.append(link)
+    link = await connected(broker.bus)
     rotate(broker, tmp_path, broker.bus.user, "another")
     with pytest.raises(BusRefused):
         await asyncio.wait_for(link.failed(), 20)
@@ -64,13 +72,12 @@ async def test_a_connection_whose_password_was_revoked_fails_for_good(
 
 @pytest.mark.own_broker
 async def test_a_password_that_is_rotated_in_its_file_is_taken_up(
-    broker: Any, tmp_path: Path, links: list[Link]
+    broker: Any, tmp_path: Path, connected: Open
 ) -> None:
     secret = tmp_path / "password"
     secret.write_text(f"{broker.bus.password}\n")
     settings = broker.bus.model_copy(update={"password": None, "password_file": secret})
-    link = await Link.connect(settings, "test", LinkTuning(refused_s=20.0))
-    links.append(link)
+    link = await connected(settings, LinkTuning(refused_s=20.0))
     back = asyncio.Event()
 
     async def reconnected() -> None:
@@ -85,35 +92,28 @@ async def test_a_password_that_is_rotated_in_its_file_is_taken_up(
 
 
 async def test_a_connection_that_is_closed_behind_our_back_fails_for_good(
-    broker: Any, links: list[Link]
+    broker: Any, connected: Open
 ) -> None:
-    link = await Link.connect(broker.bus, "test", QUICK)
-    links.append(link)
+    link = await connected(broker.bus)
     await link.client.close()
     with pytest.raises(BusRefused, match="ended for good"):
         await asyncio.wait_for(link.failed(), TIMEOUT_S)
 
 
-async def test_a_connection_that_we_close_has_not_failed(broker: Any) -> None:
-    link = await Link.connect(broker.bus, "test", QUICK)
-    await link.close()
+async def test_a_connection_that_we_close_has_not_failed_and_is_no_trouble(broker: Any) -> None:
+    link = await Link.connect(broker.bus, "test")
+    with capture_logs() as logs:
+        await link.close()
+    assert logs == []
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(link.failed(), 0.1)
 
 
-async def test_a_connection_that_we_close_is_no_trouble(broker: Any) -> None:
-    link = await Link.connect(broker.bus, "worker")
-    with capture_logs() as logs:
-        await link.close()
-    assert logs == []
-
-
 async def test_a_wrong_system_password_is_told_and_holds_nothing_up(
-    broker: Any, links: list[Link], capsys: pytest.CaptureFixture[str]
+    broker: Any, connected: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = broker.bus.model_copy(update={"system_password": "wrong"})
-    link = await Link.connect(wrong, "test", QUICK)
-    links.append(link)
+    link = await connected(wrong)
     watching = asyncio.create_task(watch_disconnects(link, lambda name: None))
     told: list[str] = []
 
@@ -128,24 +128,22 @@ async def test_a_wrong_system_password_is_told_and_holds_nothing_up(
     await asyncio.gather(watching, return_exceptions=True)
 
 
-def test_a_user_and_a_file_of_credentials_contradict_each_other(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text("x")
-    with pytest.raises(ValueError, match="one of user, nkey_file and creds_file"):
-        BusSettings(user="me", nkey_file=file)
-    with pytest.raises(ValueError, match="one of password and password_file"):
-        BusSettings(user="me", password="x", password_file=file)
-    with pytest.raises(ValueError, match="tls_key needs tls_cert"):
-        BusSettings(tls_key=file)
-    with pytest.raises(ValueError, match="there is no file"):
-        BusSettings(tls_ca=tmp_path / "nowhere")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"user": "me", "nkey_file": __file__}, "one of user, nkey_file and creds_file"),
+        ({"user": "me", "password": "x", "password_file": __file__}, "password and password_file"),
+        ({"tls_key": __file__}, "tls_key needs tls_cert"),
+        ({"tls_ca": "/nowhere"}, "there is no file"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        BusSettings(**given)
 
 
-async def test_a_subscription_that_ended_needs_no_collection(
-    broker: Any, links: list[Link]
-) -> None:
-    link = await Link.connect(broker.bus, "test", QUICK)
-    links.append(link)
+async def test_a_subscription_that_ended_needs_no_collection(broker: Any, connected: Open) -> None:
+    link = await connected(broker.bus)
     gc.disable()
     try:
         subscription = await link.subscribe_inline("live.codes.r", lambda message: None)

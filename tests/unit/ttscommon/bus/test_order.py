@@ -9,7 +9,7 @@ import pytest
 from nats.errors import Error as NatsError
 
 from antiphon.stack import LocalStack, StackConfig
-from tests.waits import TIMEOUT_S
+from tests.waits import until
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.__main__ import main
 from ttscommon.bus.order import ForeignStore, check_store, follow
@@ -35,25 +35,20 @@ async def test_a_new_talker_waits_until_the_last_old_vocoder_is_gone(broker: Any
     assert "no vocoder has another version" in await asyncio.wait_for(waiting, 10)
 
 
-async def test_stages_in_front_and_first_installations_are_not_waited_for(
-    broker: Any, bus: Bus
-) -> None:
+async def test_stages_in_front_and_first_starts_are_not_waited_for(broker: Any, bus: Bus) -> None:
     await report(bus, "old-talker", "talker")
     assert "no vocoder" in await follow(broker.bus, "talker", 10)
 
 
-async def test_an_upgrade_that_is_stuck_holds_a_stage_up_for_a_set_time(
-    broker: Any, bus: Bus
-) -> None:
+async def test_a_stuck_upgrade_holds_a_stage_up_for_a_set_time(broker: Any, bus: Bus) -> None:
     await report(bus, "old", "talker")
     assert "going on after 0.3 s" in await follow(broker.bus, "gateway", 0.3, look_s=0.05)
 
 
-async def test_the_rights_of_each_follower_are_enough(broker: Any, bus: Bus) -> None:
-    followers: tuple[Role, ...] = ("talker", "gateway")
-    for role in followers:
-        rights = permissions(role, "antiphon", ["vesper"]).publish
-        assert any("DIRECT.GET" in right and "KV_antiphon-replicas" in right for right in rights)
+@pytest.mark.parametrize("role", ["talker", "gateway"])
+def test_the_rights_of_a_follower_are_enough(role: Role) -> None:
+    rights = permissions(role, "antiphon", ["vesper"]).publish
+    assert any("DIRECT.GET" in right and "KV_antiphon-replicas" in right for right in rights)
 
 
 def brokers(count: Literal[1, 3], store: Path) -> LocalStack:
@@ -101,7 +96,7 @@ async def counted(bus: Bus) -> bool:
     return False
 
 
-async def test_setup_refuses_a_cluster_that_is_about_to_delete_what_a_broker_holds(
+async def test_setup_refuses_a_cluster_that_would_delete_what_a_broker_holds(
     tmp_path: Path,
 ) -> None:
     async with brokers(1, tmp_path) as alone:
@@ -109,9 +104,7 @@ async def test_setup_refuses_a_cluster_that_is_about_to_delete_what_a_broker_hol
     (tmp_path / "broker").rename(tmp_path / "broker-1")
     async with brokers(3, tmp_path) as cluster:
         bus = await Bus.connect(cluster.bus, "setup")
-        async with asyncio.timeout(TIMEOUT_S):
-            while not await counted(bus):
-                await asyncio.sleep(0.05)
+        await until(lambda: counted(bus))
         setup = Setup(bus.link, SetupTuning(orphans_s=0.5))
         with pytest.raises(BusUnprepared, match="streams that its cluster does not know"):
             await setup.create()

@@ -1,12 +1,12 @@
 """Preparing a real broker: created once, changed only on purpose, verified by everybody else."""
 
-import asyncio
 from typing import Any
 
 import pytest
 from nats.js.api import DiscardPolicy, StreamConfig
 
 from tests.connections import Connect
+from tests.waits import until
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import Setup, SetupTuning
@@ -31,7 +31,7 @@ async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect)
         await stream(bus, TALKER.stream)
 
 
-async def test_what_is_created_once_is_verified_by_services_with_default_settings(
+async def test_what_is_created_once_is_verified_by_services_of_no_settings(
     connect: Connect,
 ) -> None:
     operator = await connect(prepared=False, replicas=1, max_log_bytes=1 << 26)
@@ -79,9 +79,7 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     await bus.setup.verify()
 
 
-async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
-    connect: Connect,
-) -> None:
+async def test_sessions_that_refused_when_full_drop_the_oldest_later(connect: Connect) -> None:
     bus = await connect(prepared=False)
     await bus.setup.create()
     name = "KV_antiphon-sessions"
@@ -92,9 +90,7 @@ async def test_sessions_that_refused_when_full_drop_the_oldest_once_migrated(
     await bus.setup.verify()
 
 
-async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
-    connect: Connect,
-) -> None:
+async def test_the_one_queue_of_schema_2_is_replaced_and_sequences_go_on(connect: Connect) -> None:
     bus = await connect(prepared=False, max_log_bytes=1 << 26)
     retired = StreamConfig(name=bus.link.name(RETIRED_JOBS), subjects=["antiphon.job.>"])
     await bus.link.jetstream.add_stream(retired)
@@ -125,17 +121,18 @@ async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
 
 async def test_two_deployments_share_a_broker(connect: Connect) -> None:
     small = {"max_log_bytes": 1 << 26}
-    mine, theirs = (
-        await connect(prepared=False, prefix="mine", **small),
-        await connect(prepared=False, prefix="theirs", **small),
-    )
+    mine, theirs = [
+        await connect(prepared=False, prefix=prefix, **small) for prefix in ("mine", "theirs")
+    ]
     for bus in (mine, theirs):
         await bus.setup.create()
         await bus.setup.ensure_consumer(TALKER, "m")
     await mine.submit(TALKER, SpeechRequest("r", "m", "v", "hello"))
-    async with asyncio.timeout(10):
-        while await mine.queue.waiting(TALKER, "m") != 1:  # the consumer's count follows
-            await asyncio.sleep(0.01)
+
+    async def counted() -> bool:  # the consumer's count follows
+        return await mine.queue.waiting(TALKER, "m") == 1
+
+    await until(counted)
     assert await theirs.queue.waiting(TALKER, "m") == 0
     await mine.kv.put("leases", "k", b"1")
     assert await theirs.kv.get("leases", "k") is None

@@ -12,6 +12,7 @@ import nats.errors
 import nats.js.errors
 import pytest
 
+from tests.waits import until
 from ttscommon.bus import Bus, StoreWatch
 from ttscommon.bus.faults import StoreState, is_full, is_queue_full
 from ttscommon.bus.layout import Layout
@@ -84,21 +85,13 @@ async def watched(bus: Bus) -> AsyncIterator[None]:
         watching.cancel()
 
 
-async def until(bus: Bus, problem: type[StoreLost] | None) -> None:
-    async with asyncio.timeout(20):
-        while type(bus.link.store.problem) is not (problem or type(None)):
-            await asyncio.sleep(0.02)
-
-
-async def test_a_single_lost_stream_is_found_missing_while_nothing_is_written_to_it(
-    bus: Bus,
-) -> None:
+async def test_a_lost_stream_is_found_missing_while_nothing_is_written_to_it(bus: Bus) -> None:
     async with watched(bus):
         await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(LEASES)}")
-        await until(bus, StoreLost)
+        await until(lambda: type(bus.link.store.problem) is StoreLost)
         assert "leases" in str(bus.link.store.problem)
         await bus.setup.create()
-        await until(bus, None)
+        await until(lambda: bus.link.store.problem is None)
 
 
 async def test_a_queue_that_was_made_anew_between_two_looks_has_lost_its_jobs(bus: Bus) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,7 +15,9 @@ from ttscommon.cluster.leases import (
     lease_holders,
     leases_of_worker,
 )
+from ttscommon.wire.epochs import HandOver
 from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import LEASES
 
 
@@ -22,14 +25,19 @@ def lease(worker: str, epoch: int = 1, request_id: str = "r", **figures: Any) ->
     return Lease(worker, "talker", request_id, epoch, "receipt", **figures)
 
 
+def test_a_job_that_is_handed_over_brings_what_is_known_of_its_past_and_has_no_holder() -> None:
+    known = {"deaths": 1, "bounces": 2, "failures": 4, "shared": 6, "dead": ("w",), "silences": 5}
+    offer = HandOver(SpeechRequest("r", "m", "v", ""), 5, "receipt", 3, **known)
+    assert Lease.handed(offer, "talker") == lease("", 5, **known)
+    assert not Lease.handed(offer, "talker").held
+
+
 async def keys(bus: Bus) -> list[str]:
     return sorted(await bus.kv.all(LEASES))
 
 
 @pytest.mark.own_broker
-async def test_a_lease_that_was_removed_stays_so_when_the_broker_is_killed(
-    bus: Bus, broker: Any
-) -> None:
+async def test_a_removed_lease_stays_so_when_the_broker_is_killed(bus: Bus, broker: Any) -> None:
     held = HeldLease(lease("a"))
     await held.take(bus)
     await held.release(bus)
@@ -66,22 +74,17 @@ async def test_an_heir_whose_lease_could_not_be_written_removes_what_it_inherite
 async def test_what_could_not_be_removed_at_a_takeover_goes_with_the_job(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unreachable(*_: object) -> None:
-        raise BusUnavailable("no leader")
-
     await HeldLease(lease("a", 1)).take(bus)
     heir = HeldLease(lease("b", 2))
     with monkeypatch.context() as broken:
-        broken.setattr(bus.kv, "purge", unreachable)
+        broken.setattr(bus.kv, "purge", AsyncMock(side_effect=BusUnavailable("no leader")))
         await heir.take(bus)
     assert await keys(bus) == ["talker.r.a", "talker.r.b"]
     await heir.release(bus)
     assert await keys(bus) == []
 
 
-async def test_a_holder_whose_lease_could_not_be_written_leaves_what_the_reaper_noted(
-    bus: Bus,
-) -> None:
+async def test_a_holder_without_a_written_lease_leaves_what_the_reaper_noted(bus: Bus) -> None:
     noted = lease("a", 1).released(deaths=1)
     await HeldLease(noted, holder="a").take(bus, figures=False)
     await HeldLease(lease("a", 1)).release(bus)

@@ -1,4 +1,4 @@
-"""The admin port answers probes and metrics, and nothing else."""
+"""The admin port answers probes, a container's health check and metrics, and nothing else."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from ttscommon.process.admin import AdminServer, Health
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.process.probe import healthy
 
 
 class Probes:
@@ -49,21 +50,23 @@ async def raw(port: int, data: bytes) -> bytes:
     return answer
 
 
-async def test_a_green_probe_is_200(client: httpx.AsyncClient) -> None:
-    response = await client.get("/livez")
-    assert (response.status_code, response.json()) == (200, {"ok": True, "problems": []})
+async def test_a_green_probe_is_200_and_a_red_one_503_with_why(client: httpx.AsyncClient) -> None:
+    for path, status, body in (
+        ("/livez", 200, {"ok": True, "problems": []}),
+        ("/readyz", 503, {"ok": False, "problems": ["starting"]}),
+    ):
+        response = await client.get(path)
+        assert (response.status_code, response.json()) == (status, body)
 
 
-async def test_a_red_probe_is_503_and_says_why(client: httpx.AsyncClient) -> None:
-    response = await client.get("/readyz")
-    assert response.status_code == 503
-    assert response.json()["problems"] == ["starting"]
-
-
-async def test_metrics_are_exposed_in_prometheus_text(client: httpx.AsyncClient) -> None:
-    response = await client.get("/metrics")
-    assert "things_total 3.0" in response.text
-    assert response.headers["content-type"].startswith("text/plain")
+async def test_metrics_are_text_or_open_metrics_as_is_asked_for(client: httpx.AsyncClient) -> None:
+    plain = await client.get("/metrics")
+    assert "things_total 3.0" in plain.text
+    assert plain.headers["content-type"].startswith("text/plain")
+    accept = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+    response = await client.get("/metrics", headers=accept)
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
 
 
 async def test_head_has_no_body_and_a_query_does_not_matter(client: httpx.AsyncClient) -> None:
@@ -76,21 +79,10 @@ async def test_other_paths_and_methods_are_refused(client: httpx.AsyncClient) ->
     assert (await client.post("/livez")).status_code == 405
 
 
-async def test_garbage_is_refused_and_the_server_lives_on(
-    port: int, client: httpx.AsyncClient
-) -> None:
+async def test_garbage_is_refused_and_ends_nothing(port: int, client: httpx.AsyncClient) -> None:
     assert (await raw(port, b"\x00\xff\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
     assert await raw(port, b"GET /livez" + b"x" * 100_000) == b""
     assert json.loads((await client.get("/livez")).content)["ok"]
-
-
-async def test_prometheus_gets_open_metrics_if_it_asks_for_them(client: httpx.AsyncClient) -> None:
-    accept = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
-    response = await client.get("/metrics", headers=accept)
-    assert response.headers["content-type"].startswith("application/openmetrics-text")
-    assert response.text.endswith("# EOF\n")
-    plain = await client.get("/metrics")
-    assert plain.headers["content-type"].startswith("text/plain")
 
 
 async def test_the_event_loop_turns_while_a_large_page_is_written() -> None:
@@ -107,3 +99,9 @@ async def test_the_event_loop_turns_while_a_large_page_is_written() -> None:
     await server.close()
     assert (await scrape).count(b"tts_characters_total") > 1000
     assert turns > 30
+
+
+async def test_a_container_is_as_healthy_as_its_port_says(port: int, unused_tcp_port: int) -> None:
+    assert await asyncio.to_thread(healthy, "livez", port)
+    assert not await asyncio.to_thread(healthy, "readyz", port)
+    assert not await asyncio.to_thread(healthy, "livez", unused_tcp_port)

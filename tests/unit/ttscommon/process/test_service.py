@@ -33,9 +33,7 @@ async def test_readiness_follows_announcement_conditions_and_draining() -> None:
     assert service.ready().problems == ("draining",)
 
 
-async def test_liveness_turns_red_when_a_watched_loop_stalls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_liveness_is_red_when_a_watched_loop_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     service = make()
@@ -49,11 +47,8 @@ async def test_liveness_turns_red_when_a_watched_loop_stalls(
     assert service.live().ok
     now = 200.0
     service.unwatch("engine")
+    service.heartbeat("engine")  # of a thread that ends a moment later
     assert service.live().ok
-
-
-async def test_a_heartbeat_of_nobody_is_no_error() -> None:
-    make().heartbeat("nobody")
 
 
 async def test_ports_are_announced_in_a_file(tmp_path: Path) -> None:
@@ -107,7 +102,7 @@ async def test_sigterm_lets_main_finish_its_work() -> None:
         pytest.param(3600, True, 2, 1, id="a second signal cuts the drain short"),
     ],
 )
-async def test_main_that_does_not_finish(
+async def test_main_that_does_not_end(
     drain_s: float, worked: bool, signals: int, status: int
 ) -> None:
     service = make(drain_s=drain_s)
@@ -193,21 +188,15 @@ def test_launch_logs_json_from_structlog_and_from_libraries() -> None:
     result = run_program()
     assert (result.returncode, result.stderr) == (0, "")
     events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [event["event"] for event in events] == [
-        "own",
-        "foreign 1",
-        "service.ready",
-        "service.stopped",
-    ]
+    said = ["own", "foreign 1", "service.ready", "service.stopped"]
+    assert [event["event"] for event in events] == said
     assert events[0]["request_id"] == "r1"
     assert {event["service"] for event in events} == {"example"}
     assert events[1]["level"] == "warning"
 
 
 @pytest.mark.parametrize(("often", "stuck"), [(2, False), (1_000_000, True)])
-def test_a_task_that_misses_its_cancellation_keeps_no_process_alive(
-    often: int, stuck: bool
-) -> None:
+def test_a_task_that_misses_cancellation_keeps_no_process_alive(often: int, stuck: bool) -> None:
     result = run_program(CLINGING.replace("{often}", str(often)))
     assert result.returncode == 0
     last = json.loads(result.stdout.splitlines()[-1])

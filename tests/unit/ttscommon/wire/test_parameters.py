@@ -18,12 +18,8 @@ KNOWN = (
 def test_what_fits_passes_and_the_rest_has_its_default() -> None:
     given: dict[str, Value] = {"min_p": 1, "emotion": "glad"}
     assert checked(KNOWN, given) == {"min_p": 1.0, "emotion": "glad"}
-    assert completed(KNOWN, given) == {
-        "min_p": 1.0,
-        "steps": 10,
-        "emotion": "glad",
-        "clean": True,
-    }
+    all_ = {"min_p": 1.0, "steps": 10, "emotion": "glad", "clean": True}
+    assert completed(KNOWN, given) == all_
 
 
 @pytest.mark.parametrize(
@@ -46,12 +42,9 @@ def test_what_does_not_fit_is_refused_with_what_would(name: str, value: Value, w
     assert refused.value.param == f"extra_params.{name}"
 
 
-def test_an_infinite_number_is_no_setting() -> None:
+def test_an_infinite_number_is_no_setting_and_a_model_without_parameters_says_so() -> None:
     with pytest.raises(BadRequest):
         Parameter("x", "number", 0.0).checked(math.inf)
-
-
-def test_a_model_without_parameters_says_so() -> None:
     with pytest.raises(BadRequest, match="it takes none"):
         checked((), {"min_p": 0.1})
 

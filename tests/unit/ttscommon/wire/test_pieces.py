@@ -15,26 +15,13 @@ PIECES: list[Piece] = [
 
 def test_pieces_travel_as_text_with_marks_and_back() -> None:
     text, marks, _ = marked(PIECES)
-    assert text == "The tide is  in."
+    assert text == "The tide is  in."  # each takes room in it
     assert unmarked(text, marks) == PIECES
-
-
-def test_every_piece_takes_room_in_the_text() -> None:
-    assert marked([Boundary()]).text == " "
-    assert unmarked(*marked([Boundary()])) == [Boundary()]
 
 
 def test_marks_that_do_not_fit_their_text_are_left_out() -> None:
     assert unmarked("ab", (Mark(1, Phones("long", "l")), Mark(9, Boundary()))) == [Text("ab")]
     assert unmarked("", ()) == [Text("")]
-
-
-def test_the_tail_of_a_text_piece_keeps_its_marks() -> None:
-    text, marks, _ = marked(PIECES)
-    piece = TextPiece("request1", 10, text, marks)
-    tail = piece.tail(18)
-    assert unmarked(tail.text, tail.marks) == PIECES[2:]
-    assert decode(encode(piece)) == piece
 
 
 PLACED: list[Piece] = [
@@ -57,11 +44,16 @@ def test_texts_that_follow_each_other_need_one_span() -> None:
     assert marked([Text("one "), Text("two")]).spans == ()
 
 
-def test_the_tail_of_a_text_piece_keeps_its_places() -> None:
-    piece = TextPiece("request1", 10, *marked(PLACED)[:2], spans=marked(PLACED).spans)
-    tail = piece.tail(20)
-    assert unmarked(tail.text, tail.marks, tail.spans) == [Text("s ", 51, 0.5), Text("in.", 53)]
-    assert decode(encode(piece)) == piece
+def test_the_tail_of_a_text_piece_keeps_its_marks_and_places() -> None:
+    for pieces, start, left in (
+        (PIECES, 18, PIECES[2:]),
+        (PLACED, 20, [Text("s ", 51, 0.5), Text("in.", 53)]),
+    ):
+        text, marks, spans = marked(pieces)
+        piece = TextPiece("request1", 10, text, marks, spans=spans)
+        assert decode(encode(piece)) == piece
+        tail = piece.tail(start)
+        assert unmarked(tail.text, tail.marks, tail.spans) == left
 
 
 def test_an_older_talker_reads_the_word_of_what_it_does_not_know() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.waits import until
+from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never
+from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.repair import ReaderTuning
@@ -49,11 +50,6 @@ async def finish(writer: AudioWriter) -> None:
     await writer.close()
 
 
-async def drain(reader: AudioReader) -> list[Chunk | End]:
-    async with asyncio.timeout(20):
-        return [record async for record in reader]
-
-
 def samples(records: Sequence[Chunk | End]) -> list[int]:
     chunks = [record.pcm.array() for record in records if isinstance(record, AudioChunk)]
     return np.concatenate(chunks).tolist() if chunks else []
@@ -72,9 +68,13 @@ async def settled(bus: Bus) -> None:
 
 async def noted(bus: Bus, position: int) -> None:
     """Wait until the log has come to `position`."""
-    async with asyncio.timeout(10):
-        while (tail := await bus.log(AUDIO, "r").last()) is None or tail.record.end < position:
-            await asyncio.sleep(0.005)
+
+    async def come() -> bool:
+        return (tail := await bus.log(AUDIO, "r").last()) is not None and (
+            tail.record.end >= position
+        )
+
+    await until(come)
 
 
 async def small(bus: Bus, **tuning: Any) -> AudioWriter:
@@ -82,20 +82,6 @@ async def small(bus: Bus, **tuning: Any) -> AudioWriter:
     writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=WriterTuning(**tuning))
     await writer.open(restore=False)
     return writer
-
-
-def losing(bus: Bus, monkeypatch: pytest.MonkeyPatch, which: Any) -> None:
-    """Live messages of `bus` for which `which(number)` is true are lost on the way."""
-    sent = 0
-    deliver = bus.link.send_raw
-
-    async def lossy(subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
-        nonlocal sent
-        sent += subject.startswith("live.")
-        if not (subject.startswith("live.") and which(sent)):
-            await deliver(subject, data, headers)
-
-    monkeypatch.setattr(bus.link, "send_raw", lossy)
 
 
 async def test_the_log_holds_positions_seconds_apart_and_no_samples(bus: Bus, other: Bus) -> None:
@@ -130,13 +116,11 @@ async def test_a_reader_that_is_slow_asks_for_what_it_had_no_room_for(bus: Bus, 
     async with AudioReader(other.log(AUDIO, "r"), other.queue, tuning=tuning) as reader:
         writer = await bus.audio_writer("r", 1)
         await put(writer, 40)
-        async with asyncio.timeout(20):
-            while reader.held_bytes < 10 * 2 * STEP:
-                await asyncio.sleep(0.005)
-            heard = []
-            for _ in range(40):
-                assert reader.held_bytes <= 10 * 2 * STEP
-                heard.append(await anext(reader))
+        await until(lambda: reader.held_bytes >= 10 * 2 * STEP)
+        heard = []
+        for _ in range(40):
+            assert reader.held_bytes <= 10 * 2 * STEP
+            heard.append(await asyncio.wait_for(anext(reader), TIMEOUT_S))
         await finish(writer)
         assert samples(heard + await drain(reader)) == numbers(0, 40 * STEP)
 
@@ -165,9 +149,7 @@ async def test_what_is_sent_again_is_not_logged_again(bus: Bus, other: Bus) -> N
     assert logged == [STEP, 65 * STEP, 70 * STEP]
 
 
-async def test_a_reader_further_ahead_waits_and_does_not_drive_the_writer_to_and_fro(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_reader_further_ahead_waits_for_the_one_behind(bus: Bus, other: Bus) -> None:
     writer = await bus.audio_writer("r", 1)
     await writer.begin(Position("r", 1000))
     async with other.audio_reader("r", 5000) as ahead, other.audio_reader("r", 0) as behind:
@@ -180,9 +162,7 @@ async def test_a_reader_further_ahead_waits_and_does_not_drive_the_writer_to_and
         assert samples(await drain(behind)) == numbers(0, 8000)
 
 
-async def test_a_successor_is_told_where_the_reader_stands_and_what_to_begin_with(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_successor_is_told_where_the_reader_stands(bus: Bus, other: Bus) -> None:
     async with bus.audio_reader("r") as reader:
         first = await bus.audio_writer("r", 1)
         await put(first, 3)
@@ -199,9 +179,7 @@ async def test_a_successor_is_told_where_the_reader_stands_and_what_to_begin_wit
         assert samples(heard + await drain(reader)) == numbers(0, 4 * STEP)
 
 
-async def test_a_successor_that_nobody_answers_begins_where_a_client_comes_back(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_successor_begins_where_a_client_comes_back_later(bus: Bus, other: Bus) -> None:
     first = await bus.audio_writer("r", 1)
     await put(first, 70)
     await noted(bus, 65 * STEP)
@@ -263,11 +241,10 @@ async def test_an_end_that_reaches_a_reader_who_lacks_samples_has_them_made_agai
         await lost_tail(bus, monkeypatch)
         monkeypatch.undo()
         hearing = asyncio.create_task(drain(reader))
-        async with asyncio.timeout(10):
-            while (job := await bus.queue.find(VOCODER, "r")) is None:
-                await asyncio.sleep(0.01)
-        assert job.request.remake
-        assert job.request.text == ""
+        await until(lambda: bus.queue.find(VOCODER, "r"))
+        job = await bus.queue.find(VOCODER, "r")
+        assert job is not None
+        assert (job.request.remake, job.request.text) == (True, "")
         again = await bus.audio_writer("r", 1 << 20, fresh=False)
         assert again.remaking is not None
         assert again.listener is not None
@@ -305,10 +282,6 @@ async def test_audio_that_nobody_can_make_again_is_gone(bus: Bus, other: Bus) ->
 async def test_too_many_positions_that_wait_hold_the_producer_back(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(*_: Any, **__: Any) -> int:
-        await asyncio.Event().wait()
-        raise AssertionError("unreachable")
-
     monkeypatch.setattr(RequestLog, "commit", never)
     writer = await small(bus, positions=2, position_s=STEP / RATE)
     await put(writer, 2)

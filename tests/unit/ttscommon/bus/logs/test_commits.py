@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ttscommon.bus.logs.commits import Pending, Tail, Uncommitted
-from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.errors import Fenced
 from ttscommon.wire.messages import End, LogRecord, TextPiece, encode
 
 
@@ -26,23 +26,15 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_full_window_is_waited_for_until_the_oldest_is_committed() -> None:
-    window = Uncommitted(room=2, recent=0)
-    await window.add(text(0, "ab"))
-    await window.add(text(2, "cd"))
-    third = asyncio.create_task(window.add(text(4, "ef")))
-    await settle()
-    assert not third.done()
-    assert (await window.oldest()).record.start == 0
-    window.committed()
-    await third
-    assert spans(list(window)) == [(2, 4), (4, 6)]
+async def filled(records: list[Pending], room: int = 8, recent: int = 0) -> Uncommitted:
+    window = Uncommitted(room=room, recent=recent)
+    for record in records:
+        await window.add(record)
+    return window
 
 
 async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() -> None:
-    window = Uncommitted(room=8, recent=1)
-    for start in (0, 2, 4):
-        await window.add(text(start, "xy"))
+    window = await filled([text(start, "xy") for start in (0, 2, 4)], recent=1)
     window.committed()
     window.committed()
     assert spans(window.behind(3)) == [(2, 4), (4, 6)]
@@ -50,58 +42,31 @@ async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() ->
     assert spans(window.behind(0)) == [(2, 4), (4, 6)]  # the first is only in the log by now
 
 
-async def test_the_end_is_never_held_to_be_known() -> None:
-    window = Uncommitted(room=8, recent=1)
-    await window.add(pending(End("r", 4, "ok")))
-    assert spans(window.behind(4)) == [(4, 4)]
-
-
 async def test_what_the_log_holds_already_is_skipped_and_half_of_it_rewritten() -> None:
-    window = Uncommitted(room=8, recent=0)
-    for start in (0, 2, 4):
-        await window.add(text(start, "xy"))
+    window = await filled([text(start, "xy") for start in (0, 2, 4)])
     window.skip_to(3, pending)
     assert spans(list(window)) == [(3, 4), (4, 6)]
 
 
-async def test_the_end_is_not_skipped() -> None:
-    window = Uncommitted(room=8, recent=0)
-    await window.add(text(0, "ab"))
-    await window.add(pending(End("r", 2, "ok")))
+async def test_the_end_is_not_skipped_nor_ever_held_to_be_known() -> None:
+    window = await filled([text(0, "ab"), pending(End("r", 2, "ok"))])
     window.skip_to(2, pending)
-    assert spans(list(window)) == [(2, 2)]
+    assert spans(list(window)) == spans(window.behind(2)) == [(2, 2)]
 
 
 async def test_a_failure_reaches_who_waits_and_who_comes_later() -> None:
-    window = Uncommitted(room=1, recent=0)
-    await window.add(text(0, "ab"))
+    window = await filled([text(0, "ab")], room=1)
     waiting = asyncio.create_task(window.add(text(2, "cd")))
     emptied = asyncio.create_task(window.until(lambda: False))
     await settle()
     window.fail(Fenced("another worker has it", owner=2))
+    assert isinstance(window.failure, Fenced)
     with pytest.raises(Fenced):
         await waiting
     await emptied
     assert window.empty
     with pytest.raises(Fenced):
         await window.add(text(4, "ef"))
-
-
-async def test_who_waits_for_an_empty_window_is_told_of_the_last_commit() -> None:
-    window = Uncommitted(room=4, recent=0)
-    await window.add(text(0, "ab"))
-    closing = asyncio.create_task(window.until(lambda: window.empty))
-    await settle()
-    assert not closing.done()
-    window.committed()
-    await closing
-
-
-async def test_a_failure_that_passes_is_kept_for_the_writer() -> None:
-    window = Uncommitted(room=4, recent=0)
-    failure = BusUnavailable("no leader")
-    window.fail(failure)
-    assert window.failure is failure
 
 
 def test_a_tail_forgets_the_oldest_beyond_its_room_and_knows_where_it_starts() -> None:

@@ -18,8 +18,9 @@ STEP = 1000
 CREDIT = 8 * 2 * STEP
 
 
-async def writing(bus: Bus) -> AudioWriter:
-    writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=WriterTuning(credit_bytes=CREDIT))
+async def writing(bus: Bus, epoch: int = 1, **tuning: float) -> AudioWriter:
+    told = WriterTuning(credit_bytes=CREDIT, **tuning)  # type: ignore[arg-type]
+    writer = AudioWriter(bus.log(AUDIO, "r"), epoch, tuning=told)
     await writer.open(restore=False)
     return writer
 
@@ -52,15 +53,11 @@ async def hear(reader: AudioReader, chunks: int) -> list[int]:
     return heard
 
 
-def test_a_reader_that_has_told_nothing_takes_the_credit_from_where_it_stands() -> None:
+def test_a_reader_that_has_told_nothing_takes_the_credit_and_then_its_latest_word_counts() -> None:
     credit = Credit(200)
     assert credit.limit == 100
     credit.begin(50)
     assert credit.limit == 150
-
-
-def test_the_latest_word_counts_also_if_it_takes_room_away() -> None:
-    credit = Credit(200)
     credit.heed(CreditGrant(900))
     credit.heed(CreditGrant(300))
     credit.begin(700)
@@ -81,9 +78,7 @@ async def test_a_writer_stops_at_its_credit_and_goes_on_with_half_of_it(bus: Bus
     assert heard == np.arange(4 * STEP, 30 * STEP).astype(np.int16).tolist()
 
 
-async def test_a_grant_that_is_lost_is_told_again(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lost_grant_is_told_again(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     lost: list[CreditGrant] = []
     heed = Credit.heed
 
@@ -142,9 +137,7 @@ async def test_a_writer_that_is_not_wanted_knows_when_it_is_again(bus: Bus) -> N
 
 
 async def test_a_writer_that_nobody_hears_any_more_is_told_so(bus: Bus) -> None:
-    tuning = WriterTuning(credit_bytes=CREDIT, listener_s=0.05, offer_s=0.05)
-    writer = AudioWriter(bus.log(AUDIO, "r"), 1, tuning=tuning)
-    await writer.open(restore=False)
+    writer = await writing(bus, listener_s=0.05, offer_s=0.05)
     async with reading(bus):
         work = asyncio.create_task(produce(writer, 30))
         await until(lambda: writer.position == 8 * STEP)
@@ -160,8 +153,7 @@ async def test_to_begin_again_grants_nothing(bus: Bus) -> None:
     await writer.begin(Position("r", 5 * STEP))
     assert not await writer.room(8 * STEP, 0.01)
     await writer.release()
-    successor = AudioWriter(bus.log(AUDIO, "r"), 2, tuning=WriterTuning(credit_bytes=CREDIT))
-    await successor.open(restore=False)
+    successor = await writing(bus, 2)
     await successor.begin(Position("r", 5 * STEP))
     assert await successor.room(12 * STEP, 0.01)
     assert not await successor.room(13 * STEP, 0.01)

@@ -3,14 +3,16 @@
 import asyncio
 import gc
 import weakref
-from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
 
 from tests.connections import Connect
-from ttscommon.bus import Bus, LogReader, LogWriter
+from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never
+from tests.waits import until
+from ttscommon.bus import Bus, LogWriter
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import WriterTuning
@@ -36,21 +38,19 @@ async def finish(writer: LogWriter) -> None:
     await writer.close()
 
 
-async def drain(reader: LogReader) -> list[Chunk | End]:
-    async with asyncio.timeout(20):
-        return [record async for record in reader]
-
-
 def positions(records: list[Chunk | End]) -> list[int]:
     chunks = [r.tensors["codes"] for r in records if isinstance(r, CodecChunk)]
     return [int(value) for each in chunks for value in each.array()]
 
 
 async def committed(bus: Bus, chunks: int) -> None:
-    """Wait until the log itself holds `chunks` records."""
-    async with asyncio.timeout(10):
-        while len(await bus.log(CODES, "r").read(0)) < chunks:
-            await asyncio.sleep(0.005)
+    """Wait until the log itself holds the record of the last of so many chunks."""
+
+    async def held() -> bool:
+        tail = await bus.log(CODES, "r").last()
+        return tail is not None and tail.record.end >= chunks * STEP
+
+    await until(held)
 
 
 async def test_a_reader_gets_everything_once_and_in_order(bus: Bus, other: Bus) -> None:
@@ -74,17 +74,7 @@ async def test_a_reader_that_comes_late_reads_the_log_from_its_offset(bus: Bus, 
 async def test_live_messages_lost_on_the_way_come_again(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = 0
-    deliver = bus.link.send_raw
-
-    async def lossy(subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
-        nonlocal sent
-        sent += 1
-        if subject.startswith("live.") and sent % 3 == 0:
-            return
-        await deliver(subject, data, headers)
-
-    monkeypatch.setattr(bus.link, "send_raw", lossy)
+    losing(bus, monkeypatch, lambda number: number % 3 == 0)
     async with other.reader(CODES, "r") as reader:
         writer = await bus.writer(CODES, "r", 1)
         await put(writer, 30)
@@ -95,23 +85,17 @@ async def test_live_messages_lost_on_the_way_come_again(
 async def test_a_record_whose_commit_need_not_wait_goes_out_once(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copies: list[bytes] = []
-    monkeypatch.setattr(bus.link, "send_raw", partial(_note, copies))
+    monkeypatch.setattr(bus.link, "send_raw", sent := AsyncMock())
     async with other.reader(CODES, "r", fresh=True) as reader:
         writer = await bus.writer(CODES, "r", 1)
         await put(writer, 1)
         heard = [await anext(reader)]
-        assert copies == []
-        monkeypatch.setattr(RequestLog, "commit", _never)
+        sent.assert_not_awaited()
+        monkeypatch.setattr(RequestLog, "commit", never)
         await put(writer, 2)  # the first of them on its way to a log that does not take it
-        assert decode_record(copies[-1]).start == 2 * STEP
+        assert decode_record(sent.await_args.args[1]).start == 2 * STEP
         await writer.release()
     assert positions(heard) == list(range(STEP))
-
-
-async def _note(copies: list[bytes], subject: str, data: bytes, headers: object = None) -> None:
-    del subject, headers
-    copies.append(data)
 
 
 async def test_a_fence_that_the_log_may_refuse_is_heard_by_nobody(bus: Bus, other: Bus) -> None:
@@ -131,7 +115,7 @@ async def test_a_reader_that_comes_soon_has_all_from_the_writer_without_the_log(
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, 9)
     await committed(bus, 9)
-    monkeypatch.setattr(RequestLog, "tail", _never)
+    monkeypatch.setattr(RequestLog, "tail", never)
     async with other.reader(CODES, "r") as reader:
         heard = [await anext(reader) for _ in range(9)]
         await finish(writer)
@@ -173,14 +157,14 @@ async def test_a_zombie_with_a_lower_epoch_cannot_even_open(bus: Bus, other: Bus
     await finish(second)
 
 
-async def test_what_was_heard_and_never_committed_is_adopted(
+async def test_what_was_heard_andnever_committed_is_adopted(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with other.reader(CODES, "r") as reader:
         first = await bus.writer(CODES, "r", 1)
         await put(first, 1)
         await committed(bus, 1)
-        monkeypatch.setattr(RequestLog, "commit", _never)
+        monkeypatch.setattr(RequestLog, "commit", never)
         await put(first, 2)
         heard = [await anext(reader) for _ in range(3)]
         await first.release()
@@ -193,11 +177,6 @@ async def test_what_was_heard_and_never_committed_is_adopted(
     assert positions(records) == list(range(4 * STEP))
 
 
-async def _never(*_: Any, **__: Any) -> int:
-    await asyncio.Event().wait()
-    raise AssertionError("unreachable")
-
-
 async def test_a_finished_log_needs_no_successor(bus: Bus, other: Bus) -> None:
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, 1)
@@ -205,10 +184,10 @@ async def test_a_finished_log_needs_no_successor(bus: Bus, other: Bus) -> None:
     assert (await other.writer(CODES, "r", 2)).ended
 
 
-async def test_a_full_window_holds_the_producer_back(
+async def test_a_full_window_holds_producers_back(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RequestLog, "commit", _never)
+    monkeypatch.setattr(RequestLog, "commit", never)
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, WriterTuning().window)
     with pytest.raises(TimeoutError):
@@ -234,13 +213,6 @@ async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
 async def cramped(connect: Connect) -> Bus:
     """On a broker that keeps about ten chunks of a log."""
     return await connect(max_log_bytes=4096)
-
-
-async def drained(bus: Bus, start: int) -> None:
-    """Wait until the record at `start` is committed."""
-    async with asyncio.timeout(10):
-        while (tail := await bus.log(CODES, "r").last()) is None or tail.record.start < start:
-            await asyncio.sleep(0.005)
 
 
 async def crowd_out(bus: Bus) -> None:
@@ -280,7 +252,7 @@ async def test_a_dropped_log_keeps_its_fence(cramped: Bus) -> None:
 async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cramped: Bus) -> None:
     first = await cramped.writer(CODES, "r", 1)
     await put(first, 20)
-    await drained(cramped, 19 * STEP)
+    await committed(cramped, 20)
     second = await cramped.writer(CODES, "r", 2)
     assert second.position == 20 * STEP
     restored = positions(list(second.restored))

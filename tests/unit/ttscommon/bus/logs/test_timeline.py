@@ -115,20 +115,6 @@ def test_a_superseded_writers_early_end_is_void() -> None:
     assert not timeline.ended
 
 
-def test_an_overlap_is_trimmed_to_what_was_not_heard() -> None:
-    timeline = Timeline()
-    timeline.feed_live(audio(0, 5))
-    assert samples(timeline.feed_live(audio(3, 9, epoch=2))) == [5, 6, 7, 8]
-
-
-def test_a_gap_is_known_and_held_back() -> None:
-    timeline = Timeline()
-    assert timeline.feed_live(audio(4, 8)) == []
-    assert timeline.gap
-    assert samples(timeline.feed_log(audio(0, 4))) == list(range(8))
-    assert not timeline.gap
-
-
 def test_what_the_log_may_lack_is_offered_and_the_last_of_what_it_has() -> None:
     timeline = Timeline()
     for start in range(0, 40, 4):

@@ -48,34 +48,35 @@ def test_workers_expect_to_keep_up_with_what_can_be_spoken_in_real_time() -> Non
     assert seen(view(talkers=(talker(), talker()))).expected == 2 * seen(view()).expected
 
 
-def test_nothing_is_planned_on_a_model_that_is_still_loading() -> None:
-    assert realtime_streams(talker(step_s={1: 0.01}), 0.0, 0.85) == 0
-
-
 def test_there_are_never_more_streams_than_slots_and_one_a_worker_at_least() -> None:
     assert seen(view(slots=4, free=4)).most == 4
     assert seen(view(talkers=(talker(), talker()))).least == 1  # there is one vocoder
     assert seen(View((talker(),) * 3, (vocoder(),) * 2, 0, 25.0)).least == 2
 
 
-def test_before_anything_was_measured_slots_are_all_that_is_known() -> None:
-    assert seen(view(step_s={})).expected == 32
+SLOW_S = {1: 0.05, 16: 0.2}
 
 
-def test_without_a_talker_nothing_is_expected_and_nothing_fails() -> None:
-    left = View((), (vocoder(),), 0, frame_rate_hz=0.0)
-    assert seen(left).expected == 0
-    assert seen(left).least == 0
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        pytest.param(view(step_s={}), 32, id="nothing was measured: slots are all that is known"),
+        pytest.param(View((), (vocoder(),), 0, frame_rate_hz=0.0), 0, id="no talker"),
+        pytest.param(View((talker(),), (vocoder(),), 0, 0.0), 0, id="a model that still loads"),
+        pytest.param(view(step_s=SLOW_S), 1, id="the machine keeps up with no stream"),
+        pytest.param(view(step_s=SLOW_S, slowed=8.0), 0, id="others take the machine"),
+    ],
+)
+def test_how_many_streams_are_expected_at_the_edges(of: View, expected: int) -> None:
+    assert seen(of).expected == expected
 
 
-def test_a_curve_is_linear_between_its_points_and_beyond() -> None:
+def test_a_curve_is_linear_between_its_points_and_beyond_and_never_below_its_fastest() -> None:
     assert seconds_at(STEP_S, 1) == 0.006
     assert seconds_at(STEP_S, 8) == pytest.approx(0.020)
     assert seconds_at(STEP_S, 31) == pytest.approx(0.066)
     assert seconds_at({4: 0.01}, 99) == 0.01
 
-
-def test_a_curve_never_falls_below_its_fastest_point() -> None:
     assert seconds_at({1: 0.02, 2: 0.01}, 50) == 0.01
 
 
@@ -111,41 +112,29 @@ def test_more_streams_than_a_batch_take_turns() -> None:
     assert realtime_streams(talker(batch=4, step_s={1: 0.005, 64: 0.005}), 25.0, 1.0) == 32
 
 
-def test_room_ends_where_the_kv_cache_does() -> None:
-    full: dict[str, Any] = {
-        "kv_positions": 16_000,
-        "kv_free": 1_000,
-        "free": 22,
-    }
-    assert cached_streams(talker(**full)) == 10
-    assert seen(view(busy=10, **full)).most == 10
-    assert cached_streams(talker(**{**full, "kv_free": 8_000})) == 20
-
-
-def test_what_a_vocoders_streams_carry_bounds_them_as_a_kv_cache_does() -> None:
-    carried = vocoder(kv_positions=10_000, kv_free=2_000, free=56)
-    assert cached_streams(carried) == 10
-    assert seen(View((talker(),), (carried,), 8, 25.0)).most == 10
-
-
-def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
-    alone: dict[str, Any] = {"kv_positions": 16_000, "free": 31}
-    assert cached_streams(talker(kv_free=5_000, **alone)) == 2
-    assert cached_streams(talker(kv_free=3_000, **alone)) == 1
-
-
-def test_a_kv_cache_that_is_empty_or_missing_bounds_nothing() -> None:
-    assert cached_streams(talker()) == 32
-    assert cached_streams(talker(kv_positions=16_000, kv_free=16_000)) == 32
+FULL = talker(kv_positions=16_000, kv_free=1_000, free=22)
+CARRIED = vocoder(kv_positions=10_000, kv_free=2_000, free=56)
 
 
 @pytest.mark.parametrize(
-    ("slowed", "room"), [(1.0, 1), (8.0, 0)], ids=["the machine is too slow", "others take it"]
+    ("replica", "streams"),
+    [
+        (FULL, 10),
+        (talker(kv_positions=16_000, kv_free=8_000, free=22), 20),
+        (CARRIED, 10),  # frames whose state a vocoder has memory for
+        (talker(kv_positions=16_000, kv_free=5_000, free=31), 2),  # over a quarter is free
+        (talker(kv_positions=16_000, kv_free=3_000, free=31), 1),
+        (talker(), 32),
+        (talker(kv_positions=16_000, kv_free=16_000), 32),
+    ],
 )
-def test_an_engine_that_keeps_up_with_no_stream_takes_one_unless_others_slow_it(
-    slowed: float, room: int
-) -> None:
-    assert seen(view(step_s={1: 0.05, 16: 0.2}, slowed=slowed)).expected == room
+def test_room_ends_where_the_kv_cache_does(replica: Replica, streams: int) -> None:
+    assert cached_streams(replica) == streams
+
+
+def test_the_fuller_stage_bounds_a_pair() -> None:
+    assert seen(view(busy=10, talkers=(FULL,))).most == 10
+    assert seen(View((talker(),), (CARRIED,), 8, 25.0)).most == 10
 
 
 def test_a_vocoder_that_others_slow_takes_no_stream_that_it_cannot_keep_up_with() -> None:

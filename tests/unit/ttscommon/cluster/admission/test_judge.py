@@ -141,23 +141,14 @@ def fill(shares: Shares, tenant: str, capacity: int, now: float = 0.0) -> int:
     return shares.held[tenant]
 
 
-def test_a_single_tenant_may_take_everything() -> None:
+def test_the_only_tenant_may_take_everything() -> None:
     assert fill(Shares({"": 1.0}), "", 10) == 10
 
 
-def test_alone_a_tenant_takes_all_but_the_reserve() -> None:
-    assert fill(Shares({"a": 1.0, "b": 1.0}, reserve=0.1), "a", 100) == 90
-
-
-def test_a_newcomer_speaks_at_once_whoever_floods() -> None:
+def test_a_flood_leaves_the_reserve_to_a_newcomer_which_has_what_ends_up_to_its_share() -> None:
     shares = Shares({"a": 1.0, "b": 1.0}, reserve=0.1)
-    fill(shares, "a", 100)
+    assert fill(shares, "a", 100) == 90
     assert shares.judge("b", 100, 0.0) is Standing.WITHIN
-
-
-def test_what_ends_goes_to_the_one_below_its_share() -> None:
-    shares = Shares({"a": 1.0, "b": 1.0}, reserve=0.1)
-    fill(shares, "a", 100)
     fill(shares, "b", 100)
     for _ in range(200):
         if shares.held["a"]:
@@ -198,13 +189,8 @@ def test_giving_back_twice_is_a_fault() -> None:
         Shares({"a": 1.0}).give_back("a")
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=200),
-    st.integers(3, 50),
-)
-def test_within_capacity_and_nobody_is_shut_out(
-    moves: list[tuple[str, bool]], capacity: int
-) -> None:
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=200), st.integers(3, 50))
+def test_within_capacity_none_is_shut_out(moves: list[tuple[str, bool]], capacity: int) -> None:
     """Never more than the capacity; and who holds nothing is refused only when it is full."""
     shares = Shares({"a": 1.0, "b": 2.0, "c": 0.5})
     for tenant, arrives in moves:

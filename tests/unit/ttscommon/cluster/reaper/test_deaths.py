@@ -1,11 +1,13 @@
 """Which requests are blamed for a worker's death, on a real broker."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
 
 from ttscommon.bus import Bus
+from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.cluster.leases import Count, Lease
 from ttscommon.cluster.reaper.failure_detector import after_death
 from ttscommon.cluster.worker import IsolationTuning
@@ -70,6 +72,14 @@ async def test_a_job_whose_log_grew_is_not_blamed_and_makes_no_crowd(bus: Bus) -
 async def test_a_job_that_waits_is_not_blamed(bus: Bus) -> None:
     [after] = await after_death(bus, [held(0, waiting=True, deaths=1)], 5.0)
     assert (after.deaths, after.waiting) == (1, False)
+
+
+async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLog, "tail", AsyncMock(side_effect=TimeoutError("no replica")))
+    [after] = await after_death(bus, [held(0, deaths=2)], 5.0)
+    assert after.deaths == 2
 
 
 @pytest.mark.parametrize("count", ["deaths", "shared", "silences"])

@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any
 
+from tests.unit.ttscommon.cluster.scene import answer
 from ttscommon.bus import Bus
 from ttscommon.cluster.reaper.failure_detector import FailureDetector, Verdict
 from ttscommon.cluster.reaper.tuning import ReaperTuning
@@ -23,10 +24,7 @@ async def until(detector: FailureDetector, verdict: Verdict) -> list[Verdict]:
 
 
 async def test_who_answers_is_alive(bus: Bus) -> None:
-    async def pong(message: Any) -> None:
-        await message.respond(b"")
-
-    await bus.link.subscribe(subjects.ping(WORKER), pong)
+    await answer(bus, subjects.ping(WORKER), lambda: b"")
     assert await FailureDetector(bus, QUICK).check(WORKER) is Verdict.ALIVE
 
 
@@ -47,10 +45,7 @@ async def test_after_an_outage_of_our_own_the_others_may_take_longer(bus: Bus) -
 
 
 async def test_who_is_connected_and_gives_no_answer_is_given_up(bus: Bus) -> None:
-    async def mute(message: Any) -> None:
-        """Connected, and wedged."""
-
-    await bus.link.subscribe(subjects.ping(WORKER), mute)
+    await answer(bus, subjects.ping(WORKER), lambda: None)  # it is connected, and wedged
     before = await until(FailureDetector(bus, QUICK), Verdict.SILENT)
     assert before[0] is Verdict.DOUBTFUL
 

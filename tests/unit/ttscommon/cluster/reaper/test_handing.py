@@ -2,12 +2,21 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
 
+from tests.unit.ttscommon.cluster.scene import (
+    REQUEST,
+    answer,
+    claim,
+    claimed,
+    hold,
+    lease_of,
+    report_talker,
+)
 from ttscommon.bus import Bus
-from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.failure_detector import Roster, after_death
 from ttscommon.cluster.reaper.handing import HandingOn
@@ -16,7 +25,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.epochs import FULL, TAKEN, HandOver, Holding, handed_over
 from ttscommon.wire.errors import BusUnavailable, NoResponders
 from ttscommon.wire.messages import CodecChunk, Tensor
-from ttscommon.wire.subjects import CODES, LEASES
+from ttscommon.wire.subjects import CODES, LEASES, TALKER
 
 QUICK = ReaperTuning(nak_s=0.1, handover_s=0.5, first_pause_s=0.01, longest_pause_s=0.05)
 
@@ -31,10 +40,9 @@ def handing(bus: Bus, roster: Roster) -> HandingOn:
     return HandingOn(bus, roster, QUICK)
 
 
-async def dead(bus: Bus, scene: Any) -> Lease:
+async def dead(bus: Bus) -> Lease:
     """A worker died with the request's job."""
-    lease: Lease = await scene.leased(bus, await scene.claimed(bus))
-    return lease
+    return await hold(bus, await claimed(bus))
 
 
 async def died(bus: Bus, handing: HandingOn, lease: Lease) -> bool:
@@ -57,11 +65,7 @@ async def taking(bus: Bus, worker_id: str, answer: bytes) -> list[HandOver]:
 
 def without_a_leader(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The consumer's leader is gone: nobody takes a NAK."""
-
-    async def electing(*_: Any) -> None:
-        raise NoResponders("no leader")
-
-    monkeypatch.setattr(bus.queue, "hand_on", electing)
+    monkeypatch.setattr(bus.queue, "hand_on", AsyncMock(side_effect=NoResponders("no leader")))
 
 
 def late(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -77,33 +81,26 @@ def late(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return receipts
 
 
-async def test_the_queue_gives_the_job_to_the_next_worker(
-    bus: Bus, scene: Any, handing: HandingOn
-) -> None:
-    lease = await dead(bus, scene)
+async def test_the_queue_gives_the_job_to_the_next_worker(bus: Bus, handing: HandingOn) -> None:
+    lease = await dead(bus)
     assert await died(bus, handing, lease)
-    again = await scene.claimed(bus, queue=False)
-    assert again.epoch(scene.request) > lease.epoch
+    again = await claim(bus, TALKER)
+    assert again.epoch(REQUEST) > lease.epoch
 
 
 async def test_without_a_leader_a_live_worker_gets_the_job_directly(
-    bus: Bus,
-    other: Bus,
-    scene: Any,
-    roster: Roster,
-    handing: HandingOn,
-    monkeypatch: pytest.MonkeyPatch,
+    bus: Bus, other: Bus, roster: Roster, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
+    lease = await dead(bus)
     without_a_leader(bus, monkeypatch)
     full, free = await taking(other, "full", FULL), await taking(other, "free", TAKEN)
-    await scene.reported(other, "full", free=4)
-    await scene.reported(other, "free", free=1)
-    await scene.reported(other, "busy", free=0)
+    await report_talker(other, "full", free=4)
+    await report_talker(other, "free", free=1)
+    await report_talker(other, "busy", free=0)
     await roster.refresh()
     assert await died(bus, handing, lease)
     assert (len(full), len(free)) == (1, 1)
-    assert free[0].request == scene.request.again_now()
+    assert free[0].request == REQUEST.again_now()
     assert free[0].epoch == handed_over(lease.epoch)
     assert free[0].receipt == lease.receipt
     # It may die before it has written its lease.
@@ -112,17 +109,12 @@ async def test_without_a_leader_a_live_worker_gets_the_job_directly(
 
 
 async def test_a_queue_that_answers_late_has_the_job_and_no_worker_gets_it_directly(
-    bus: Bus,
-    other: Bus,
-    scene: Any,
-    roster: Roster,
-    handing: HandingOn,
-    monkeypatch: pytest.MonkeyPatch,
+    bus: Bus, other: Bus, roster: Roster, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
+    lease = await dead(bus)
     receipts = late(bus, monkeypatch)
     offers = await taking(other, "free", TAKEN)
-    await scene.reported(other, "free")
+    await report_talker(other, "free")
     await roster.refresh()
     assert await died(bus, handing, lease)
     assert (len(receipts), offers) == (1, [])
@@ -135,11 +127,8 @@ async def hesitating(bus: Bus, worker_id: str, holding: tuple[str, ...]) -> list
     async def take(message: Any) -> None:
         offers.append(HandOver.decode(message.data))
 
-    async def answer(message: Any) -> None:
-        await message.respond(Holding("talker", holding).encode())
-
     await bus.link.subscribe(subjects.handover(worker_id), take)
-    await bus.link.subscribe(subjects.ping(worker_id), answer)
+    await answer(bus, subjects.ping(worker_id), lambda: Holding("talker", holding).encode())
     return offers
 
 
@@ -147,18 +136,17 @@ async def hesitating(bus: Bus, worker_id: str, holding: tuple[str, ...]) -> list
 async def test_a_worker_that_answers_late_is_asked_whether_it_took_the_job(
     bus: Bus,
     other: Bus,
-    scene: Any,
     roster: Roster,
     handing: HandingOn,
     monkeypatch: pytest.MonkeyPatch,
     taken: bool,
 ) -> None:
-    lease = await dead(bus, scene)
+    lease = await dead(bus)
     without_a_leader(bus, monkeypatch)
     late = await hesitating(other, "late", ("r",) if taken else ())
     next_ = await taking(other, "next", TAKEN)
-    await scene.reported(other, "late", free=4)
-    await scene.reported(other, "next", free=1)
+    await report_talker(other, "late", free=4)
+    await report_talker(other, "next", free=1)
     await roster.refresh()
     assert await died(bus, handing, lease)
     assert len(late) == 1
@@ -167,23 +155,23 @@ async def test_a_worker_that_answers_late_is_asked_whether_it_took_the_job(
 
 
 async def test_the_lease_is_kept_until_the_job_is_handed_on(
-    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
+    lease = await dead(bus)
     hand_on = bus.queue.hand_on
     without_a_leader(bus, monkeypatch)
     running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.3)
-    left = await scene.lease(bus)
+    left = await lease_of(bus, stage=TALKER)
     assert (left.receipt, left.deaths) == (lease.receipt, 1)  # nobody took it: not forgotten
     monkeypatch.setattr(bus.queue, "hand_on", hand_on)
     assert await asyncio.wait_for(running, 10)
 
 
 async def test_a_job_that_another_worker_has_by_now_is_left_to_it(
-    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
+    lease = await dead(bus)
     without_a_leader(bus, monkeypatch)
     running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.1)
@@ -193,111 +181,57 @@ async def test_a_job_that_another_worker_has_by_now_is_left_to_it(
 
 
 async def test_a_job_that_is_done_leaves_only_its_lease_to_forget(
-    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delivery = await scene.claimed(bus)
-    lease = await scene.leased(bus, delivery)
+    delivery = await claimed(bus)
+    lease = await hold(bus, delivery)
     assert await delivery.acknowledge(5.0)
     without_a_leader(bus, monkeypatch)
     assert not await asyncio.wait_for(died(bus, handing, lease), 10)
-    assert await scene.lease(bus) is None
+    assert await lease_of(bus, stage=TALKER) is None
 
 
 # Deaths
 
 
-async def test_a_death_without_progress_is_written_down_for_the_successor(
-    bus: Bus, scene: Any, handing: HandingOn
-) -> None:
-    lease = await dead(bus, scene)
-    await died(bus, handing, lease)
-    left = await scene.lease(bus)
-    assert (left.held, left.deaths) == (False, 1)
-
-
-async def test_deaths_add_up_while_the_log_does_not_grow(
-    bus: Bus, scene: Any, handing: HandingOn
-) -> None:
-    delivery = await scene.claimed(bus)
+async def test_deaths_add_up_while_the_log_does_not_grow(bus: Bus, handing: HandingOn) -> None:
+    delivery = await claimed(bus)
     for deaths in (1, 2, 3):
-        worker_id = f"talker-{deaths}"
-        lease = Lease(
-            worker_id, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
-        )
-        await bus.kv.put(LEASES, lease.key, lease.encode())
+        lease = await hold(bus, delivery, f"talker-{deaths}", deaths=deaths - 1)
         writer = await bus.writer(CODES, "r", lease.epoch)
         await writer.release()
         assert await died(bus, handing, lease)
-        assert (await scene.lease(bus)).deaths == deaths
-        delivery = await scene.claimed(bus, queue=False)
+        left = await lease_of(bus, stage=TALKER)
+        assert (left.held, left.deaths) == (False, deaths)
+        delivery = await claim(bus, TALKER)
 
 
-async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
-    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delivery = await scene.claimed(bus)
-    epoch = delivery.epoch(scene.request)
-    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2)
-    await bus.kv.put(LEASES, lease.key, lease.encode())
-
-    async def silent(*_: Any) -> Any:
-        raise TimeoutError("no replica answers")
-
-    monkeypatch.setattr(RequestLog, "tail", silent)
-    assert await died(bus, handing, lease)
-    assert (await scene.lease(bus)).deaths == 2
-
-
-async def test_progress_clears_the_count(bus: Bus, scene: Any, handing: HandingOn) -> None:
-    delivery = await scene.claimed(bus)
-    epoch = delivery.epoch(scene.request)
-    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2)
-    await bus.kv.put(LEASES, lease.key, lease.encode())
-    writer = await bus.writer(CODES, "r", epoch)
-    codes = {"codes": Tensor.of(np.zeros((3, 1), np.int16))}
-    await writer.put(CodecChunk("r", 0, codes))
+async def test_progress_clears_the_count(bus: Bus, handing: HandingOn) -> None:
+    lease = await hold(bus, await claimed(bus), deaths=2)
+    writer = await bus.writer(CODES, "r", lease.epoch)
+    await writer.put(CodecChunk("r", 0, {"codes": Tensor.of(np.zeros((3, 1), np.int16))}))
     await writer.close()
     assert await died(bus, handing, lease)
-    left = await scene.lease(bus)
+    left = await lease_of(bus, stage=TALKER)
     assert (left.held, left.deaths) == (False, 0)
 
 
-async def test_a_death_while_the_job_only_waited_is_not_the_jobs(
-    bus: Bus, scene: Any, handing: HandingOn
-) -> None:
-    delivery = await scene.claimed(bus)
-    epoch = delivery.epoch(scene.request)
-    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2, waiting=True)
-    await bus.kv.put(LEASES, lease.key, lease.encode())
-    assert await died(bus, handing, lease)
-    left = await scene.lease(bus)
-    assert left.deaths == 2
-
-
 async def test_an_election_in_the_lease_bucket_does_not_hold_the_job_up(
-    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
-
-    async def electing(*_: Any) -> Any:
-        raise BusUnavailable("no leader")
-
-    monkeypatch.setattr(bus.kv, "replace_among", electing)
+    lease = await dead(bus)
+    monkeypatch.setattr(bus.kv, "replace_among", AsyncMock(side_effect=BusUnavailable("electing")))
     assert await asyncio.wait_for(died(bus, handing, lease), 10)
-    await scene.claimed(bus, queue=False)
+    await claim(bus, TALKER)
 
 
 async def test_deaths_that_cannot_be_written_are_told_to_a_live_worker(
-    bus: Bus, scene: Any, roster: Roster, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, roster: Roster, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = await dead(bus, scene)
-    await scene.reported(bus, "live")
+    lease = await dead(bus)
+    await report_talker(bus, "live")
     await roster.refresh()
     offers = await taking(bus, "live", TAKEN)
-
-    async def electing(*_: Any) -> Any:
-        raise BusUnavailable("no leader")
-
-    monkeypatch.setattr(bus.kv, "replace_among", electing)
+    monkeypatch.setattr(bus.kv, "replace_among", AsyncMock(side_effect=BusUnavailable("electing")))
     assert await asyncio.wait_for(died(bus, handing, lease), 10)
     assert [offer.deaths for offer in offers] == [1]

@@ -1,12 +1,22 @@
 """Leases that are stored after their worker's were read, on a real broker."""
 
 from dataclasses import replace
-from typing import Any
 
 from tests.unit.ttscommon.cluster.reaper.test_reaper import reaping
-from tests.unit.ttscommon.cluster.worker.scene import Seen, working
+from tests.unit.ttscommon.cluster.scene import (
+    DEAD,
+    REQUEST,
+    Seen,
+    claimed,
+    hold,
+    lease_of,
+    leased,
+    unleased,
+    working,
+)
+from tests.waits import until
 from ttscommon.bus import Bus
-from ttscommon.cluster.leases import JobLeases, Lease
+from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING
@@ -20,70 +30,52 @@ OFTEN = replace(DEFAULT_TUNING, leftovers_s=0.1)
 
 async def left_by_a_dead_worker(bus: Bus, request_id: str) -> None:
     """The lease of a job that left its queue long ago."""
-    lease = Lease("talker-dead", "talker", request_id, epoch_of(1, 1), "$JS.ACK.nowhere")
+    lease = Lease(DEAD, "talker", request_id, epoch_of(1, 1), "$JS.ACK.nowhere")
     await bus.kv.put(LEASES, lease.key, lease.encode())
 
 
-async def removed(bus: Bus, scene: Any, request_id: str) -> None:
-    async def gone() -> bool:
-        return (await JobLeases.read(bus, "talker", request_id)).newest is None
-
-    await scene.until(gone)
+async def removed(bus: Bus, request_id: str) -> None:
+    await until(lambda: unleased(bus, request_id, TALKER))
 
 
-async def test_a_lease_that_comes_back_with_the_broker_is_removed(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
+async def test_a_lease_that_comes_back_with_the_broker_is_removed(bus: Bus, other: Bus) -> None:
     await left_by_a_dead_worker(other, "before")
-    async with reaping(bus, scene, SELDOM):
-        await removed(other, scene, "before")  # the reaper looks when it is elected
+    async with reaping(bus, SELDOM):
+        await removed(other, "before")  # the reaper looks when it is elected
         await left_by_a_dead_worker(other, "again")
         bus.link.client.abort()
-        await removed(other, scene, "again")
+        await removed(other, "again")
 
 
-async def test_a_lease_that_a_dead_worker_left_late_is_removed_in_time(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
-    async with reaping(bus, scene, OFTEN):
+async def test_a_lease_that_a_dead_worker_left_is_removed_in_time(bus: Bus, other: Bus) -> None:
+    async with reaping(bus, OFTEN):
         for request_id in ("first", "second", "third"):
             await left_by_a_dead_worker(other, request_id)
-            await removed(other, scene, request_id)
+            await removed(other, request_id)
 
 
-async def test_the_lease_of_a_job_in_work_stays(bus: Bus, other: Bus, scene: Any) -> None:
+async def test_the_lease_of_a_job_in_work_stays(bus: Bus, other: Bus) -> None:
     jobs = Seen()
-    async with reaping(bus, scene, OFTEN), working(other, jobs, stage=TALKER):
-        await bus.submit(TALKER, scene.request)
+    async with reaping(bus, OFTEN), working(other, jobs, stage=TALKER):
+        await bus.submit(TALKER, REQUEST)
         await jobs.next()
-
-        async def leased() -> bool:
-            return await scene.lease(bus) is not None
-
-        await scene.until(leased)
+        await until(lambda: leased(bus, stage=TALKER))
         for number in range(3):
             await left_by_a_dead_worker(other, f"look-{number}")
-            await removed(other, scene, f"look-{number}")
-            assert await leased()
-        jobs.finish.set()
+            await removed(other, f"look-{number}")
+            assert await leased(bus, stage=TALKER)
 
 
-async def test_the_lease_of_a_job_that_waits_for_another_worker_stays(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
-    lease = await scene.leased(bus, await scene.claimed(bus))
-    async with reaping(bus, scene, OFTEN):
+async def test_the_lease_of_a_job_that_waits_for_another_worker_stays(bus: Bus, other: Bus) -> None:
+    lease = await hold(bus, await claimed(bus))
+    async with reaping(bus, OFTEN):
         for number in range(3):
             await left_by_a_dead_worker(other, f"look-{number}")
-            await removed(other, scene, f"look-{number}")
-            known = await scene.lease(bus)
-            assert known is not None
-            assert known.receipt == lease.receipt
+            await removed(other, f"look-{number}")
+            assert (await lease_of(bus, stage=TALKER)).receipt == lease.receipt
 
 
-async def test_an_answer_of_all_workers_counts_and_one_of_some_does_not(
-    bus: Bus, other: Bus
-) -> None:
+async def test_an_answer_of_all_workers_counts_and_of_some_does_not(bus: Bus, other: Bus) -> None:
     async with working(other, Seen(), stage=TALKER):
         roster, here = Roster(bus), Replica(other.worker_id, "talker", (), 1, 1)
         held = HeldJobs(bus, roster, DEFAULT_TUNING)

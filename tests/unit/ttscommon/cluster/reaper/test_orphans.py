@@ -5,6 +5,17 @@ from typing import Any
 
 import pytest
 
+from tests.unit.ttscommon.cluster.scene import (
+    DEAD,
+    REQUEST,
+    answer,
+    claim,
+    claimed,
+    hold,
+    lease_of,
+    report_talker,
+)
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.reaper.failure_detector import Roster
 from ttscommon.cluster.reaper.handing import HandingOn
@@ -42,21 +53,19 @@ def eyes(bus: Bus) -> Eyes:
 
 
 class Crew:
-    """A worker that holds `requests`, until it `dies`."""
+    """A worker that says that it holds `requests`, until it is `silent` or its `words` end."""
 
     def __init__(self, *requests: str) -> None:
         self.requests = requests
-        self._subscription: Any = None
+        self.silent = False
+        self.words: Any = None
 
-    async def join(self, bus: Bus, scene: Any) -> None:
-        async def holding(message: Any) -> None:
-            await message.respond(Holding("talker", self.requests).encode())
+    async def join(self, bus: Bus) -> None:
+        self.words = await answer(bus, subjects.ping(DEAD), self._holding)
+        await report_talker(bus, DEAD)
 
-        self._subscription = await bus.link.subscribe(subjects.ping(scene.worker), holding)
-        await scene.reported(bus, scene.worker)
-
-    async def die(self) -> None:
-        await self._subscription.unsubscribe()
+    def _holding(self) -> bytes | None:
+        return None if self.silent else Holding("talker", self.requests).encode()
 
 
 @pytest.fixture
@@ -78,80 +87,68 @@ async def is_queued(bus: Bus) -> bool:
     return await bus.queue.waiting(TALKER, "m") == 1
 
 
-async def test_an_orphaned_job_is_requeued_with_a_higher_epoch(
-    bus: Bus, scene: Any, eyes: Eyes
-) -> None:
-    first = await scene.claimed(bus)
+async def test_an_orphaned_job_is_requeued_with_a_higher_epoch(bus: Bus, eyes: Eyes) -> None:
+    first = await claimed(bus)
     await eyes.check(1)
     assert not await is_queued(bus)  # it may be between its claim and its lease
     await eyes.check(1)
     assert await is_queued(bus)
-    again = await scene.claimed(bus, queue=False)
+    again = await claim(bus, TALKER)
     assert again.sequence > first.sequence
     assert len(await bus.queue.jobs()) == 1
     await eyes.check(2)
     assert await is_queued(bus)
 
 
-async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
-    bus: Bus, scene: Any, eyes: Eyes
-) -> None:
-    await scene.claimed(bus)
+async def test_the_next_holder_is_told_of_deaths_before_a_lease(bus: Bus, eyes: Eyes) -> None:
+    await claimed(bus)
     for deaths in (1, 2, 3):
-        await scene.reported(bus, f"talker-{deaths}")
+        await report_talker(bus, f"talker-{deaths}")
         await eyes.check(1)
         eyes.held_jobs.drop(f"talker-{deaths}")
         await eyes.check(1)
-        left = await scene.lease(bus)
+        left = await lease_of(bus, stage=TALKER)
         assert (left.held, left.deaths) == (False, deaths)
-        again = await scene.claimed(bus, queue=False)
-        assert left.epoch < again.epoch(scene.request)
+        again = await claim(bus, TALKER)
+        assert left.epoch < again.epoch(REQUEST)
 
 
-async def test_a_job_that_was_lost_while_no_other_worker_died_is_not_blamed_again(
-    bus: Bus, scene: Any, eyes: Eyes
-) -> None:
-    await scene.claimed(bus)
-    await scene.reported(bus, "talker-1")
+async def test_a_job_that_is_lost_without_a_death_is_not_blamed_again(bus: Bus, eyes: Eyes) -> None:
+    await claimed(bus)
+    await report_talker(bus, "talker-1")
     await eyes.check(1)
     eyes.held_jobs.drop("talker-1")
     for _ in range(3):
         await eyes.check(2)
-        await scene.claimed(bus, queue=False)
-        assert (await scene.lease(bus)).deaths == 1
+        await claim(bus, TALKER)
+        assert (await lease_of(bus, stage=TALKER)).deaths == 1
 
 
-async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
-    await bus.submit(TALKER, scene.request)
+async def test_a_job_that_waits_is_left_alone(bus: Bus, eyes: Eyes) -> None:
+    await bus.submit(TALKER, REQUEST)
     job = await bus.queue.find(TALKER, "r")
     await eyes.check(4)
     assert await bus.queue.find(TALKER, "r") == job
 
 
 async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes
+    bus: Bus, other: Bus, eyes: Eyes
 ) -> None:
-    silent = False
-
-    async def holding(message: Any) -> None:
-        if not silent:
-            await message.respond(Holding("talker", ("r",)).encode())
-
-    await other.link.subscribe(subjects.ping(scene.worker), holding)
-    await scene.reported(other, scene.worker)
-    await scene.claimed(bus)
+    crew = Crew("r")
+    await crew.join(other)
+    await claimed(bus)
     await eyes.check(2)
-    silent = True  # whoever is stopped is given up by the detector, in its own time
+    crew.silent = True  # whoever is stopped is given up by the detector, in its own time
     await eyes.check(3)
     assert not await is_queued(bus)
 
 
 async def test_jobs_are_not_listed_again_while_workers_have_what_is_known(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
 ) -> None:
     crew = Crew("r")
-    await crew.join(other, scene)
-    delivery = await scene.claimed(bus)
+    await crew.join(other)
+    delivery = await claimed(bus)
     await eyes.check(3)
     assert lists == [1]
     crew.requests = ()
@@ -161,11 +158,11 @@ async def test_jobs_are_not_listed_again_while_workers_have_what_is_known(
 
 
 async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
 ) -> None:
     crew = Crew("r")
-    await crew.join(other, scene)
-    await scene.claimed(bus)
+    await crew.join(other)
+    await claimed(bus)
     await eyes.check(2)
     crew.requests = ()
     await eyes.check(2)
@@ -174,54 +171,46 @@ async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
 
 
 async def test_a_new_job_of_a_worker_that_died_is_looked_at_at_once(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
 ) -> None:
     crew = Crew()
-    await crew.join(other, scene)
+    await crew.join(other)
     await eyes.check(2)
     assert lists == [0]
-    await scene.claimed(bus)
-    await crew.die()
+    await claimed(bus)
+    await crew.words.unsubscribe()
     await eyes.check(2)
     assert lists == [0, 1, 1]
     assert await is_queued(bus)
 
 
-async def test_a_worker_that_cannot_write_its_lease_keeps_its_job(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes
-) -> None:
+async def test_a_worker_without_a_lease_keeps_its_job(bus: Bus, other: Bus, eyes: Eyes) -> None:
     """An election in the lease bucket is no reason to tear healthy jobs from their workers."""
-
-    async def mine(message: Any) -> None:
-        await message.respond(b"talker-healthy")
-
-    await other.link.subscribe(subjects.holders("talker"), mine)
-    await scene.claimed(bus)
+    await answer(other, subjects.holders("talker"), lambda: b"talker-healthy")
+    await claimed(bus)
     await eyes.check(4)
     assert not await is_queued(bus)
 
 
-async def test_a_job_whose_log_has_its_end_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
-    delivery = await scene.claimed(bus)
-    writer = await bus.writer(CODES, "r", delivery.epoch(scene.request))
+async def test_a_job_whose_log_has_its_end_is_left_alone(bus: Bus, eyes: Eyes) -> None:
+    delivery = await claimed(bus)
+    writer = await bus.writer(CODES, "r", delivery.epoch(REQUEST))
     await writer.end(End("r", 0, "ok"))
     await writer.close()
     await eyes.check(4)
     assert not await is_queued(bus)
 
 
-async def test_a_job_that_was_given_back_and_lost_is_handed_on_as_it_is(
-    bus: Bus, scene: Any, eyes: Eyes
-) -> None:
-    delivery = await scene.claimed(bus)
-    lease = await scene.leased(bus, delivery)
+async def test_a_job_that_was_given_back_and_lost_is_handed_on(bus: Bus, eyes: Eyes) -> None:
+    delivery = await claimed(bus)
+    lease = await hold(bus, delivery)
     await bus.kv.put("leases", lease.key, lease.released(deaths=1).encode())  # and no NAK came
-    claiming = asyncio.create_task(scene.claimed(bus, queue=False))
-    await scene.until(lambda: pulling(bus))
+    claiming = asyncio.create_task(claim(bus, TALKER))
+    await until(lambda: pulling(bus))
     await eyes.check(2)
     again = await claiming
     assert (again.sequence, again.deliveries) == (delivery.sequence, 2)
-    assert (await scene.lease(bus)).deaths == 1
+    assert (await lease_of(bus, stage=TALKER)).deaths == 1
 
 
 async def pulling(bus: Bus) -> bool:
@@ -244,10 +233,9 @@ def given_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_job_that_was_given_back_waits_undisturbed_for_a_worker_with_room(
-    bus: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+    bus: Bus, eyes: Eyes, given_back: list[str]
 ) -> None:
-    delivery = await scene.claimed(bus)
-    lease = await scene.leased(bus, delivery)
+    lease = await hold(bus, await claimed(bus))
     await bus.queue.hand_on(lease.receipt, 5.0)
     job = await bus.queue.find(TALKER, "r")
     await eyes.check(6)
@@ -256,65 +244,55 @@ async def test_a_job_that_was_given_back_waits_undisturbed_for_a_worker_with_roo
 
 
 async def test_a_job_that_was_lost_is_given_back_where_others_are_given_and_none_waits_for_room(
-    bus: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+    bus: Bus, eyes: Eyes, given_back: list[str]
 ) -> None:
     """Jobs that were given back come first, so this one is not among them."""
-    lease = await scene.leased(bus, await scene.claimed(bus))
+    lease = await hold(bus, await claimed(bus))
     await eyes.check(2)
     assert given_back == []
-    await another_is_done(bus, scene)
+    await another_is_done(bus)
     await eyes.check(1)
     assert given_back == [lease.receipt]
 
 
-async def another_is_done(bus: Bus, scene: Any) -> None:
+async def another_is_done(bus: Bus) -> None:
     """A worker is given a job of another request, and ends it."""
     await bus.submit(TALKER, SpeechRequest("next", "m", "v", "hello"))
-    assert await (await scene.claimed(bus, queue=False)).acknowledge(5.0)
+    assert await (await claim(bus, TALKER)).acknowledge(5.0)
 
 
 async def test_a_worker_that_takes_the_job_while_holders_are_sought_keeps_it(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+    bus: Bus, other: Bus, eyes: Eyes, given_back: list[str]
 ) -> None:
     """Only holders answer, so that only a time-out shows that there is none."""
-    lost = await scene.claimed(bus)
-    lease = await scene.leased(bus, lost)
+    lease = await hold(bus, await claimed(bus))
     taken: list[Any] = []
 
     async def take(message: Any) -> None:
         if eyes.looks == 2:
             await bus.queue.hand_on(lease.receipt, 5.0)
-            taken.append(await scene.claimed(other, queue=False))
-            await scene.leased(other, taken[0], "talker-heir")
-
-    async def holding(message: Any) -> None:
-        await message.respond(Holding("talker", ("r",)).encode())
+            taken.append(await claim(other, TALKER))
+            await hold(other, taken[0], "talker-heir")
 
     await other.link.subscribe(subjects.holders("talker"), take)
-    await other.link.subscribe(subjects.ping("talker-heir"), holding)
+    await answer(other, subjects.ping("talker-heir"), lambda: Holding("talker", ("r",)).encode())
     await eyes.check(1)
-    await another_is_done(bus, scene)  # the job is not one that waits for room
+    await another_is_done(bus)  # the job is not one that waits for room
     await eyes.check(1)
     assert len(taken) == 1
     assert given_back == [lease.receipt]  # by the test itself
     assert not await is_queued(bus)
 
 
-@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize("said", [Holding("talker", ("r",)).encode(), None])
 async def test_the_worker_that_the_lease_names_is_asked_before_its_job_is_given_back(
-    bus: Bus, other: Bus, scene: Any, eyes: Eyes, given_back: list[str], answer: bool
+    bus: Bus, other: Bus, eyes: Eyes, given_back: list[str], said: bytes | None
 ) -> None:
     """One that is not listed yet, whose answer to the question for holders was lost, or silent."""
-    delivery = await scene.claimed(bus)
-    await scene.leased(bus, delivery)
-
-    async def holding(message: Any) -> None:
-        if answer:
-            await message.respond(Holding("talker", ("r",)).encode())
-
-    await other.link.subscribe(subjects.ping(scene.worker), holding)
-    claiming = asyncio.create_task(scene.claimed(bus, queue=False))
-    await scene.until(lambda: pulling(bus))
+    await hold(bus, await claimed(bus))
+    await answer(other, subjects.ping(DEAD), lambda: said)
+    claiming = asyncio.create_task(claim(bus, TALKER))
+    await until(lambda: pulling(bus))
     await eyes.check(4)
     assert given_back == []
     claiming.cancel()

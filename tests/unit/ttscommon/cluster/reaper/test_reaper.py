@@ -5,11 +5,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from tests.connections import Connect
-from tests.unit.ttscommon.cluster.worker.scene import Seen, working
+from tests.unit.ttscommon.cluster.scene import (
+    DEAD,
+    REQUEST,
+    Seen,
+    answer,
+    claimed,
+    hold,
+    leased,
+    unleased,
+    working,
+)
+from tests.waits import until
 from ttscommon.bus import Bus, Incoming
 from ttscommon.cluster.reaper import Reaper
 from ttscommon.cluster.reaper.failure_detector import Roster, Verdict
@@ -23,17 +35,12 @@ from ttscommon.wire.subjects import REPLICAS, TALKER
 
 
 @asynccontextmanager
-async def reaping(
-    bus: Bus, scene: Any, tuning: ReaperTuning = DEFAULT_TUNING
-) -> AsyncIterator[Reaper]:
+async def reaping(bus: Bus, tuning: ReaperTuning = DEFAULT_TUNING) -> AsyncIterator[Reaper]:
     """An elected reaper."""
     reaper = Reaper(bus, tuning)
     running = asyncio.create_task(reaper.run())
 
-    async def elected() -> bool:
-        return reaper.leading
-
-    await scene.until(elected)
+    await until(lambda: reaper.leading)
     try:
         yield reaper
     finally:
@@ -41,24 +48,20 @@ async def reaping(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
+async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(bus: Bus, other: Bus) -> None:
     told: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def hear(message: Incoming) -> None:
         told.put_nowait(message.data)
 
     await bus.link.subscribe(subjects.gone("*"), hear)
-    async with reaping(bus, scene), working(other, Seen(), stage=TALKER):
+    async with reaping(bus), working(other, Seen(), stage=TALKER):
         await other.link.close()
         assert await asyncio.wait_for(told.get(), 10) == other.worker_id.encode()
     assert told.empty()
 
 
-async def test_an_idle_worker_that_does_not_say_what_it_holds_is_pinged(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
+async def test_an_idle_worker_that_says_nothing_of_jobs_is_pinged(bus: Bus, other: Bus) -> None:
     """One of a release before; what the others say, when asked, is an answer to a ping too."""
     pings: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -71,24 +74,19 @@ async def test_an_idle_worker_that_does_not_say_what_it_holds_is_pinged(
     idle = Replica(other.worker_id, "talker", (), 1, 1)
     await bus.kv.put(REPLICAS, f"talker.{other.worker_id}", idle.encode())
     often = replace(DEFAULT_TUNING, round_s=0.05, idle_round_s=0.05)
-    async with reaping(bus, scene, often):
+    async with reaping(bus, often):
         for _ in range(3):
             await asyncio.wait_for(pings.get(), 10)
 
 
-async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
-    bus: Bus, other: Bus, connect: Connect, scene: Any
-) -> None:
+async def test_a_dead_workers_jobs_go_on_elsewhere(bus: Bus, other: Bus, connect: Connect) -> None:
     heir_bus = await connect("heir")
     lost, heir = Seen(), Seen()
-    async with reaping(bus, scene) as reaper, working(other, lost, stage=TALKER):
-        await bus.submit(TALKER, scene.request)
+    async with reaping(bus) as reaper, working(other, lost, stage=TALKER):
+        await bus.submit(TALKER, REQUEST)
         first = await lost.next()
-
-        async def known() -> bool:
-            return bool(reaper.held) and await scene.lease(bus) is not None
-
-        await scene.until(known)
+        await until(lambda: reaper.held)
+        await until(lambda: leased(bus, stage=TALKER))
         async with working(heir_bus, heir, stage=TALKER):
             loop = asyncio.get_running_loop()
             died_s = loop.time()
@@ -97,34 +95,26 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
             assert second.epoch > first.epoch
             # ack_wait would take 30 s.
             assert loop.time() - died_s < 10
-            heir.finish.set()
     assert reaper.reaped == 1
 
 
-async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
-    lease = await scene.leased(bus, await scene.claimed(bus))  # and its report has expired
+async def test_who_died_before_the_election_is_found_by_its_leases(bus: Bus, other: Bus) -> None:
+    lease = await hold(bus, await claimed(bus))  # and its report has expired
     heir = Seen()
     no_orphans = replace(DEFAULT_TUNING, checks=1000)
-    async with working(other, heir, stage=TALKER), reaping(bus, scene, no_orphans):
+    async with working(other, heir, stage=TALKER), reaping(bus, no_orphans):
         assert (await heir.next()).epoch > lease.epoch
-        heir.finish.set()
 
 
 async def test_a_worker_that_is_back_before_its_leases_could_be_read_keeps_its_jobs(
-    bus: Bus, other: Bus, scene: Any, monkeypatch: Any
+    bus: Bus, other: Bus, monkeypatch: Any
 ) -> None:
     """As when a broker comes back with an empty store: the leases are of new jobs by then."""
     jobs, asked, readable = Seen(), asyncio.Event(), asyncio.Event()
-    async with reaping(bus, scene) as reaper, working(other, jobs, stage=TALKER):
-        await bus.submit(TALKER, scene.request)
+    async with reaping(bus) as reaper, working(other, jobs, stage=TALKER):
+        await bus.submit(TALKER, REQUEST)
         await jobs.next()
-
-        async def known() -> bool:
-            return await scene.lease(bus) is not None
-
-        await scene.until(known)
+        await until(lambda: leased(bus, stage=TALKER))
         read = reaper._handing.held_by
 
         async def late(worker_id: str) -> Any:
@@ -141,7 +131,6 @@ async def test_a_worker_that_is_back_before_its_leases_could_be_read_keeps_its_j
         await asyncio.wait_for(asyncio.gather(*reaper._tasks), 10)
         assert jobs.jobs.empty()
         assert reaper.reaped == 0
-        jobs.finish.set()
 
 
 async def test_a_worker_that_loads_its_first_model_is_not_taken_for_dead(bus: Bus) -> None:
@@ -153,56 +142,42 @@ async def test_a_worker_that_loads_its_first_model_is_not_taken_for_dead(bus: Bu
     assert roster.workers() == set()
 
 
-async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus, scene: Any) -> None:
-    delivery = await scene.claimed(bus)
-    await scene.leased(bus, delivery)
+async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus) -> None:
+    delivery = await claimed(bus)
+    await hold(bus, delivery)
     assert await delivery.acknowledge(5.0)  # and died before it removed the lease
-    async with reaping(bus, scene):
-
-        async def forgotten() -> bool:
-            return await scene.lease(bus) is None
-
-        await scene.until(forgotten)
+    async with reaping(bus):
+        await until(lambda: unleased(bus, stage=TALKER))
 
 
-async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
-    await scene.claimed(bus)  # by a worker that died at once
+async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus) -> None:
+    await claimed(bus)  # by a worker that died at once
     heir = Seen()
-    async with reaping(bus, scene), working(other, heir, stage=TALKER):
+    async with reaping(bus), working(other, heir, stage=TALKER):
         job = await heir.next()
         assert not is_first(job.epoch)
-        heir.finish.set()
 
 
-async def test_an_absence_counts_as_soon_as_it_has_lasted_and_not_at_the_next_round(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
-    lease = await scene.leased(bus, await scene.claimed(bus))
+async def test_an_absence_counts_as_soon_as_it_has_lasted(bus: Bus, other: Bus) -> None:
+    lease = await hold(bus, await claimed(bus))
     heir = Seen()
     once = replace(DEFAULT_TUNING, round_s=3600.0)
-    async with reaping(bus, scene, once) as reaper, working(other, heir, stage=TALKER):
-
-        async def known() -> bool:
-            return scene.worker in reaper.roster.workers()
-
-        await scene.until(known)
-        await reaper.check(scene.worker)
+    async with reaping(bus, once) as reaper, working(other, heir, stage=TALKER):
+        await until(lambda: DEAD in reaper.roster.workers())
+        await reaper.check(DEAD)
         assert (await heir.next()).epoch > lease.epoch
-        heir.finish.set()
 
 
 QUICK = ReaperTuning(term_s=0.3, ping_s=0.1, reunion_s=0.1, leaderless_s=0.6)
 
 
-async def answering(bus: Bus) -> None:
-    async def pong(message: Any) -> None:
-        await message.respond(b"")
-
-    await bus.link.subscribe(subjects.ping(bus.worker_id), pong)
+async def elected(one: Election) -> bool:
+    await one.stand()
+    return one.leading
 
 
-async def test_one_of_two_is_elected_and_stays_so(bus: Bus, other: Bus, scene: Any) -> None:
-    await answering(bus)
+async def test_one_of_two_is_elected_and_stays_so(bus: Bus, other: Bus) -> None:
+    await answer(bus, subjects.ping(bus.worker_id), lambda: b"")
     first, second = Election(bus, QUICK), Election(other, QUICK)
     await first.stand()
     for _ in range(5):
@@ -211,64 +186,34 @@ async def test_one_of_two_is_elected_and_stays_so(bus: Bus, other: Bus, scene: A
     assert (first.leading, second.leading) == (True, False)
 
 
-async def test_a_holder_that_stops_renewing_is_replaced(bus: Bus, other: Bus, scene: Any) -> None:
-    await answering(bus)
+async def test_a_holder_that_stops_renewing_is_replaced(bus: Bus, other: Bus) -> None:
+    await answer(bus, subjects.ping(bus.worker_id), lambda: b"")
     first, second = Election(bus, QUICK), Election(other, QUICK)
     await first.stand()
-
-    async def elected() -> bool:
-        await second.stand()
-        return second.leading
-
-    await scene.until(elected)
+    await until(lambda: elected(second))
     assert not first.leading
-    await first.stand()
-    assert not first.leading
+    assert not await elected(first)
 
 
-async def test_a_holder_that_is_gone_is_replaced_without_waiting_for_its_term(
-    bus: Bus, other: Bus, scene: Any
-) -> None:
+async def test_a_holder_that_is_gone_is_replaced_within_its_term(bus: Bus, other: Bus) -> None:
     patient = ReaperTuning(term_s=60.0, ping_s=0.1, reunion_s=0.1)
     await Election(other, patient).stand()
     await other.close()
     mine = Election(bus, patient)
-
-    async def elected() -> bool:
-        await mine.stand()
-        return mine.leading
-
-    await scene.until(elected)
+    await until(lambda: elected(mine))
 
 
-async def test_the_elected_one_goes_on_while_the_bucket_has_no_leader(
-    bus: Bus, scene: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = Election(bus, QUICK)
-    await mine.stand()
-
-    async def electing(*_: Any) -> Any:
-        raise BusUnavailable("no leader")
-
-    monkeypatch.setattr(bus.kv, "entry", electing)
-    for _ in range(3):
-        await mine.stand()
-        assert mine.leading
-
-    async def given_up() -> bool:
-        await mine.stand()
-        return not mine.leading
-
-    await scene.until(given_up)  # no election takes for ever
-
-
-async def test_who_was_not_elected_is_not_while_the_bucket_has_no_leader(
+async def test_the_elected_one_goes_on_and_no_other_is_while_the_bucket_has_no_leader(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def electing(*_: Any) -> Any:
-        raise BusUnavailable("no leader")
-
-    monkeypatch.setattr(bus.kv, "entry", electing)
-    mine = Election(bus, QUICK)
+    mine, late = Election(bus, QUICK), Election(bus, QUICK)
     await mine.stand()
-    assert not mine.leading
+    monkeypatch.setattr(bus.kv, "entry", AsyncMock(side_effect=BusUnavailable("no leader")))
+    for _ in range(3):
+        assert await elected(mine)
+        assert not await elected(late)
+
+    async def given_up() -> bool:
+        return not await elected(mine)
+
+    await until(given_up)  # no election takes for ever

@@ -5,17 +5,17 @@ import asyncio
 import numpy as np
 import pytest
 
-from tests.unit.ttscommon.cluster.worker.scene import (
+from tests.unit.ttscommon.cluster.scene import (
     Seen,
     claim,
     ended,
     lease_of,
-    leased,
     none_queued,
     request,
-    until,
+    work,
     working,
 )
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
@@ -25,19 +25,15 @@ from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
 from ttscommon.wire.subjects import LEASES, VOCODER
 
 
-async def test_a_stale_holder_does_not_tear_the_job_from_its_successor(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_stale_holder_does_not_tear_a_job_from_its_successor(bus: Bus, other: Bus) -> None:
     """The broker honours a NAK on the receipt of an earlier delivery."""
     seen = Seen()
     async with working(bus, seen, slots=1, drain_s=0.05):
-        await other.submit(VOCODER, request("r1"))
-        job = await seen.next()
-        await until(lambda: leased(other, "r1"))
+        job = await work(other, seen)
         await job.message.hand_on()  # as the reaper does that takes the worker for dead
         second = await claim(other)
         epoch = second.epoch(job.request)
-        healthy = Lease("healthy", "vocoder", "r1", epoch, second.receipt)
+        healthy = Lease("healthy", "vocoder", "r", epoch, second.receipt)
         await other.kv.put(LEASES, healthy.key, healthy.encode())
     # The stale worker has drained. Nobody is given the job a third time.
     backlog = await other.queue.backlog(VOCODER, "m")
@@ -45,20 +41,17 @@ async def test_a_stale_holder_does_not_tear_the_job_from_its_successor(
         async with asyncio.timeout(0.5):
             await other.queue.feed(VOCODER, "m").next()
     assert backlog.waiting == 0
-    assert await lease_of(other, "r1") == healthy
+    assert await lease_of(other) == healthy
 
 
 async def test_a_message_that_a_later_one_replaced_is_thrown_away(bus: Bus, other: Bus) -> None:
-
     async def lose(job: Job) -> None:
-        found = await other.queue.find(VOCODER, "r1")
-        assert found is not None
-        owner = epoch_of(found.sequence + 1, 1)
+        owner = epoch_of(job.message.sequence + 1, 1)
         raise Fenced("a later job of this request has the log", owner=owner)
 
     seen = Seen(lose)
     async with working(bus, seen):
-        await other.submit(VOCODER, request("r1"))
+        await other.submit(VOCODER, request("r"))
         await seen.next()
         await until(lambda: none_queued(other))
 
@@ -74,7 +67,7 @@ async def test_a_job_that_fails_everywhere_ends_in_an_error(bus: Bus) -> None:
     tuning = WorkerTuning(most_failures=3, retry_s=0.01)
     async with working(bus, fail, tuning=tuning):
         await bus.submit(VOCODER, request("r"))
-        end = await ended(bus, "r")
+        end = await ended(bus)
         assert (end.outcome, end.code) == ("error", "internal")
         assert calls == 3
         await until(lambda: none_queued(bus))
@@ -103,18 +96,16 @@ async def test_failures_with_progress_between_them_do_not_add_up(bus: Bus) -> No
     tuning = WorkerTuning(most_failures=3, retry_s=0.01)
     async with working(bus, progress_then_fail, tuning=tuning):
         await bus.submit(VOCODER, request("r"))
-        end = await ended(bus, "r")
+        end = await ended(bus)
         assert (end.outcome, end.start) == ("ok", 50)
 
 
 async def test_a_log_that_cannot_be_written_ends_its_request_at_once(bus: Bus, other: Bus) -> None:
-
     async def refused(job: Job) -> None:
         raise LogUnwritable("AUDIO refuses the record")
 
-    async with working(bus, refused), other.audio_reader("r") as reader:
+    async with working(bus, refused):
         await other.submit(VOCODER, request("r"))
-        end = await asyncio.wait_for(anext(reader), 10)
-        assert isinstance(end, End)
+        end = await ended(other)
         assert (end.outcome, end.code) == ("error", "bus_unavailable")
         await until(lambda: none_queued(other))

@@ -4,23 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import msgspec
 import numpy as np
 import pytest
 
 from tests.connections import Connect
-from tests.unit.ttscommon.cluster.worker.scene import (
+from tests.unit.ttscommon.cluster.scene import (
     Seen,
     claim,
     ended,
     hand,
     lease_of,
-    leased,
-    none_queued,
     request,
-    until,
+    unleased,
+    work,
     working,
 )
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import IsolationTuning, Job, WorkerTuning
@@ -29,50 +28,28 @@ from ttscommon.wire.messages import AudioChunk, Position, Tensor
 from ttscommon.wire.subjects import LEASES, TALKER, VOCODER
 
 
-async def died_with(
-    bus: Bus, name: str, deaths: int, bounces: int = 0, shared: int = 0, silences: int = 0
-) -> HandOver:
+async def died_with(bus: Bus, name: str, deaths: int, bounces: int = 0) -> HandOver:
     """Queue a job that `deaths` workers died of: it waits, and can be handed over as well."""
     await bus.submit(VOCODER, request(name))
     delivery = await claim(bus)
-    epoch = delivery.epoch(request(name))
-    lease = Lease("", "vocoder", name, epoch, delivery.receipt, deaths, bounces, shared=shared)
-    lease = msgspec.structs.replace(lease, silences=silences)
+    epoch, figures = delivery.epoch(request(name)), (deaths, bounces)
+    lease = Lease("", "vocoder", name, epoch, delivery.receipt, *figures)
     await bus.kv.put(LEASES, lease.key, lease.encode())
-    return HandOver(
-        request(name).again_now(),
-        handed_over(epoch),
-        delivery.receipt,
-        delivery.sequence,
-        deaths,
-        bounces,
-        shared=shared,
-        silences=silences,
-    )
+    told = (handed_over(epoch), delivery.receipt, delivery.sequence)
+    return HandOver(request(name).again_now(), *told, *figures)
 
 
-async def test_a_request_that_killed_three_workers_ends_without_touching_the_engine(
-    bus: Bus,
-) -> None:
+async def test_a_request_that_killed_three_workers_ends_without_the_engine(bus: Bus) -> None:
+    """Its end reaches the listener through the next stage, which is given a job."""
     offer = await died_with(bus, "r", deaths=3)
     await bus.queue.hand_on(offer.receipt, 5.0)
     seen = Seen()
-    async with working(bus, seen):
-        end = await ended(bus, "r")
+    async with working(bus, seen, feeds=TALKER):
+        end = await ended(bus)
         assert (end.outcome, end.code) == ("error", "poison")
         assert seen.jobs.empty()
-        await until(lambda: none_queued(bus))
-        await until(lambda: leased(bus, "r", False))
-
-
-async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
-    bus: Bus,
-) -> None:
-    offer = await died_with(bus, "r", deaths=3)
-    await bus.queue.hand_on(offer.receipt, 5.0)
-    async with working(bus, Seen(), feeds=TALKER):
-        await ended(bus, "r")
-        assert await bus.queue.find(TALKER, "r") is not None
+        await until(lambda: unleased(bus))
+        assert await bus.queue.jobs() == [("talk", "m", "r")]
 
 
 @pytest.mark.parametrize(
@@ -88,18 +65,11 @@ async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
         (0, 1, 5, True),
     ],
 )
-async def test_deaths_that_were_shared_and_mere_silence_convict_no_request_by_themselves(
-    bus: Bus, other: Bus, deaths: int, shared: int, silences: int, ends: bool
+def test_deaths_that_were_shared_and_mere_silence_convict_no_request_by_themselves(
+    deaths: int, shared: int, silences: int, ends: bool
 ) -> None:
-    seen = Seen()
-    offer = await died_with(other, "r", deaths, shared=shared, silences=silences)
-    async with working(bus, seen):
-        assert await hand(other, bus, offer) == TAKEN
-        if ends:
-            assert (await ended(other, "r")).code == "poison"
-        else:
-            assert (await seen.next()).request_id == "r"
-            seen.finish.set()
+    lease = Lease("", "vocoder", "r", 1, "", deaths, shared=shared, silences=silences)
+    assert IsolationTuning().convicts(lease) == ends
 
 
 async def test_a_suspect_holds_up_no_other_job(bus: Bus, other: Bus) -> None:
@@ -109,9 +79,7 @@ async def test_a_suspect_holds_up_no_other_job(bus: Bus, other: Bus) -> None:
     async with working(bus, seen, slots=4) as worker:
         assert (await seen.next()).request_id == "suspect"
         assert worker.free == 3
-        await other.submit(VOCODER, request("other"))
-        assert (await seen.next()).request_id == "other"
-        seen.finish.set()
+        await work(other, seen, "other")
 
 
 @asynccontextmanager
@@ -136,8 +104,7 @@ async def test_suspects_are_tried_one_after_another(bus: Bus, other: Bus) -> Non
     seen = Seen()
     async with two_suspects(bus, other, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
         await until(lambda: rests(other, "second"))  # a death of this worker is not the second's
-        await other.submit(VOCODER, request("other"))
-        assert (await seen.next()).request_id == "other"
+        await work(other, seen, "other")
         assert seen.jobs.empty()
         seen.finish.set()
         assert (await seen.next()).request_id == "second"
@@ -152,7 +119,6 @@ async def test_a_suspect_waits_for_another_only_for_a_while(
     seen = Seen()
     async with two_suspects(bus, other, seen, tuning):
         assert (await seen.next()).request_id == "second"
-        seen.finish.set()
 
 
 async def test_a_suspect_that_makes_progress_lets_the_next_begin(bus: Bus, other: Bus) -> None:
@@ -179,12 +145,9 @@ async def test_a_suspect_that_is_cancelled_while_it_waits_ends(bus: Bus, other: 
         await other.cancel("second", "gone")
         assert (await ended(other, "second")).outcome == "cancelled"
         assert seen.jobs.empty()
-        seen.finish.set()
 
 
-async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_death_while_nothing_is_computed_is_not_the_jobs(bus: Bus, other: Bus) -> None:
     codes, computing = asyncio.Event(), asyncio.Event()
 
     async def speak(job: Job) -> None:
@@ -200,29 +163,20 @@ async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(
         codes.set()
         await computing.wait()
         assert not await rests(other, "r")
-        seen.finish.set()
 
 
-async def test_a_busy_worker_gives_a_suspect_to_another_and_knows_what_it_knew(
-    connect: Connect,
-) -> None:
+async def test_a_busy_worker_gives_a_suspect_to_another_that_knows_of_it(connect: Connect) -> None:
     busy, idle, client = await connect(), await connect(), await connect()
     offer = await died_with(client, "suspect", deaths=2)
     working_on, empty = Seen(), Seen()
     async with working(busy, working_on, slots=2):
-        await client.submit(VOCODER, request("other"))
-        await working_on.next()
+        await work(client, working_on, "other")
         assert await hand(client, busy, offer) == TAKEN
 
         async def bounced() -> bool:
-            lease = await lease_of(client, "suspect")
-            return lease is not None and lease.bounces > 0
+            return (await lease_of(client, "suspect")).bounces > 0
 
         await until(bounced)
         async with working(idle, empty, slots=2):
             assert (await empty.next()).request_id == "suspect"
-            lease = await lease_of(client, "suspect")
-            assert lease is not None
-            assert lease.deaths == 2
-            working_on.finish.set()
-            empty.finish.set()
+            assert (await lease_of(client, "suspect")).deaths == 2

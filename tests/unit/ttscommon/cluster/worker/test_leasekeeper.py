@@ -1,26 +1,28 @@
-"""A worker's leases: written, lost and released."""
+"""A worker's leases, written, lost and released, and how it notices that it was away."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.unit.ttscommon.cluster.worker.scene import (
+from tests.unit.ttscommon.cluster.scene import (
     Seen,
-    holds,
     lease_of,
     leased,
     none_queued,
     queued_jobs,
     request,
-    until,
-    wait,
+    unleased,
+    work,
     working,
 )
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
+from ttscommon.cluster.worker.leasekeeper import absence
 from ttscommon.cluster.worker.tuning import SuspensionTuning
 from ttscommon.wire.epochs import handed_over, is_first
 from ttscommon.wire.errors import BusUnavailable, Fenced
@@ -61,7 +63,7 @@ async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(bus: Bu
         await bus.submit(VOCODER, request("r"))
         assert is_first((await seen.next()).epoch)
         await until(lambda: none_queued(bus))
-        await until(lambda: leased(bus, "r", False))
+        await until(lambda: unleased(bus))
 
 
 async def test_a_lease_that_could_not_be_released_is_released_later(
@@ -70,11 +72,9 @@ async def test_a_lease_that_could_not_be_released_is_released_later(
     failed = failing_once(bus, "purge", monkeypatch)
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.05)):
-        await other.submit(VOCODER, request("r1"))
-        await seen.next()
-        await until(lambda: leased(other, "r1"))
+        await work(other, seen)
         seen.finish.set()
-        await until(lambda: leased(other, "r1", False))
+        await until(lambda: unleased(other))
         assert failed.is_set()
 
 
@@ -84,26 +84,19 @@ async def test_a_lease_that_could_not_be_written_is_written_soon(
     failed = failing_once(bus, "replace_among", monkeypatch)
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(lease_retry_s=0.01)):
-        await other.submit(VOCODER, request("r1"))
-        await seen.next()
-        await until(lambda: leased(other, "r1"))
+        await work(other, seen)
         assert failed.is_set()
-        seen.finish.set()
 
 
-async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
-    bus: Bus, other: Bus
-) -> None:
+async def test_a_paused_worker_leaves_its_successors_lease(bus: Bus, other: Bus) -> None:
     seen = Seen()
     suspension = SuspensionTuning(tick_s=0.01, audit_s=0.2)
     async with working(bus, seen, tuning=WorkerTuning(suspension=suspension)) as worker:
-        await other.submit(VOCODER, request("r1"))
-        job = await seen.next()
-        await until(lambda: leased(other, "r1"))
-        successor = Lease("successor", "vocoder", "r1", handed_over(job.epoch), "elsewhere")
+        job = await work(other, seen)
+        successor = Lease("successor", "vocoder", "r", handed_over(job.epoch), "elsewhere")
         await HeldLease(successor).take(other)
-        await until(lambda: holds(worker.free == 2))  # an audit told it
-        assert await lease_of(other, "r1") == successor
+        await until(lambda: worker.free == 2)  # an audit told it
+        assert await lease_of(other) == successor
         assert await queued_jobs(other) == 1
 
 
@@ -111,39 +104,52 @@ async def test_a_lease_is_written_once_however_long_the_job_lasts(bus: Bus, othe
     seen = Seen()
     often = WorkerTuning(heartbeat_s=0.01, suspension=SuspensionTuning(tick_s=0.01, audit_s=0.02))
     async with working(bus, seen, tuning=often):
-        await other.submit(VOCODER, request("r1"))
-        job = await seen.next()
-        await until(lambda: leased(other, "r1"))
+        job = await work(other, seen)
         renewed = counting(job, "renew")
-        await until(lambda: holds(renewed() > 20))
-        (entry,) = await other.kv.latest(LEASES, leases_of_job("vocoder", "r1"))
+        await until(lambda: renewed() > 20)
+        (entry,) = await other.kv.latest(LEASES, leases_of_job("vocoder", "r"))
         assert entry.revision == job.lease.revision == 1
-        seen.finish.set()
 
 
 async def test_no_job_waits_until_the_broker_was_told_of_another(bus: Bus, other: Bus) -> None:
     seen, stuck = Seen(), asyncio.Event()
     async with working(bus, seen, slots=2, tuning=WorkerTuning(heartbeat_s=0.02)):
-        for name in ("stuck", "other"):
-            await other.submit(VOCODER, request(name))
-        first, second = await seen.next(), await seen.next()
-        first.message.renew = lambda: wait(stuck)  # type: ignore[method-assign]
+        first, second = [await work(other, seen, name) for name in ("stuck", "other")]
+        first.message.renew = stuck.wait  # type: ignore[method-assign, assignment]
         renewed = counting(second, "renew")
-        await until(lambda: holds(renewed() > 0))
+        await until(lambda: renewed() > 0)
         stuck.set()
-        seen.finish.set()
 
 
-async def test_a_worker_that_was_fenced_takes_back_a_lease_that_is_its_own(
-    bus: Bus, other: Bus
-) -> None:
-
+async def test_a_fenced_worker_takes_back_a_lease_that_is_its_own(bus: Bus, other: Bus) -> None:
     async def lose(job: Job) -> None:
-        await until(lambda: leased(other, "r1"))
+        await until(lambda: leased(other))
+        lost.set()
         raise Fenced("another worker has it, and has ended it long ago")
 
-    seen = Seen(lose)
-    async with working(bus, seen):
-        await other.submit(VOCODER, request("r1"))
-        await seen.next()
-        await until(lambda: leased(other, "r1", False))
+    lost = asyncio.Event()
+    async with working(bus, lose):
+        await other.submit(VOCODER, request("r"))
+        await lost.wait()
+        await until(lambda: unleased(other))
+
+
+NEVER_S = 3600.0
+
+
+async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
+    tuning = SuspensionTuning(tick_s=0.01, late_s=0.1, audit_s=NEVER_S)
+    with bus.link.reconnections() as returned:
+        waiting = asyncio.create_task(absence(returned, tuning))
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # nothing of this process runs
+        await asyncio.wait_for(waiting, 10)
+
+
+@pytest.mark.own_broker
+async def test_a_process_that_was_cut_off_notices_it(bus: Bus, broker: Any) -> None:
+    tuning = SuspensionTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
+    with bus.link.reconnections() as returned:
+        waiting = asyncio.create_task(absence(returned, tuning))
+        broker.children["broker"].kill()
+        await asyncio.wait_for(waiting, 20)
