@@ -65,11 +65,11 @@ async def working(
         yield worker
     finally:
         stopping.set()
-        if isinstance(handle, Seen) and drain_s is None:
-            handle.finish.set()
         if bus.link.closed:  # it died
             await stop(task)
         else:
+            if isinstance(handle, Seen) and drain_s is None:
+                handle.finish.set()
             await asyncio.wait_for(task, TIMEOUT_S)
 
 

@@ -17,6 +17,13 @@ async def drain(reader: AsyncIterator[Chunk | End]) -> list[Chunk | End]:
         return [record async for record in reader]
 
 
+async def settled(bus: Bus) -> None:
+    """What this connection has sent so far has reached the broker: its messages, and its interest
+    in those of others.
+    """
+    await bus.link.client.flush()
+
+
 async def never(*_: Any, **__: Any) -> int:
     """A broker that does not answer."""
     await asyncio.Event().wait()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never
+from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never, settled
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.logs.logstore import RequestLog
@@ -57,13 +57,6 @@ def samples(records: Sequence[Chunk | End]) -> list[int]:
 
 def numbers(start: int, stop: int) -> list[int]:
     return np.arange(start, stop).astype(np.int16).tolist()
-
-
-async def settled(bus: Bus) -> None:
-    """What this connection has sent so far has reached the broker: its messages, and its interest
-    in those of others.
-    """
-    await bus.log(AUDIO, "r").last()
 
 
 async def noted(bus: Bus, position: int) -> None:
@@ -293,6 +286,7 @@ async def test_too_many_positions_that_wait_hold_the_producer_back(
 
 async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
     async with other.audio_reader("r") as reader:
+        await settled(other)
         writer = await bus.audio_writer("r", 1)
         await bus.link.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
         await bus.link.send_raw(AUDIO.nack("r"), b"not a number")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.connections import Connect
-from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never
+from tests.unit.ttscommon.bus.logs.helpers import drain, losing, never, settled
 from tests.waits import until
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.bus.faults import Unreachable
@@ -124,11 +124,13 @@ async def test_a_reader_that_comes_soon_has_all_from_the_writer_without_the_log(
 
 async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
     async with other.reader(CODES, "r") as reader:
+        await settled(other)
         writer = await bus.writer(CODES, "r", 1)
         await bus.link.send_raw(CODES.live("r"), b"\xc1 not msgpack")
         await bus.link.send_raw(CODES.nack("r"), b"not a number")
-        with pytest.raises(BusUnavailable):
+        with pytest.raises(BusUnavailable) as unanswered:
             await bus.link.request(CODES.live("r"), b"not a number", 0.05)
+        assert not isinstance(unanswered.value, NoResponders)
         await put(writer, 2)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(2 * STEP))

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pytest_asyncio
 
+from tests.unit.ttscommon.bus.logs.helpers import settled
 from tests.waits import until
 from ttscommon.bus import AudioReader, Bus
 from ttscommon.bus.logs import repair
@@ -67,7 +68,7 @@ async def test_a_log_reader_asks_for_a_position_and_the_writer_answers_with_reco
 ) -> None:
     writer = await bus.writer(CODES, "r", 1)
     await writer.put(codes(0))
-    await bus.log(CODES, "r").last()  # the broker knows that it listens
+    await settled(bus)
     async with other.reader(CODES, "r") as reader:
         assert await anext(reader) == codes(0)
     await writer.release()
@@ -81,7 +82,7 @@ async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     async with other.reader(CODES, "r", fresh=True) as reader:
-        await other.log(CODES, "r").last()
+        await settled(other)
         await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
         assert await repair.ask(bus.log(CODES, "r"), 1, 5.0) == []
@@ -101,7 +102,7 @@ async def test_an_audio_reader_asks_with_a_position_and_a_credit_and_gets_a_bare
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     writer = await bus.audio_writer("r", 1)
-    await bus.log(AUDIO, "r").last()  # the broker knows that it listens
+    await settled(bus)
     samples = Tensor.of(np.arange(STEP).astype(np.int16))
     await writer.put(AudioChunk("r", 0, 16_000, samples))
     tuning = ReaderTuning(credit_bytes=8 * STEP)
@@ -120,7 +121,7 @@ async def test_a_successor_of_an_audio_writer_asks_with_nothing_and_hears_a_posi
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     async with other.audio_reader("r", 12, fresh=True):
-        await other.log(AUDIO, "r").last()
+        await settled(other)
         writer = await bus.audio_writer("r", 2, fresh=False)
         await writer.release()
     await until(lambda: bool(wire.of("answer to live.audio.r")))
