@@ -134,7 +134,7 @@ async def _kill(stack: ChaosStack, stage: str, dice: random.Random) -> str:
     if stage == "gateway":
         name = await _speaking(stack) or name
     print(f"{name} is killed", flush=True)
-    await stack.kill(name, within_s=_BACK_S)
+    await stack.crash(name, within_s=_BACK_S)
     return name
 
 
@@ -168,7 +168,7 @@ async def run(
     folder: Path, words: int, engine: str, kind: str, victims: Sequence[str], seed: int
 ) -> dict[str, Any]:
     """Figures and problems; see `main`."""
-    curves = {"talker_curve": _FAST_CURVE, "vocoder_curve": _SWIFT_VOCODER}
+    curves: dict[str, Any] = {"talker_curve": _FAST_CURVE, "vocoder_curve": _SWIFT_VOCODER}
     stack = chaos_stack(folder, engine=engine, gateways=2, **curves)
     text, dice = text_of(words), random.Random(seed)
     async with stack:

@@ -47,19 +47,19 @@ def kill(stage: str) -> Inflict:
     """kill -9 one process of `stage`, which is back half a second later."""
 
     async def inflict(stack: ChaosStack, dice: random.Random) -> None:
-        await stack.kill(dice.choice(stack.names(stage)))
+        await stack.crash(dice.choice(stack.names(stage)))
 
     return inflict
 
 
 async def kill_serving_gateway(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the gateway that the front door leads to."""
-    await stack.kill(stack.names("gateway")[0])
+    await stack.crash(stack.names("gateway")[0])
 
 
 async def kill_gateway_and_vocoder(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the serving gateway and a vocoder at once: who knew how far it was is gone."""
-    await stack.kill(stack.names("gateway")[0], dice.choice(stack.names("vocoder")))
+    await stack.crash(stack.names("gateway")[0], dice.choice(stack.names("vocoder")))
 
 
 def freeze(stage: str, for_s: float) -> Inflict:
@@ -141,7 +141,7 @@ def lose_node(stage: str, leading: str) -> Inflict:
     async def inflict(stack: ChaosStack, dice: random.Random) -> None:
         leaders = await leaders_of(stack.bus)
         broker = leaders[leading] if leading else dice.choice(stack.names("broker"))
-        await stack.kill(broker, dice.choice(stack.names(stage)))
+        await stack.crash(broker, dice.choice(stack.names(stage)))
 
     return inflict
 

@@ -109,7 +109,7 @@ async def run(
     folder: Path, streams: int, for_s: float, kill_every_s: float = 15.0
 ) -> dict[str, Any]:
     """Figures and problems; see the module."""
-    curves = {"talker_curve": TALKER_CURVE, "vocoder_curve": VOCODER_CURVE}
+    curves: dict[str, Any] = {"talker_curve": TALKER_CURVE, "vocoder_curve": VOCODER_CURVE}
     sizes: dict[str, Any] = {"gateways": 4, "brokers": 3, "talkers": 10, "vocoders": 10}
     stack = chaos_stack(folder, gateway=_GATEWAY, **curves, **sizes)
     done = Run(killed=dict.fromkeys(_KINDS, 0))

@@ -84,7 +84,7 @@ async def measure(folder: Path, engine: Engine, hogs: int, load: Load) -> list[H
 
 
 async def _ask_all(url: str, until_s: float, load: Load) -> list[Heard]:
-    tasks = []
+    tasks: list[asyncio.Task[Heard]] = []
     while time.monotonic() < until_s:
         tasks.append(asyncio.create_task(_hear(url, load, len(tasks))))
         await asyncio.sleep(1.0 / load.rate)

@@ -120,7 +120,7 @@ class ChaosStack(LocalStack):
                 while child.starts <= starts or not child.ready.is_set():
                     await asyncio.sleep(0.02)
 
-    async def kill(self, *names: str, within_s: float = 60.0) -> None:
+    async def crash(self, *names: str, within_s: float = 60.0) -> None:
         """kill -9 them at once; each is back half a second later."""
         async with self.restarted(*names, within_s=within_s):
             for name in names:

@@ -26,7 +26,14 @@ def lease(worker: str, epoch: int = 1, request_id: str = "r", **figures: Any) ->
 
 
 def test_a_job_that_is_handed_over_brings_what_is_known_of_its_past_and_has_no_holder() -> None:
-    known = {"deaths": 1, "bounces": 2, "failures": 4, "shared": 6, "dead": ("w",), "silences": 5}
+    known: dict[str, Any] = {
+        "deaths": 1,
+        "bounces": 2,
+        "failures": 4,
+        "shared": 6,
+        "dead": ("w",),
+        "silences": 5,
+    }
     offer = HandOver(SpeechRequest("r", "m", "v", ""), 5, "receipt", 3, **known)
     assert Lease.handed(offer, "talker") == lease("", 5, **known)
     assert not Lease.handed(offer, "talker").held

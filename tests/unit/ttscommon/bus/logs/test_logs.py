@@ -93,7 +93,7 @@ async def test_a_record_whose_commit_need_not_wait_goes_out_once(
         sent.assert_not_awaited()
         monkeypatch.setattr(RequestLog, "commit", never)
         await put(writer, 2)  # the first of them on its way to a log that does not take it
-        assert decode_record(sent.await_args.args[1]).start == 2 * STEP
+        assert decode_record(sent.await_args_list[-1].args[1]).start == 2 * STEP
         await writer.release()
     assert positions(heard) == list(range(STEP))
 
