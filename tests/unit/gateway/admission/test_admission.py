@@ -153,16 +153,13 @@ def test_a_key_may_have_limits_of_its_own_for_how_its_text_comes() -> None:
     assert one.text_limits("b") == TextLimits(60.0, 900.0, 0.2)
 
 
-def test_nobody_is_admitted_without_a_live_stage() -> None:
+def test_nobody_is_admitted_without_a_live_stage_or_by_a_draining_gateway() -> None:
     replicas = Replicas()
+    one = admission(replicas)
     replicas.live = False
     with pytest.raises(Unavailable, match="talker"):
-        admission(replicas).admit(request())
-
-
-def test_a_draining_gateway_takes_nothing_new() -> None:
-    one = admission()
-    one.draining = True
+        one.admit(request())
+    replicas.live, one.draining = True, True
     with pytest.raises(Draining):
         one.admit(request())
 
@@ -286,7 +283,8 @@ def test_a_keys_limits_hold_for_what_it_resumes() -> None:
 
 
 async def test_a_request_is_refused_at_the_door_where_no_model_has_room() -> None:
-    one = admission(max_wait_s=5.0)
+    replicas = Replicas()
+    one = admission(replicas, max_wait_s=5.0)
     with ExitStack() as stack:
         assert take(one, stack) == 8
         with pytest.raises(Overloaded) as caught:
@@ -296,17 +294,10 @@ async def test_a_request_is_refused_at_the_door_where_no_model_has_room() -> Non
         waiting = asyncio.create_task(one.door("", 5.0))
         await asyncio.sleep(0.2)
         assert not waiting.done()
-    await waiting
-
-
-async def test_the_door_is_open_while_one_of_the_models_has_room() -> None:
-    replicas = Replicas()
-    replicas.models = ["m", "n"]
-    one = admission(replicas)
-    with ExitStack() as stack:
-        assert take(one, stack) == 8
+        replicas.models = ["m", "n"]  # the other has room
         await one.door("", 0.0)
-    assert refusals(one, "overloaded") == 1
+        assert refusals(one, "overloaded") == 2
+    await waiting
 
 
 def playing(one: Admission, slack_s: float | None) -> ExitStack:

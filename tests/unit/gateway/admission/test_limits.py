@@ -10,7 +10,11 @@ from gateway.errors import RateLimited
 from gateway.keys import Tenant
 
 
-def test_more_than_a_full_bucket_waits_for_a_full_one() -> None:
+def test_a_bucket_fills_with_time_and_gives_more_than_it_holds_when_it_is_full() -> None:
+    bucket = TokenBucket(60)
+    bucket.take(60, 0.0)
+    assert bucket.wait_s(1, 0.0) == pytest.approx(1.0)
+    assert bucket.wait_s(10, 1.0) == pytest.approx(9.0)
     bucket = TokenBucket(60)
     assert bucket.wait_s(1000, 0.0) == 0.0
     bucket.take(1000, 0.0)
