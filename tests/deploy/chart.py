@@ -38,6 +38,15 @@ SECRETS: Final = defaultdict(lambda: defaultdict(lambda: PASSWORD))  # type: ign
 # The oldest Kubernetes that the chart supports, and one of today.
 VERSIONS: Final = ("1.27", "1.34")
 MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper"}}
+# Models that share pods.
+HOUSEHOLD: Final[dict[str, Any]] = {
+    "name": "amy",
+    "weights": {"claim": "voices", "path": "piper/amy"},
+    "sharing": [
+        {"name": "joe", "path": "piper/joe"},
+        {"name": "higgs", "path": "higgs", "codec": "higgs-codec"},
+    ],
+}
 
 every_example = pytest.mark.parametrize("name", EXAMPLES)
 

@@ -179,11 +179,6 @@ def test_a_bus_with_tls_is_checked_and_may_ask_for_certificates() -> None:
     assert "bus-tls" in [volume["name"] for volume in pod["spec"]["volumes"]]
 
 
-def test_brokers_of_the_chart_know_passwords_alone() -> None:
-    with pytest.raises(HelmError, match="external bus"):
-        render({"busAuth": {"kind": "creds", "existingSecret": "identities"}})
-
-
 def test_a_change_of_anything_that_the_broker_reads_restarts_it() -> None:
     def checksum(values: dict[str, Any]) -> str:
         template = pods(render({"nats": values}))["antiphon-nats"]

@@ -9,6 +9,7 @@ from helm_python.errors import HelmError
 from antiphon.pair import load_settings
 from talker.settings import TalkerSettings
 from tests.deploy.chart import (
+    HOUSEHOLD,
     MODEL,
     SECRETS,
     environment,
@@ -69,16 +70,6 @@ def test_a_codec_that_is_published_by_itself_has_a_folder_of_its_own(paired: boo
     assert str(talker.codec_dir) == "/app/voices/higgs-codec"
 
 
-HOUSEHOLD: dict[str, Any] = {
-    "name": "amy",
-    "weights": {"claim": "voices", "path": "piper/amy"},
-    "sharing": [
-        {"name": "joe", "path": "piper/joe"},
-        {"name": "higgs", "path": "higgs", "codec": "higgs-codec"},
-    ],
-}
-
-
 def test_models_that_share_pods_are_all_served_by_them_and_made_at_the_broker() -> None:
     objects = render({"models": [HOUSEHOLD]})
     found = pods(objects)
@@ -103,20 +94,6 @@ def test_models_that_share_pods_are_all_served_by_them_and_made_at_the_broker() 
     ]
     [setup] = jobs(objects)
     assert setup["spec"]["containers"][0]["command"][-3:] == ["amy", "joe", "higgs"]
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"paired": True}, "cannot be paired"),
-        ({"talker": {"gpu": {"count": 1}}}, "on a CPU alone"),
-        ({"talker": {"autoscaling": {"kind": "keda"}}}, "no scaler counts"),
-        ({"sharing": [{"name": "amy", "path": "amy"}]}, "'amy' is there twice"),
-    ],
-)
-def test_what_shared_pods_cannot_do_is_refused(values: dict[str, Any], reason: str) -> None:
-    with pytest.raises(HelmError, match=reason):
-        render({"models": [HOUSEHOLD | values]})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from helm_python.errors import HelmError
 
 from gateway.settings import GatewaySettings
 from tests.deploy.chart import (
+    HOUSEHOLD,
     MODEL,
     SECRETS,
     VERSIONS,
@@ -21,25 +22,24 @@ from tests.deploy.chart import (
 
 
 @pytest.mark.parametrize(
-    ("values", "named_key"),
+    ("values", "said"),
     [
         ({"gatway": {}}, "gatway"),
         ({"gateway": {"replica": 2}}, "replica"),
         ({"nats": {"replicas": 2}}, "nats/replicas"),
         ({"models": []}, "models"),
         ({"talker": {"settings": {"slots": [1]}}}, "slots"),
-    ],
-)
-def test_values_that_mean_nothing_are_refused_by_name(
-    values: dict[str, Any], named_key: str
-) -> None:
-    with pytest.raises(HelmError, match=named_key):
-        render(values)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
+        ({"busAuth": {"kind": "creds", "existingSecret": "identities"}}, "external bus"),
+        ({"models": [HOUSEHOLD | {"paired": True}]}, "cannot be paired"),
+        ({"models": [HOUSEHOLD | {"talker": {"gpu": {"count": 1}}}]}, "on a CPU alone"),
+        (
+            {"models": [HOUSEHOLD | {"talker": {"autoscaling": {"kind": "keda"}}}]},
+            "no scaler counts",
+        ),
+        (
+            {"models": [HOUSEHOLD | {"sharing": [{"name": "amy", "path": "amy"}]}]},
+            "'amy' is there twice",
+        ),
         ({"models": [MODEL, MODEL]}, "'vesper' is there twice"),
         (
             {"talker": {"autoscaling": {"kind": "hpa", "minReplicas": 5, "maxReplicas": 2}}},
@@ -63,7 +63,7 @@ def test_values_that_mean_nothing_are_refused_by_name(
         ({"image": {"digests": {"antiphon-gateway": "latest"}}}, "digests"),
     ],
 )
-def test_values_that_cannot_work_are_refused_with_their_reason(
+def test_values_that_mean_nothing_or_cannot_work_are_refused(
     values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(HelmError, match=said):

@@ -18,7 +18,6 @@ ALERTS: Final = CHART / "alerts/antiphon.yaml"
 RUNBOOKS: Final = ROOT / "docs/operations.md"
 # What a scrape adds.
 OF_PROMETHEUS: Final = {"service", "instance", "namespace", "le"}
-SUFFIXES: Final = ("_bucket", "_sum", "_count", "_total", "")
 
 
 @cache
