@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,6 +10,16 @@ from urllib.parse import urlsplit
 from antiphon.stack.broker import find_server
 from tests.waits import TIMEOUT_S
 from ttscommon.bus.export import BrokerMetrics, look
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
 
 
 class Server:

@@ -21,6 +21,7 @@ from vocoder.settings import VocoderSettings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "helm/antiphon"
+ALERTS: Final = CHART / "alerts/antiphon.yaml"
 EXAMPLES: Final = ("laptop", "one-gpu", "fleet")
 
 # PyYAML's own parser takes seconds for a fleet; libyaml's is not in every wheel.

@@ -12,7 +12,6 @@ import contextlib
 import json
 import re
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from antiphon.stack.local import Engine
 from antiphon_bench.config import Poisson, RunConfig, Target
 from antiphon_bench.plots import LIGHT, style
 from antiphon_bench.run import run
+from tests.deploy.broker import free_ports
 from tests.deploy.chart import CHART
 from tools.dashboards import DASHBOARDS, Dashboard, Panel
 
@@ -117,7 +117,7 @@ async def observe(engine: Engine, rates: Sequence[float], step_s: float) -> dict
         config = StackConfig(port=0, engine=engine, talkers=2, vocoders=2, store=folder / "store")
         local = await stack.enter_async_context(LocalStack(config))
         ports = {n: c.ports["admin"] for n, c in local.children.items() if "admin" in c.ports}
-        program = PrometheusProgram(folder, ports, _free_port())
+        program = PrometheusProgram(folder, ports, *free_ports(1))
         prometheus = Child(program, lambda name, line: None)
         supervision = asyncio.create_task(prometheus.supervise())
         try:
@@ -265,12 +265,6 @@ def empty(found: dict[str, list[Line]]) -> list[str]:
         for panel, lines in found.items()
         if not any(value == value for line in lines for value in line.values)
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> int:

@@ -9,12 +9,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.deploy.chart import CHART, ROOT, example, of_kind, promtool, render
+from tests.deploy.chart import ALERTS, ROOT, example, of_kind, promtool, render
 from tools.dashboards import DASHBOARDS, FOLDER, grafana
 from ttscommon.bus.export import BrokerMetrics
 from ttscommon.process.metrics import GatewayMetrics, Metrics
 
-ALERTS: Final = CHART / "alerts/antiphon.yaml"
 RUNBOOKS: Final = ROOT / "docs/operations.md"
 # What a scrape adds.
 OF_PROMETHEUS: Final = {"service", "instance", "namespace", "le"}

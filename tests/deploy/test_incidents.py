@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import datetime
 import json
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from nats.js.api import StreamConfig
 from tests.chaos.listener import listen
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import chaos_stack
-from tests.deploy.broker import Server
+from tests.deploy.broker import Server, free_ports
 from tests.deploy.engine import deployed
 from tests.deploy.test_dashboards import RUNBOOKS
 from ttscommon.bus import Bus
@@ -55,16 +54,6 @@ def cluster(tmp_path: Path) -> Iterator[list[Server]]:
     yield servers
     for server in servers:
         server.end()
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:

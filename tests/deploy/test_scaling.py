@@ -11,11 +11,10 @@ import pytest
 import yaml
 
 from antiphon.stack import LocalStack
-from tests.deploy.chart import CHART, ROOT, named, of_kind, promtool, render
+from tests.deploy.chart import ALERTS, CHART, ROOT, named, of_kind, promtool, render
 from tests.deploy.loads import FOLDER, LOADS, SCRAPE_S, SCRAPES, WORKERS
 from tests.pipeline.test_metrics import Exported
 
-ALERTS: Final = CHART / "alerts/antiphon.yaml"
 SIGNALS: Final = {
     "antiphon_demand_ratio": "demandRatio",
     "antiphon_low_slack_ratio": "lowSlackRatio",
