@@ -3,8 +3,11 @@
 import hashlib
 import io
 import json
+import re
 import wave
 import zlib
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -84,6 +87,15 @@ def hashed(shapes: dict[str, tuple[int, ...]]) -> str:
     """Names and shapes of tensors, in any order, as one hash."""
     lines = sorted(f"{name} {list(shape)}" for name, shape in shapes.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def pattern(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
+    """Names with their numbers replaced by *, the shapes below each, and how often each."""
+    found: dict[str, Counter[str]] = {}
+    for name, shape in shapes.items():
+        key = re.sub(r"\.\d+(?=\.)", ".*", name)
+        found.setdefault(key, Counter())[str(list(shape))] += 1
+    return {key: dict(sorted(found[key].items())) for key in sorted(found)}
 
 
 def frames(count: int, seed: int) -> npt.NDArray[np.int64]:

@@ -1,9 +1,5 @@
 """Synthetic checkpoints and our networks agree with the official classes on every tensor."""
 
-import json
-import re
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +7,7 @@ import pytest
 import torch
 
 from tests.parity.cases import PUBLISHED
-from tests.parity.material import GOLDENS
+from tests.parity.material import pattern, said
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttsfamilies.qwen3_tts.cloning import CodecEncoder, EncoderConfig
@@ -22,16 +18,7 @@ from ttsfamilies.qwen3_tts.net import unused_by_encoder
 from ttsfamilies.qwen3_tts.sizes import PUBLISHED_TEXT_VOCABULARY, codec_config, model_config
 from ttsfamilies.qwen3_tts.synthetic import Shapes, codec_shapes, model_shapes
 
-WANTED = json.loads((GOLDENS / "keys.json").read_text())
-
-
-def pattern(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
-    """As reference/keys.py writes them."""
-    found: dict[str, Counter[str]] = {}
-    for name, shape in shapes.items():
-        key = re.sub(r"\.\d+(?=\.)", ".*", name)
-        found.setdefault(key, Counter())[str(list(shape))] += 1
-    return {key: dict(sorted(found[key].items())) for key in sorted(found)}
+WANTED = said("keys")
 
 
 def config_of(name: str) -> dict[str, Any]:

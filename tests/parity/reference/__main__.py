@@ -13,7 +13,11 @@ from pathlib import Path
 def main() -> None:
     """Run the reference that is named."""
     name, checkpoints, goldens = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    import_module(f"tests.parity.reference.{name}").write(checkpoints, goldens)
+    reference = import_module(f"tests.parity.reference.{name}")
+    import torch  # as the reference has it imported
+
+    torch.set_num_threads(1)
+    reference.write(checkpoints, goldens)
     total = sum(path.stat().st_size for path in goldens.iterdir())
     print(f"{goldens}: {total / 1e6:.2f} MB")
 

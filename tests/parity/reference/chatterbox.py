@@ -233,7 +233,6 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     tokens, texts, heard = {}, {}, {}
     for case in CASES:
         folder = checkpoints / case.checkpoint

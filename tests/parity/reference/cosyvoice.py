@@ -197,7 +197,6 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     found = {}
     for case in CASES:
         found[case.name] = generated(checkpoints / case.checkpoint, case)

@@ -118,7 +118,6 @@ def sounds(folder: Path) -> dict[str, Any]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     (goldens / "csm.json").write_text(json.dumps(found) + "\n", "utf-8")
     np.savez_compressed(goldens / "mimi.npz", **sounds(checkpoints / "csm"))

@@ -297,7 +297,6 @@ def _theirs(loop: Loop, args: Any, transformer: Any) -> Any:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     with torch.inference_mode():
         found = {case.name: loop_of(checkpoints / case.checkpoint).speak(case) for case in CASES}
     (goldens / "fish_s2.json").write_text(json.dumps(found) + "\n", "utf-8")

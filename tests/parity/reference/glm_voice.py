@@ -313,7 +313,6 @@ def narrow_draws() -> Iterator[None]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     folder = checkpoints / CASES[0].checkpoint
     found: dict[str, Any] = {c.name: answered(checkpoints / c.checkpoint, c) for c in CASES}
     found |= {f"{seconds:g} s": hear(folder, seconds) for seconds in HEARD}

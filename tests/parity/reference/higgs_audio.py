@@ -234,7 +234,6 @@ def rows_embedded(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     found[THIRD.name] = third(checkpoints / "higgs-third")
     (goldens / "higgs_audio.json").write_text(json.dumps(found) + "\n", "utf-8")

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tests.parity.material import pattern
 from tests.parity.reference.official import (
     Qwen3TTSConfig,
     Qwen3TTSForConditionalGeneration,
     Qwen3TTSTokenizerV2Config,
     Qwen3TTSTokenizerV2Model,
 )
-
-
-def pattern(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
-    """Names with their numbers replaced by *, the shapes below each, and how often each."""
-    found: dict[str, Counter[str]] = {}
-    for name, shape in shapes.items():
-        key = re.sub(r"\.\d+(?=\.)", ".*", name)
-        found.setdefault(key, Counter())[str(list(shape))] += 1
-    return {key: dict(sorted(found[key].items())) for key in sorted(found)}
 
 
 def goldens(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -48,6 +39,4 @@ def build(config: Mapping[str, Any]) -> torch.nn.Module:
 
 def read(folder: Path) -> dict[str, Any]:
     """Config files of full size, written next to the checkpoints."""
-    import json
-
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.iterdir())}

@@ -123,7 +123,6 @@ def spoken(model: Any, folder: Path, case: Case) -> dict[str, np.ndarray[Any, An
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     folder = checkpoints / "kokoro"
     model, found = load(folder), {}
     for case in CASES:

@@ -182,7 +182,6 @@ def shapes(path: Path) -> str:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     found: dict[str, Any]
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     print({name: (len(case["codes"]), case["end"]) for name, case in found.items()})

@@ -107,7 +107,6 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     found = {c.name: generated(checkpoints / c.checkpoint, c) for c in CASES}
     (goldens / "orpheus.json").write_text(json.dumps(found) + "\n", "utf-8")
     print({name: len(case["ids"]) for name, case in found.items()})

@@ -171,7 +171,6 @@ def shapes(path: Path) -> str:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     arrays, texts, after = {}, {}, {}
     for case in CASES:
         found = generated(checkpoints / case.checkpoint, case)

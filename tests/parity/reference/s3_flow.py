@@ -91,7 +91,6 @@ ROTARY = "decoder.estimator.rotary_embed.inv_freq"
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Every kind with and without the streaming mask: mel, pitch, samples."""
-    torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     torch.Tensor.float = torch.Tensor.double  # type: ignore[method-assign]
     found: dict[str, Any] = {}

@@ -21,7 +21,6 @@ LEVELS = ((0,), (1, 4), (2, 3, 5, 6))
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Decode the material in one shot."""
-    torch.set_num_threads(1)
     folder = checkpoints / "snac"
     model = SNAC.from_config(folder / "config.json").eval()
     missing, surplus = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)

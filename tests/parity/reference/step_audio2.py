@@ -197,7 +197,6 @@ def generated(talk: Talk, case: Case) -> dict[str, Any]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     talks = {name: Talk(checkpoints / name) for name in {case.checkpoint for case in CASES}}
     with torch.inference_mode():
         found = {case.name: generated(talks[case.checkpoint], case) for case in CASES}

@@ -97,7 +97,6 @@ def cut(kept: Tensor, prompt: int) -> Tensor:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Mel frames of every answer."""
-    torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     tensors = {n: t.double() for n, t in load_one(checkpoints / cases.NAME).items()}
     flow = networks(tensors)

@@ -162,7 +162,6 @@ def sounds(folder: Path, found: dict[str, Any]) -> Any:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
-    torch.set_num_threads(1)
     without_libraries()
     module, arrays, counts = tacotron(), {}, {}
     for case in (*CASES, WIDE):

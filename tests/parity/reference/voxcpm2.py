@@ -195,7 +195,6 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case, and the codec."""
-    torch.set_num_threads(1)
     exact()
     arrays = {}
     models = {name: model_of(checkpoints / name) for name in {case.checkpoint for case in EXACT}}

@@ -198,7 +198,6 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
 
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case, and the codec."""
-    torch.set_num_threads(1)
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     cloned = next(case for case in CASES if case.heard)
     with torch.inference_mode():
