@@ -1,6 +1,7 @@
 """A broken checkpoint or recording is named, whatever its family, and harms nothing else."""
 
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -21,17 +22,16 @@ every_family = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def whole(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """A good checkpoint of each family that a test which was selected is about."""
-    folder = tmp_path_factory.mktemp("whole")
-    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
-    found = [one.callspec.params for one in items if hasattr(one, "callspec")]
-    names = {params.get("family", params.get("family_name")) for params in found}
-    for family in MAKERS.keys() & names:
-        MAKERS[family].write(folder / family)
-    return {family: folder / family for family in MAKERS}
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A good checkpoint of a family."""
+
+    @cache
+    def written(family: str) -> Path:
+        folder = tmp_path_factory.mktemp("whole") / "checkpoint"
+        MAKERS[family].write(folder)
+        return folder
+
+    return written
 
 
 def copied(source: Path, target: Path) -> Path:
@@ -47,9 +47,9 @@ def copied(source: Path, target: Path) -> Path:
 @every_family
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_a_broken_checkpoint_is_named(
-    family: str, breakage: str, whole: dict[str, Path], tmp_path: Path
+    family: str, breakage: str, whole: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    folder, (do, said) = copied(whole[family], tmp_path / "broken"), BREAKAGES[breakage]
+    folder, (do, said) = copied(whole(family), tmp_path / "broken"), BREAKAGES[breakage]
     do(folder, MAKERS[family])
     with pytest.raises(CheckpointError, match=said) as refused:
         MAKERS[family].load("m", folder)
@@ -57,8 +57,8 @@ def test_a_broken_checkpoint_is_named(
 
 
 @every_family
-def test_a_whole_one_loads_after_all_of_them(family: str, whole: dict[str, Path]) -> None:
-    assert MAKERS[family].load("m", whole[family])
+def test_a_whole_one_loads_after_all_of_them(family: str, whole: Callable[[str], Path]) -> None:
+    assert MAKERS[family].load("m", whole(family))
 
 
 @cache
@@ -66,15 +66,15 @@ def cloning(folder: Path) -> Family:
     return load("m", folder)
 
 
-@pytest.mark.parametrize("family_name", CLONING)
+@pytest.mark.parametrize("family", CLONING)
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_a_broken_recording_is_named_by_a_family_that_clones(
-    recording: str, family_name: str, whole: dict[str, Path]
+    recording: str, family: str, whole: Callable[[str], Path]
 ) -> None:
     make, said = RECORDINGS[recording]
-    family = cloning(whole[family_name])
+    model = cloning(whole(family))
     if not said:
-        assert family.derive(make())
+        assert model.derive(make())
         return
     with pytest.raises(BadRecording, match=said):
-        family.derive(make())
+        model.derive(make())
