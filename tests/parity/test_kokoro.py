@@ -113,7 +113,6 @@ def test_float32_is_float64_once_the_spectrum_is_given(folder: Path) -> None:
     assert float((exact - rounded).square().mean().sqrt() / exact.std()) < 1e-5
 
 
-@pytest.mark.slow
 def test_a_checkpoint_as_it_is_published_is_converted_whole(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "published", seed=SEED, pickles=True)
     with pytest.raises(CheckpointError, match="antiphon convert"):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tests.parity import s3_cases as cases
-from tests.parity.material import GOLDENS, Floats
+from tests.parity.material import Floats, arrays
 from ttscommon.wire.fields import Array, cut
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
@@ -74,8 +74,7 @@ def networks(kind: str, grid: int, *, double: bool = True) -> Networks:
 
 
 def wanted(kind: str, grid: int, what: str) -> Floats:
-    with np.load(GOLDENS / "s3_flow.npz") as file:
-        return np.asarray(file[f"{kind}/{grid}/{what}"])
+    return np.asarray(arrays("s3_flow")[f"{kind}/{grid}/{what}"])
 
 
 def codec(kind: str, grid: int, memory: int = 1 << 30, *, double: bool = True) -> Golden:
@@ -107,19 +106,12 @@ def spoken(of: S3Flow, *sizes: int) -> Floats:
     return np.concatenate(parts)
 
 
-QUICK = ("cosyvoice2", 25)
-every_golden = pytest.mark.parametrize(
-    ("kind", "grid"),
-    [
-        pytest.param(kind, grid, marks=() if (kind, grid) == QUICK else pytest.mark.slow)
-        for kind in cases.KINDS
-        for grid in cases.GRIDS
-    ],
-)
 every_kind = pytest.mark.parametrize("kind", cases.KINDS)
+every_grid = pytest.mark.parametrize("grid", cases.GRIDS)
 
 
-@every_golden
+@every_kind
+@every_grid
 def test_mel_and_pitch_are_the_references(kind: str, grid: int) -> None:
     of = codec(kind, grid)
     state = of.open(SpeechRequest("r", "m", "", "text"))
@@ -135,24 +127,25 @@ def test_mel_and_pitch_are_the_references(kind: str, grid: int) -> None:
     np.testing.assert_allclose(pitch, wanted(kind, grid, "pitch"), 0, _ATOL)
 
 
-@every_golden
+@every_kind
+@every_grid
 def test_samples_are_the_references_in_any_pieces(kind: str, grid: int) -> None:
     of, want = codec(kind, grid), wanted(kind, grid, "samples")
     assert want.std() > 0.02
-    for sizes in ((),) if (kind, grid) == QUICK else ((), (11, 9)):
+    for sizes in ((), (11, 9)):
         np.testing.assert_allclose(spoken(of, *sizes)[:: cases.STRIDE], want, 0, _CLOSE)
 
 
-@pytest.mark.slow
 @every_kind
-def test_computed_again_with_every_stretch_it_is_the_same(kind: str) -> None:
-    want = wanted(kind, 25, "samples")
-    found = spoken(codec(kind, 25, memory=0), 11, 9)
-    np.testing.assert_allclose(found[:: cases.STRIDE], want, 0, _CLOSE)
-
-
-@pytest.mark.slow
-@every_kind
-def test_float32_stays_within_a_few_steps(kind: str) -> None:
-    found = spoken(codec(kind, 25, double=False), 11, 9)
-    np.testing.assert_allclose(found[:: cases.STRIDE], wanted(kind, 25, "samples"), 0, 2e-3)
+@pytest.mark.parametrize(
+    ("memory", "double", "atol"),
+    [
+        pytest.param(0, True, _CLOSE, id="every stretch computed again"),
+        pytest.param(1 << 30, False, 2e-3, id="float32"),
+    ],
+)
+def test_they_are_however_they_are_computed(
+    kind: str, memory: int, double: bool, atol: float
+) -> None:
+    found = spoken(codec(kind, 25, memory, double=double), 11, 9)
+    np.testing.assert_allclose(found[:: cases.STRIDE], wanted(kind, 25, "samples"), 0, atol)

@@ -10,7 +10,7 @@ import torch
 
 from tests.parity import step_flow_cases as cases
 from tests.parity.families.step_audio2 import FAMILY, goldens
-from tests.parity.material import GOLDENS, Floats
+from tests.parity.material import Floats, arrays
 from tests.parity.step_audio2_cases import CASES, ROW_STRIDE
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due
@@ -52,8 +52,7 @@ def mels(of: S3Flow, name: str, *sizes: int) -> Floats:
 
 
 def wanted(name: str) -> Floats:
-    with np.load(GOLDENS / f"{cases.NAME}.npz") as file:
-        return np.asarray(file[name])
+    return np.asarray(arrays(cases.NAME)[name])
 
 
 @pytest.mark.parametrize("name", cases.LENGTHS)
@@ -63,7 +62,6 @@ def test_mel_frames_are_the_authors(name: str) -> None:
     np.testing.assert_allclose(found[:: cases.MEL_STRIDE], wanted(name), 0, _ATOL)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("memory", [0, 1 << 30])
 def test_they_are_however_tokens_come_and_whatever_is_kept(memory: int) -> None:
     found = mels(codec(memory), "long", 1, 30, 30, 7)

@@ -1,7 +1,5 @@
 """What is Tacotron 2's own: every frame in float64."""
 
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +13,6 @@ from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
 from ttsfamilies.tacotron2.net import AttendedText, TacotronNet, load_net
 
 pytestmark = pytest.mark.slow  # one more family
-
-Load = Callable[[str], TacotronNet]
-
-
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
-    """A network in float64 by its checkpoint's name."""
-
-    @cache
-    def loaded(name: str) -> TacotronNet:
-        folder: Path = tmp_path_factory.mktemp(name)
-        FAMILY.write(folder, name)
-        return load_net(folder, "cpu", torch.float64)[0]
-
-    return loaded
 
 
 def sentence(net: TacotronNet, case: Case, told: str, begun: int) -> Tensor:
@@ -59,16 +42,9 @@ def frames(net: TacotronNet, case: Case) -> Tensor:
     return found
 
 
-def same_frames(net: TacotronNet, case: Case) -> None:
+@pytest.mark.parametrize("case", (*CASES, WIDE), ids=lambda case: case.name)
+def test_in_float64_every_frame_is_the_references(case: Case, tmp_path: Path) -> None:
+    FAMILY.write(tmp_path, case.checkpoint)
+    net, _ = load_net(tmp_path, "cpu", torch.float64)
     wanted = arrays("tacotron2")[f"{case.name}/mel"]
     np.testing.assert_allclose(frames(net, case).numpy(), wanted, 0, 1e-10)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_in_float64_every_frame_is_the_references(case: Case, load: Load) -> None:
-    same_frames(load(case.checkpoint), case)
-
-
-@pytest.mark.slow
-def test_at_published_widths_every_frame_is_the_references(load: Load) -> None:
-    same_frames(load(WIDE.checkpoint), WIDE)
