@@ -42,7 +42,7 @@ def frames(net: TacotronNet, case: Case) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("case", (*CASES, WIDE), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, WIDE], ids=lambda case: case.name)
 def test_in_float64_every_frame_is_the_references(case: Case, tmp_path: Path) -> None:
     FAMILY.write(tmp_path, case.checkpoint)
     net, _ = load_net(tmp_path, "cpu", torch.float64)
