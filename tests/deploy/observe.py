@@ -117,7 +117,7 @@ async def observe(engine: Engine, rates: Sequence[float], step_s: float) -> dict
         config = StackConfig(port=0, engine=engine, talkers=2, vocoders=2, store=folder / "store")
         local = await stack.enter_async_context(LocalStack(config))
         ports = {n: c.ports["admin"] for n, c in local.children.items() if "admin" in c.ports}
-        program = PrometheusProgram(folder, ports, *free_ports(1))
+        program = PrometheusProgram(folder, ports, free_ports(1)[0])
         prometheus = Child(program, lambda name, line: None)
         supervision = asyncio.create_task(prometheus.supervise())
         try:
