@@ -140,8 +140,8 @@ def costs(
     import os
     import platform
 
+    from antiphon_bench.costs import measure, speech_of
     from antiphon_bench.plan import PlanError
-    from antiphon_bench.plan.measuring import measure, speech_of
     from antiphon_bench.processes import NotHere
 
     config, cores = options.run_config(options.arrivals(None, 1)), os.cpu_count() or 1

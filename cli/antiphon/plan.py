@@ -85,10 +85,6 @@ def plan(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Streams of a talker's step; likewise.")
     ] = None,
-    kv_blocks: Annotated[
-        int, typer.Option(min=0, help="Blocks of 16 positions in a talker's KV cache; 0: plenty.")
-    ] = 0,
-    prompt: Annotated[int, typer.Option(min=1, help="Positions of a prompt in that cache.")] = 128,
     vocoder_slots: Annotated[
         int | None, typer.Option(min=1, help="Streams of a vocoder; likewise.")
     ] = None,
@@ -110,40 +106,33 @@ def plan(
     counts = _counts(fleet) if fleet else None
     try:
         from antiphon_bench.plan import PlanError, costs, loads, report, search
+        from talker.settings import TalkerSettings
+        from vocoder.settings import VocoderSettings
     except ImportError as error:
         fail("plan", error, needs_bench())
-    talking = {"slots": slots, "batch_streams": batch, "kv_blocks": kv_blocks}
+    talking = {"slots": slots, "batch_streams": batch}
     vocoding = {"slots": vocoder_slots}
     try:
         setup = costs.Setup(
             costs.read_curves(curves),
             costs.Shape(brokers=brokers, nodes=nodes, cores=cores),
             costs.GatewaySetup(ttfp_target_s=ttfp_p95, utilisation=utilisation),
-            costs.TALKER.model_copy(update={name: one for name, one in talking.items() if one}),
-            costs.VOCODER.model_copy(update={name: one for name, one in vocoding.items() if one}),
-            prompt,
+            TalkerSettings().model_copy(update={name: n for name, n in talking.items() if n}),
+            VocoderSettings().model_copy(update={name: n for name, n in vocoding.items() if n}),
         )
-        if trace is not None:
-            demand = loads.Demand(trace, seconds, warmup_s=0.0)
-        else:
-            if rate is None:
-                lengths, speech = loads.lengths_of(texts), setup.curves.costs.speech
-                heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
-                rate = (callers or 0) / (heard_s + pause)
-            source = loads.Source(rate, texts, cv)
-            demand = loads.Demand(source, seconds, warmup_s=min(20.0, seconds / 6))
+        if callers is not None:
+            lengths, speech = loads.lengths_of(texts), setup.curves.costs.speech
+            heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
+            rate = callers / (heard_s + pause)
+        warmup_s = min(20.0, seconds / 6) if trace is None else 0.0
+        demand = loads.Demand(rate or 0.0, texts, cv, trace, seconds, warmup_s)
         given = None
         if counts is not None:
             gateways, talkers, vocoders = counts
             given = replace(setup.shape, gateways=gateways, talkers=talkers, vocoders=vocoders)
         target = search.Target(ttfp_p95, viable, refused)
-        made = report.make(
-            search.Question(setup, demand, target, seed),
-            model=model,
-            given=given,
-            once=once,
-            report=_tried,
-        )
+        question = search.Question(setup, demand, target, seed, report=_tried)
+        made = report.make(question, model, given, once=once)
     except PlanError as error:
         fail("plan", error, status=_EXIT_INPUT)
     written = report.write(made, out) if out is not None else []

@@ -14,7 +14,9 @@ from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.gpu.records import Point, Records
 from antiphon_bench.plan.costs import Curves, Edge, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.gateways import Call, Gateway
 from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
+from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.search import Answer, answer
 from antiphon_bench.plots import THEMES, Theme, figure
 from tests.chaos.command import markdown
@@ -59,6 +61,29 @@ def run_config(key: Point, url: str, out: Path) -> RunConfig:
     )
 
 
+class HeardHere(Fleet):
+    """With the load generator on its first machine, of which requests and sound take some."""
+
+    def __init__(self, setup: Setup, listeners: Edge) -> None:
+        super().__init__(setup)
+        self._listeners = listeners
+
+    def _work(self, seconds: float) -> None:
+        self.nodes[0].worked.add(seconds, self.kernel.now)
+
+    def arrive(self, wanted: Wanted) -> None:
+        self._work(self._listeners.refusal_s)
+        super().arrive(wanted)
+
+    def begin(self, call: Call, gateway: Gateway) -> None:
+        self._work(self._listeners.request_s - self._listeners.refusal_s)
+        super().begin(call, gateway)
+
+    def play(self, call: Call, gateway: Gateway, samples: int) -> None:
+        self._work(self._listeners.sound_s * self.seconds(samples / SAMPLES))
+        super().play(call, gateway, samples)
+
+
 def simulated(key: Point, out: Path, beside: float = 0.0) -> Point:
     """The same load in virtual time. `beside`: cores that other programs took in the run that it
     stands beside.
@@ -79,8 +104,8 @@ def simulated(key: Point, out: Path, beside: float = 0.0) -> Point:
 def _stack(key: Point, curves: Curves, listeners: Edge, beside: float) -> Answer:
     """One of each on one machine, with the load generator beside them."""
     config = run_config(key, "http://planned", Path())
-    shape = Shape(nodes=1, cores=_CORES, listeners=listeners, beside=beside)
-    fleet = Fleet(Setup(curves, shape))
+    shape = Shape(nodes=1, cores=_CORES, beside=beside + listeners.idle)
+    fleet = HeardHere(Setup(curves, shape), listeners)
     until_s = WARMUP_S + MEASURED_S
     heard = fleet.run(_load(config, until_s), until_s + 60.0)
     return answer(heard, fleet, WARMUP_S, until_s)

@@ -16,9 +16,9 @@ from typing import Final
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon_bench.config import RunConfig, Target
+from antiphon_bench.costs import measure as measure_costs
+from antiphon_bench.costs import speech_of
 from antiphon_bench.gpu.records import Point, Records
-from antiphon_bench.plan.measuring import measure as measure_costs
-from antiphon_bench.plan.measuring import speech_of
 from antiphon_bench.processes import stack_at, use
 from antiphon_bench.run import run as run_load
 from tests.chaos.command import options

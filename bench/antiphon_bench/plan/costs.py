@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from antiphon_bench.plan import PlanError
-from talker.engine.scheduler import StepLimits
 from talker.settings import TalkerSettings
-from ttsfamilies.base.talker.chunker import ChunkSeconds
+from ttsfamilies.fake import Seconds
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve
-from vocoder.engine.scheduler import BatchLimits
 from vocoder.settings import VocoderSettings
 
 T = TypeVar("T")
-# No step lasts so long; a file in milliseconds is a mistake.
-_LONGEST_STEP_S: Final = 10.0
 
-Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=_LONGEST_STEP_S)]
+SERVICES: Final = ("gateway", "talker", "vocoder")
 Positive = Annotated[float, msgspec.Meta(gt=0.0)]
 # Nor does an engine take so much more when it serves.
 Factor = Annotated[float, msgspec.Meta(ge=0.1, le=10.0)]
@@ -42,7 +37,6 @@ class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def refusal_s(self) -> float:
-        """Of one that is refused."""
         return self.request_s / 2 if self.refused_s is None else self.refused_s
 
     @property
@@ -78,10 +72,6 @@ class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     initial_s: Positive = 0.12
     regular_s: float = 1.0
     busy_growth: float = 2.0
-
-    @property
-    def chunks(self) -> ChunkSeconds:
-        return ChunkSeconds(self.initial_s, self.regular_s, self.busy_growth)
 
     def frames(self, characters: int) -> int:
         """Frames of a text of so many characters."""
@@ -120,55 +110,26 @@ class Curves(msgspec.Struct, frozen=True):
 
 def read_curves(folder: Path) -> Curves:
     """Raises PlanError, with the command that writes what is missing."""
-    talker, vocoder = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
-    return Curves(talker, vocoder, _read(folder / "costs.json", Costs, "antiphon bench costs"))
+    engines = read_engines(folder)
+    return Curves(*engines, _read(folder / "costs.json", Costs, "antiphon bench costs"))
 
 
-def read_talker(path: Path) -> StepCurve:
-    """A talker's step times; raises PlanError."""
-    curve = _read(path, StepCurve, "antiphon calibrate")
-    widths = [drafted.step_s for drafted in curve.drafts.values()]
-    tables = [curve.step_s, curve.turn_s, curve.started_s, *widths]
-    times = [curve.base_s, curve.stream_s, curve.prefill_s]
-    times += [curve.render_base_s, curve.render_frame_s]
-    _check(path, (*times, *(one for table in tables for one in table.values())))
-    if any(streams < 1 for table in tables for streams in table):
-        raise PlanError(f"{path}: a table names a step of less than one stream")
-    for width, drafted in curve.drafts.items():
-        if width < 1 or not drafted.step_s or not 1.0 <= drafted.gained <= width:
-            raise PlanError(f"{path}: a step gains a frame or more, and not more than it tries")
-    if curve.seconds(1, 0) <= 0.0:
-        raise PlanError(f"{path}: a step takes no time")
-    return curve
-
-
-def read_vocoder(path: Path) -> DecodeCurve:
-    """A vocoder's step times; raises PlanError."""
-    curve = _read(path, DecodeCurve, "antiphon calibrate")
-    _check(path, (curve.base_s, curve.stream_s, curve.frame_s, *curve.turn_s.values()))
-    if curve.step_s(1, 1) <= 0.0:
-        raise PlanError(f"{path}: a step takes no time")
-    return curve
+def read_engines(folder: Path) -> tuple[StepCurve, DecodeCurve]:
+    """The step times of a talker and of a vocoder; raises PlanError."""
+    talker = _read(folder / "talker.json", StepCurve, "antiphon calibrate")
+    vocoder = _read(folder / "vocoder.json", DecodeCurve, "antiphon calibrate")
+    if not talker.seconds(1, 0) or not vocoder.step_s(1, 1):
+        raise PlanError(f"{folder}: a step takes no time by talker.json or vocoder.json")
+    return talker, vocoder
 
 
 def _read(path: Path, kind: type[T], command: str) -> T:
     try:
-        raw: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict)
-        return msgspec.convert(raw, kind, str_keys=True)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         raise PlanError(f"{path}: it is not there; `{command}` writes one") from None
     except (OSError, msgspec.MsgspecError) as error:
         raise PlanError(f"{path}: {error}") from error
-
-
-def _check(path: Path, seconds: Iterable[float]) -> None:
-    if any(not 0.0 <= one <= _LONGEST_STEP_S for one in seconds):
-        raise PlanError(f"{path}: seconds lie between 0 and {_LONGEST_STEP_S:g}")
-
-
-# Settings that no variable changes: what a worker does that is started without any.
-TALKER: Final = TalkerSettings()
-VOCODER: Final = VocoderSettings()
 
 
 @dataclass(frozen=True)
@@ -187,8 +148,7 @@ class GatewaySetup:
 @dataclass(frozen=True)
 class Shape:
     """How many of each, and where. nodes: machines of `cores` cores that they are dealt out to;
-    none: each has what it needs. listeners: what the clients' own work takes of the first node.
-    beside: cores of it that other programs take all the time.
+    none: each has what it needs. beside: cores of the first that other programs take all the time.
     """
 
     gateways: int = 1
@@ -197,38 +157,19 @@ class Shape:
     brokers: int = 1
     nodes: int = 0
     cores: float = 0.0
-    listeners: Edge | None = None
     beside: float = 0.0
 
     def counted(self) -> dict[str, int]:
         """Processes by kind."""
-        return {
-            "gateway": self.gateways,
-            "talker": self.talkers,
-            "vocoder": self.vocoders,
-            "broker": self.brokers,
-        }
+        return {kind: getattr(self, f"{kind}s") for kind in (*SERVICES, "broker")}
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything but the load. talker, vocoder: those services' own settings; a talker has a KV
-    cache if they say of how many blocks. prompt: positions of a prompt in it.
-    """
+    """Everything but the load. talker, vocoder: those services' own settings."""
 
     curves: Curves
     shape: Shape = Shape()
     gateway: GatewaySetup = GatewaySetup()
-    talker: TalkerSettings = TALKER
-    vocoder: VocoderSettings = VOCODER
-    prompt: int = 128
-
-    @property
-    def talker_limits(self) -> StepLimits:
-        """Of a talker's step."""
-        return StepLimits(self.talker.batch_streams, self.talker.batch_positions)
-
-    @property
-    def vocoder_limits(self) -> BatchLimits:
-        """Of a vocoder's step."""
-        return self.vocoder.limits(self.curves.costs.speech.frame_rate_hz)
+    talker: TalkerSettings = TalkerSettings()  # noqa: RUF009 -- frozen
+    vocoder: VocoderSettings = VocoderSettings()  # noqa: RUF009 -- frozen

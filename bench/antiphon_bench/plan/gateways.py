@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from antiphon_bench.plan.costs import GatewaySetup
-from antiphon_bench.plan.kernel import Kernel, Node, Station
+from antiphon_bench.plan.costs import Costs, GatewaySetup, Setup, Speech
+from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.loads import Wanted
-from antiphon_bench.plan.models import NAME
+from antiphon_bench.plan.models import NAME, SAMPLES
 from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams, View
@@ -23,15 +23,7 @@ from ttscommon.sound.playback import Headroom, PlaybackAccount
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.messages import SpeechRequest
 
-
-class Host(Protocol):
-    """The gateway of a request; see gateways.Gateway."""
-
-    edge: Station
-    headroom: Headroom
-
-    def spoke(self, call: Call) -> None: ...
-    def end(self, call: Call) -> None: ...
+_LIMITS: Final = AdmissionLimits()
 
 
 @dataclass(eq=False, slots=True)
@@ -43,14 +35,13 @@ class Call:
     when it began, itself among them.
     """
 
-    number: int
     wanted: Wanted
     frames: int
     account: PlaybackAccount
-    request: SpeechRequest = field(init=False)
-    gateway: Host | None = None
-    talker: Worker[Any] | None = None
-    vocoder: Worker[Any] | None = None
+    request: SpeechRequest
+    gateway: Gateway | None = None
+    talker: Worker | None = None
+    vocoder: Worker | None = None
     among: int = 0
     silent: bool = True
     began_s: float = 0.0
@@ -61,86 +52,70 @@ class Call:
     finishing: bool = False
     said: bool = False
     over: bool = False
-    priority: int = 5
 
-    def __post_init__(self) -> None:
-        self.request = SpeechRequest(str(self.number), NAME, "", "", priority=self.priority)
+    @classmethod
+    def of(cls, number: int, wanted: Wanted, speech: Speech) -> Call:
+        account = PlaybackAccount(round(speech.frame_rate_hz * SAMPLES))
+        request = SpeechRequest(str(number), NAME, "", "")
+        return cls(wanted, speech.frames(wanted.characters), account, request)
 
     @property
     def key(self) -> str:
         return self.request.request_id
 
     @property
-    def key_name(self) -> str:
-        """Whose it is."""
-        return self.wanted.key_name
-
-    @property
     def characters(self) -> int:
         return self.wanted.characters
 
-    def lengthen(self, headroom: Headroom) -> None:
-        """Its first chunk is to have more."""
-        self.request = replace(self.request, headroom_s=headroom.seconds)
-
-    def lower(self, priority: int) -> None:
-        """It comes behind others."""
-        self.priority = min(self.priority, priority)
-        self.request = replace(self.request, priority=self.priority)
+    def slack_s(self, now: float) -> float | None:
+        """Playback that its listener has left, where it waits for workers and says something."""
+        first_s = self.account.first_at_s
+        if first_s is None or self.said or now - first_s < _LIMITS.loop.heard_s:
+            return None
+        return self.account.ends_at_s - now
 
 
 class Heard(NamedTuple):
-    """What became of a request. ttfp_s: None where nothing was heard."""
+    """What became of a request, and of its sound."""
 
     at_s: float
     outcome: Outcome
-    ttfp_s: float | None
-    viable: bool
-    underruns: int
-    longest_s: float
-    sound_s: float
+    account: PlaybackAccount
 
-    @classmethod
-    def of(cls, call: Call, outcome: Outcome) -> Heard:
-        account, at_s = call.account, call.wanted.at_s
-        first_s = account.first_at_s
-        return cls(
-            at_s,
-            outcome,
-            None if first_s is None else first_s - at_s,
-            account.viable,
-            account.underruns,
-            account.longest_underrun_s,
-            account.duration_s,
-        )
+    @property
+    def ttfp_s(self) -> float | None:
+        """None where nothing was heard."""
+        first_s = self.account.first_at_s
+        return None if first_s is None else first_s - self.at_s
 
 
-_LIMITS: Final = AdmissionLimits()
+class World(Protocol):
+    """What parts of a deployment know of each other; see fleet.Fleet."""
 
+    setup: Setup
+    costs: Costs
+    kernel: Kernel
+    calls: dict[str, Call]
 
-class Deployment(Protocol):
-    """What gateways know, and what they have done; see fleet.Fleet."""
-
+    def seconds(self, frames: float) -> float: ...
+    def publish(self, share: float, sound_s: float, then: Action) -> None: ...
     def view(self) -> View: ...
     def living(self) -> Iterable[Call]: ...
     def begin(self, call: Call, gateway: Gateway) -> None: ...
     def refuse(self, call: Call, gateway: Gateway, retry_s: float) -> None: ...
+    def reach(self, call: Call, samples: int) -> None: ...
 
 
 class Gateway:
     """One gateway process."""
 
-    def __init__(
-        self, kernel: Kernel, name: str, node: Node, setup: GatewaySetup, world: Deployment
-    ) -> None:
-        self.edge = Station(kernel, node, name=name)
-        self._kernel = kernel
-        self._setup = setup
-        self._world = world
-        self._judge = Judge(dict(setup.weights), setup.ttfp_target_s, _LIMITS.loop)
+    def __init__(self, fleet: World, name: str, node: Node, setup: GatewaySetup) -> None:
+        self.edge = Station(fleet.kernel, node, name=name)
         self.headroom = Headroom()
+        self.running: dict[str, Call] = {}
+        self._fleet, self._kernel, self._setup = fleet, fleet.kernel, setup
+        self._judge = Judge(dict(setup.weights), setup.ttfp_target_s, _LIMITS.loop)
         self._ends = Ends()
-        self._running: dict[int, Call] = {}
         self._waiting: deque[Call] = deque()
         self._looking = False
         self._slack_s: float | None = None
@@ -149,14 +124,11 @@ class Gateway:
     def streams(self) -> int:
         return self._judge.shares.total
 
-    @property
-    def calls(self) -> Iterable[Call]:
-        """Those that have a place here."""
-        return self._running.values()
-
     def ask(self, call: Call) -> None:
         """A request is at the door: it gets a place, or waits a moment for one."""
-        streams, behind = self._seen(self._world.view()), len(self._waiting)
+        if call.over:
+            return
+        streams, behind = self._seen(self._fleet.view()), len(self._waiting)
         self._waiting.append(call)
         self._let_in()
         if call in self._waiting:
@@ -169,21 +141,18 @@ class Gateway:
             if call.over or self._objection(call) is None:
                 self._waiting.remove(call)
                 if not call.over:
-                    self.hold(call)
-                    call.lengthen(self.headroom)
-                    self._world.begin(call, self)
+                    self._hold(call)
+                    self._fleet.begin(call, self)
 
     def _refuse(self, call: Call) -> None:
-        if call not in self._waiting:
-            return
-        self._waiting.remove(call)
-        now = self._kernel.now
-        wait_s = self._ends.promise(call.key_name, self._running.values(), now, _LIMITS.retry_s)
-        self._world.refuse(call, self, max(1.0, wait_s or 0.0))
+        if call in self._waiting:
+            self._waiting.remove(call)
+            ask = (call.wanted.key_name, self.running.values(), self._kernel.now, _LIMITS.retry_s)
+            self._fleet.refuse(call, self, max(1.0, self._ends.promise(*ask) or 0.0))
 
     def _objection(self, call: Call) -> Overloaded | None:
         """Why it may not start now."""
-        view, setup = self._world.view(), self._setup
+        view, setup, key = self._fleet.view(), self._setup, call.wanted.key_name
         if not view.talkers or not view.vocoders:
             return Overloaded("no worker lives")
         if not setup.admission:
@@ -191,47 +160,45 @@ class Gateway:
             return Overloaded("there is no room for another stream now") if full else None
         streams, now = self._seen(view), self._kernel.now
         try:
-            standing = self._judge.check(NAME, streams, call.key_name, setup.max_streams, now)
+            standing = self._judge.check(NAME, streams, key, setup.max_streams, now)
         except Overloaded as refusal:
             return refusal.with_traceback(None)
         if standing is Standing.BORROWED:
-            call.lower(_LIMITS.borrowed_priority)
+            priority = min(call.request.priority, _LIMITS.borrowed_priority)
+            call.request = replace(call.request, priority=priority)
         return None
 
     def _seen(self, view: View) -> Streams:
-        silent = sum(call.silent for call in self._world.living())
+        silent = sum(call.silent for call in self._fleet.living())
         return streams_of(view, silent, self._slack_s, room_of(view, self._setup.utilisation))
 
     def _look(self) -> None:
-        """Move the limit, as long as there are streams."""
-        self._looking = bool(self._running)
+        """Move the limit, as long as there are streams; give up the youngest without a sound where
+        others would run dry.
+        """
+        self._looking = bool(self.running)
         if not self._looking:
             return
-        now, view = self._kernel.now, self._world.view()
-        slacks = (_slack_s(call, now) for call in self._world.living())
+        now, view = self._kernel.now, self._fleet.view()
+        slacks = [call.slack_s(now) for call in self._fleet.living()]
         self._slack_s = min((one for one in slacks if one is not None), default=None)
         loop, streams = self._judge.loop(NAME), self._seen(view)
         if streams.most and self._setup.admission:
             loop.look(streams, now)
             if loop.gives_up(streams, now):
-                self._give_up()
+                silent = (call for call in reversed(self.running.values()) if call.silent)
+                if (youngest := next(silent, None)) is not None:
+                    self._fleet.refuse(youngest, self, 1.0)
         self._let_in()
         self._kernel.after(_LIMITS.look_s, self._look)
 
-    def _give_up(self) -> None:
-        """End the youngest stream without a sound."""
-        for call in reversed(self._running.values()):
-            if call.silent:
-                self._world.refuse(call, self, 1.0)
-                return
-
-    def hold(self, call: Call) -> None:
-        """The request is this gateway's from now on."""
+    def _hold(self, call: Call) -> None:
+        """The request is this gateway's from now on; its first chunk has what others lacked."""
         call.gateway, call.began_s = self, self._kernel.now
-        self._running[call.number] = call
-        self._judge.take(call.key_name, silent=call.silent)
-        if call.silent:
-            call.among = sum(other.silent for other in self._world.living())
+        call.request = replace(call.request, headroom_s=self.headroom.seconds)
+        self.running[call.key] = call
+        self._judge.take(call.wanted.key_name)
+        call.among = sum(other.silent for other in self._fleet.living())
         if not self._looking:
             self._looking = True
             self._kernel.after(_LIMITS.look_s, self._look)
@@ -239,25 +206,14 @@ class Gateway:
     def spoke(self, call: Call) -> None:
         """Its first sound is here."""
         call.silent = False
-        self._judge.silent[call.key_name] -= 1
+        self._judge.silent[call.wanted.key_name] -= 1
         self._judge.loop(NAME).sounded(self._kernel.now - call.began_s, call.among)
         self._let_in()
 
     def end(self, call: Call) -> None:
         """It is over, or was refused later."""
-        self._judge.shares.give_back(call.key_name)
-        if call.silent:
-            self._judge.silent[call.key_name] -= 1
+        self._judge.shares.give_back(call.wanted.key_name)
+        self._judge.silent[call.wanted.key_name] -= call.silent
         self._ends.learn(call.characters, self._kernel.now - call.began_s)
-        del self._running[call.number]
+        del self.running[call.key]
         self._let_in()
-
-
-def _slack_s(call: Call, now: float) -> float | None:
-    """Playback that its listener has left, where it waits for workers and says something."""
-    account = call.account
-    if account.first_at_s is None or call.said:
-        return None
-    if now - account.first_at_s < _LIMITS.loop.heard_s:
-        return None
-    return account.ends_at_s - now

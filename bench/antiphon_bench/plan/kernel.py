@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import heapq
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from random import Random
 from typing import Final
@@ -37,26 +36,14 @@ class Kernel:
 
     def run(self, until_s: float = math.inf) -> None:
         """Until nothing is left to do, or nothing before `until_s`."""
-        coming = self._coming
-        with _rarely_collected():
+        coming, before = self._coming, gc.get_threshold()
+        gc.set_threshold(100_000, 20, 20)  # looking for cycles would take a fifth of the time
+        try:
             while coming and coming[0][0] <= until_s:
                 self.now, _, action = heapq.heappop(coming)
                 action()
-
-
-@contextmanager
-def _rarely_collected() -> Iterator[None]:
-    """A simulation makes many small things and hardly a cycle of them: looking for cycles through
-    all that was imported takes a fifth of its time.
-    """
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+        finally:
+            gc.set_threshold(*before)
 
 
 class Lately:
@@ -80,20 +67,15 @@ class Lately:
 class Node:
     """A machine. What computes on it shares its cores fairly.
 
-    `computing`: engine steps under way. Other processes count by what they worked lately. `idle`:
-    cores that all processes together take without any request.
+    `computing`: engine steps under way. `worked`: other processes count by what they worked lately.
+    `idle`: cores that all processes together take without any request.
     """
 
     def __init__(self, cores: float) -> None:
         self.cores = cores
         self.computing = 0
         self.idle = 0.0
-        self._lately = Lately()
-
-    def worked(self, seconds: float, now: float) -> None:
-        """A process that is no engine takes so much processor time now."""
-        if self.cores != math.inf:
-            self._lately.add(seconds, now)
+        self.worked = Lately()
 
     def stretch(self, now: float, own: float = 0.0) -> float:
         """How many times as long work takes that begins now as on a core of its own.
@@ -102,8 +84,6 @@ class Node:
         by all that computes for longer. `own`: cores that the process itself took lately: it does
         not wait for itself.
         """
-        if self.cores == math.inf:
-            return 1.0
         left = max(_LEAST * self.cores, self.cores - self._others(now) + own)
         return max(1.0, (self.computing + 1) / left)
 
@@ -119,7 +99,7 @@ class Node:
 
     def _others(self, now: float) -> float:
         """Cores that processes take which are no engines."""
-        return self._lately.cores(now) + self.idle
+        return self.worked.cores(now) + self.idle
 
 
 class Station:
@@ -141,24 +121,16 @@ class Station:
 
     def stretch(self) -> float:
         """How many times as long a piece of its work takes that begins now."""
-        now, node = self._kernel.now, self._node
-        if node.cores == math.inf:
-            return 1.0
-        mean = node.stretch(now, self._lately.cores(now)) - 1.0
-        return 1.0 + mean * self._dice.expovariate(1.0) if mean else 1.0
-
-    def work(self, seconds: float) -> None:
-        """It takes so much processor time now."""
         now = self._kernel.now
-        self.worked_s += seconds
-        self._node.worked(seconds, now)
-        if self._node.cores != math.inf:
-            self._lately.add(seconds, now)
+        mean = self._node.stretch(now, self._lately.cores(now)) - 1.0
+        return 1.0 + mean * self._dice.expovariate(1.0) if mean else 1.0
 
     def serve(self, work_s: float, then: Action) -> None:
         """Work for so long when it is this one's turn, and do `then`."""
-        took_s = work_s * self.stretch()
-        self.work(work_s)
-        began_s = max(self._kernel.now, heapq.heappop(self._free_s))
+        took_s, now = work_s * self.stretch(), self._kernel.now
+        self.worked_s += work_s
+        for lately in (self._lately, self._node.worked):
+            lately.add(work_s, now)
+        began_s = max(now, heapq.heappop(self._free_s))
         heapq.heappush(self._free_s, began_s + took_s)
         self._kernel.at(began_s + took_s, then)

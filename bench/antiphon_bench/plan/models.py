@@ -7,7 +7,7 @@ these as they hold real ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
 from typing import Any, Final
@@ -19,20 +19,19 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
-from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
-from ttsfamilies.fake.talker import StepCurve
+from ttsfamilies.fake.talker import FakePrepared, StepCurve
 
 NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.
 SAMPLES: Final = 20
 _FIELD: Final = {"codes": Field((1,), "i1")}
-_ENDLESS: Final = 1 << 40
-_SHAPES: Final = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
 _ZEROS: Final = np.zeros((4096, 16, 1), np.int8)
+_PROMPT: Final = Plan(0, 1)
 _AGAIN: Final = Plan(1, 1, decode=True)
 
 Sleep = Callable[[float], None]
@@ -48,10 +47,10 @@ class Unmeasured(Metrics):
         setattr(self, name, self)  # found without this from now on
         return self
 
-    def _nothing(self, *_: object, **__: object) -> Unmeasured:
+    def __call__(self, *_: object, **__: object) -> Unmeasured:
         return self
 
-    labels = inc = set = observe = chunk = _nothing  # type: ignore[assignment]
+    chunk = __call__  # type: ignore[assignment]
 
 
 def frames_of(count: int) -> dict[str, Array]:
@@ -59,25 +58,12 @@ def frames_of(count: int) -> dict[str, Array]:
     return {"codes": _ZEROS[:count, 0] if count <= len(_ZEROS) else np.zeros((count, 1), np.int8)}
 
 
-class PlannedRequest(Prepared):
-    """A text of so many frames."""
-
-    def __init__(self, request: SpeechRequest) -> None:
-        self.request = request
-
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
-        """Lengths are known beforehand: nothing is read."""
-        del pieces, final
-        yield from ()
-
-
 class PlannedStream(TalkerStream):
     """Says as many frames as it was fed, as many in a step as its launch gave."""
 
-    def __init__(self, prompt: int) -> None:
-        self._prompt = prompt  # positions; 0 without a cache
-        self._frames = self._limit = self._cached = 0
-        self._final = False
+    def __init__(self) -> None:
+        self._frames = self._limit = 0
+        self._final = self._begun = False
 
     @property
     def frames(self) -> int:
@@ -100,31 +86,25 @@ class PlannedStream(TalkerStream):
         self._frames = rows(arrays)
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
-        del dry
         if self._frames + ahead >= self._limit:
             return None
-        if not self._cached and not ahead:
-            return Plan(0, max(1, self._prompt) + (self._frames if self._prompt else 0))
-        return Plan(self._prompt + self._frames + ahead - 1, 1, True) if self._prompt else _AGAIN
+        return _AGAIN if self._begun or ahead else _PROMPT
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
-        del plan, branch
         return {}
 
     def stage(self, write: SlotWriter) -> None:
         """There is no state to write."""
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
-        del ended
-        self._cached = cached
+        self._begun = True
         self._frames += len(frames["codes"])
 
     def take(self, count: int) -> Taken:
         return Taken(frames_of(count))
 
     def rewind(self, frames: int) -> None:
-        self._frames = frames
-        self._cached = 0
+        self._frames, self._begun = frames, False
 
 
 class PlannedRunner:
@@ -140,7 +120,7 @@ class PlannedRunner:
         self._curve = curve
         self._sleep, self._think = sleep, think
         self._decoding, self._turn_s = cache(curve.step_seconds), cache(curve.turn_seconds)
-        self._accepted = {w: chance(drafted.gained, w) for w, drafted in curve.drafts.items()}
+        self._accepted = {width: drafted.accepted(width) for width, drafted in curve.drafts.items()}
         self._dice = Random("drafts")
 
     def record(self, streams: int, positions: int) -> None:
@@ -151,17 +131,12 @@ class PlannedRunner:
         self._compute(widths)
         self._think(self._turn_s(len(batch)))
         gained = [self._gained(row, width) for row, width in zip(batch, widths, strict=True)]
-        kept = [
-            count if row.plan.decode else row.plan.count
-            for row, count in zip(batch, gained, strict=True)
-        ]
+        kept = [n if width else row.plan.count
+                for row, width, n in zip(batch, widths, gained, strict=True)]  # fmt: skip
         never = [False] * len(batch)
         return Results({"codes": _ZEROS[: len(batch), : max(gained)]}, gained, never, never, kept)
 
     def _compute(self, widths: Sequence[int]) -> None:
-        if len(widths) == 1 and widths[0]:  # most of a fleet with room to spare
-            self._sleep(self._decoding(widths[0], 1))
-            return
         kinds = Counter(widths)
         prompts = kinds.pop(0, 0)
         if prompts and max(kinds, default=1) == 1:
@@ -175,7 +150,6 @@ class PlannedRunner:
         return ticket
 
     def paths(self, ticket: Results) -> Sequence[LaunchPath]:
-        del ticket
         return ("eager",)
 
     def render(self, raw: Arrays) -> Arrays:
@@ -195,56 +169,33 @@ class PlannedRunner:
         return gained
 
 
-def chance(gained: float, width: int) -> float:
-    """How likely each drafted frame is accepted behind those before it, if a step that tries
-    `width` frames gains so many in the mean: 1 + p + ... + p ** (width - 1).
-    """
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        if sum(middle**n for n in range(width)) < gained:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
 class PlannedModel(Family):
     """A talker's model that takes the time of a curve."""
 
-    examples = ("Nothing is warmed up.",)
-
-    def __init__(self, curves: Curves, prompt: int, sleep: Sleep, think: Sleep) -> None:
-        """`prompt`: positions of one in its KV cache; 0 without a cache."""
+    def __init__(self, curves: Curves, sleep: Sleep, think: Sleep) -> None:
         curve, speech = curves.talker, curves.costs.speech
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
         self.spec = ModelSpec(
-            NAME,
-            "planned",
-            round(speech.frame_rate_hz * SAMPLES),
-            speech.frame_rate_hz,
-            (),
+            *(NAME, NAME, round(speech.frame_rate_hz * SAMPLES), speech.frame_rate_hz, ()),
             frame=_FIELD,
             raw=_FIELD if rendering else {},
-            caches={"kv": CacheSpec(1, 1, 1, 1)} if prompt else {},
-            max_positions=_ENDLESS,
+            max_positions=1 << 40,
             width=max(curve.drafts, default=1),
-            chunks=speech.chunks,
+            chunks=ChunkSeconds(speech.initial_s, speech.regular_s, speech.busy_growth),
             lag_frames=speech.lag_frames,
         )
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
         }
-        self._curve, self._sleep, self._think, self._prompt = curve, sleep, think, prompt
+        self._curve, self._sleep, self._think = curve, sleep, think
 
-    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PlannedRequest:
-        return PlannedRequest(request)
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
+        return FakePrepared(request)  # its length is known: nothing is read
 
     def open(self, prepared: Prepared) -> PlannedStream:
-        return PlannedStream(self._prompt)
+        return PlannedStream()
 
     def runner(self, rows: int, blocks: int, depth: int) -> PlannedRunner:
-        del rows, blocks, depth
         return PlannedRunner(self._curve, self._sleep, self._think)
 
 
@@ -256,21 +207,17 @@ class PlannedCodec(Codec):
         rate = round(speech.frame_rate_hz * SAMPLES)
         lag = round(speech.lag_s * rate)
         self.spec = CodecSpec(
-            NAME,
-            "planned",
-            rate,
-            SAMPLES,
+            *(NAME, NAME, rate, SAMPLES),
             frame=_FIELD,
             lag_samples=lag,
             context_frames=1 + lag // SAMPLES,
         )
-        self.measured_step_s = {shape: curve.step_s(*shape) for shape in _SHAPES}
-        self._curve = curve
-        self._sleep, self._think = sleep, think
+        shapes = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
+        self.measured_step_s = {shape: curve.step_s(*shape) for shape in shapes}
+        self._curve, self._sleep, self._think = curve, sleep, think
 
     def open(self, request: SpeechRequest, frame: int = 0) -> list[int]:
         """The number of frames decoded."""
-        del request
         return [frame]
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
@@ -278,9 +225,8 @@ class PlannedCodec(Codec):
         self._think(self._curve.turn_seconds(len(batch)))
         return [Decoded(self._sound(work)) for work in batch]
 
-    def collect(self, ticket: Any) -> Sequence[Decoded]:
-        decoded: list[Decoded] = ticket
-        return decoded
+    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
+        return ticket
 
     def _sound(self, work: Work) -> np.ndarray[Any, np.dtype[np.float32]]:
         state: list[int] = work.state

@@ -9,15 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon_bench.plan.costs import Setup, Shape
-from antiphon_bench.plan.search import (
-    Answer,
-    GivesWay,
-    Question,
-    Report,
-    Target,
-    gives_way,
-    smallest,
-)
+from antiphon_bench.plan.search import Answer, GivesWay, Question, Target, gives_way, smallest
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,29 +24,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
 
 
-def make(
-    question: Question,
-    *,
-    model: str,
-    given: Shape | None = None,
-    once: bool = False,
-    report: Report = lambda shape, answer, met: None,
-) -> Plan:
+def make(question: Question, model: str, given: Shape | None = None, *, once: bool = False) -> Plan:
     """Look for the smallest fleet, or judge the `given` one; raises PlanError.
 
     `once`: at the load itself alone, without a look at what gives way.
     """
-    if given is None:
-        shape, found = smallest(question, report)
-    else:
-        shape, found = given, question.asked(given)
-        report(shape, found, question.meets(found))
+    shape = given or smallest(question)
     return Plan(
         source=question.setup.curves.costs.source,
         fleet=shape.counted(),
         target=question.target,
-        met=question.meets(found),
-        answer=found,
+        met=question.tried(shape) if given else True,
+        answer=question.asked(shape),
         gives_way=None if once else gives_way(question, shape),
         values=chart_values(question.setup, shape, model),
     )
@@ -62,11 +43,10 @@ def make(
 
 def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
     """What differs from the chart's defaults. `model`: its name and its folder of weights."""
-    talker, gateway, limits = setup.talker, setup.gateway, setup.vocoder_limits
+    talker, gateway = setup.talker, setup.gateway
+    limits = setup.vocoder.limits(setup.curves.costs.speech.frame_rate_hz)
     talking = {
-        "slots": talker.slots,
-        "batch_streams": talker.batch_streams,
-        "batch_positions": talker.batch_positions,
+        name: getattr(talker, name) for name in ("slots", "batch_streams", "batch_positions")
     }
     vocoding = {
         "slots": setup.vocoder.slots,
@@ -75,9 +55,7 @@ def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
         "step_frames": limits.stream_frames,
     }
     admitting = {
-        "ttfp_target_s": gateway.ttfp_target_s,
-        "utilisation": gateway.utilisation,
-        "max_streams": gateway.max_streams,
+        name: getattr(gateway, name) for name in ("ttfp_target_s", "utilisation", "max_streams")
     }
     served = {
         "name": model,
@@ -92,7 +70,7 @@ def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
     }
 
 
-def as_json(made: Plan | dict[str, Any]) -> str:
+def as_json(made: object) -> str:
     """All of it, for programs."""
     return msgspec.json.format(msgspec.json.encode(made)).decode()
 
@@ -100,16 +78,17 @@ def as_json(made: Plan | dict[str, Any]) -> str:
 def write(plan: Plan, folder: Path) -> list[Path]:
     """plan.json, and values.yaml, which is JSON as well."""
     folder.mkdir(parents=True, exist_ok=True)
-    record, values = folder / "plan.json", folder / "values.yaml"
-    record.write_text(as_json(plan) + "\n")
-    values.write_text(as_json(plan.values) + "\n")
-    return [record, values]
+    records = {folder / "plan.json": plan, folder / "values.yaml": plan.values}
+    for path, record in records.items():
+        path.write_text(as_json(record) + "\n")
+    return list(records)
 
 
 def summary(plan: Plan) -> Iterator[tuple[str, str]]:
     """What it comes to, a line for each thing that a person wants to know."""
     found, target = plan.answer, plan.target
-    yield "fleet", _listed(plan.fleet)
+    fleet = [f"{n} {name if n == 1 else f'{name}s'}" for name, n in plan.fleet.items()]
+    yield "fleet", ", ".join(fleet)
     yield "meets the targets", "yes" if plan.met else "; ".join(["no", *found.misses(target)])
     yield "load", f"{found.rate:.2f} requests/s, {found.sound_s_per_s:.0f} s of sound a second"
     yield (
@@ -122,20 +101,13 @@ def summary(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "refused", f"{found.refused_share:.2%} (target: at most {target.refused:.2%})"
     yield "busiest", ", ".join(f"{name} {share:.0%}" for name, share in found.busy.items())
     if plan.gives_way is not None:
-        yield "gives way first", _gives_way(plan.gives_way)
+        more, told = plan.gives_way, "nothing, up to three times the load"
+        if more.scale is not None:
+            what, misses = " and ".join(more.relief) or "no single kind", "; ".join(more.misses)
+            told = f"{what}, at {more.scale:g} times the load ({misses})"
+        yield "gives way first", told
     yield "curves", plan.source
-
-
-def _gives_way(found: GivesWay) -> str:
-    if found.scale is None:
-        return "nothing, up to three times the load"
-    what = " and ".join(found.relief) or "no single kind"
-    return f"{what}, at {found.scale:g} times the load ({'; '.join(found.misses)})"
 
 
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{1e3 * seconds:.0f} ms"
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{n} {name if n == 1 else f'{name}s'}" for name, n in counts.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final
@@ -19,7 +19,10 @@ from antiphon_bench.plan.loads import Demand, OpenLoop
 from antiphon_bench.stats import quantiles, share
 
 # After the last request, so that the longest text can end.
-_DRAIN_S = 300.0
+_DRAIN_S: Final = 300.0
+_KINDS: Final = ("talkers", "vocoders", "gateways")
+_MORE: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+_PLENTY: Final = 2.0
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -67,15 +70,28 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             found.append(f"refused: {self.refused_share:.2%}")
         return found
 
+    def distance(self, target: Target) -> float:
+        """How far from the targets, 0 when they are met."""
+        late = (self.ttfp_p95_s or 60.0) / target.ttfp_p95_s - 1.0
+        gaps = target.viable - (self.viable_share or 0.0)
+        return max(0.0, late) + max(0.0, gaps) + max(0.0, self.refused_share - target.refused)
+
 
 def answer(heard: Sequence[Heard], fleet: Fleet, since_s: float, until_s: float) -> Answer:
     """Figures of the requests that came within [since_s, until_s)."""
     counted = [one for one in heard if since_s <= one.at_s < until_s]
-    outcomes = Counter(one.outcome for one in counted)
-    accepted = outcomes["ok"] + outcomes["error"]
+    outcomes, length_s = Counter(one.outcome for one in counted), until_s - since_s
     ttfp = quantiles(one.ttfp_s for one in counted if one.ttfp_s is not None)
-    viable = sum(one.viable and one.outcome == "ok" for one in counted)
-    length_s = until_s - since_s
+    viable = sum(one.account.viable and one.outcome == "ok" for one in counted)
+    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
+    worked_s = {
+        "talker": [one.busy_s for one in talkers],
+        "vocoder": [one.busy_s for one in vocoders],
+        "talker's edge": [one.edge.worked_s for one in talkers],
+        "vocoder's edge": [one.edge.worked_s for one in vocoders],
+        "gateway": [one.edge.worked_s for one in fleet.gateways],
+        "broker": [fleet.bus.worked_s / fleet.setup.shape.brokers],
+    }
     return Answer(
         requests=len(counted),
         ok=outcomes["ok"],
@@ -85,31 +101,14 @@ def answer(heard: Sequence[Heard], fleet: Fleet, since_s: float, until_s: float)
         ttfp_p50_s=ttfp.p50 if ttfp else None,
         ttfp_p95_s=ttfp.p95 if ttfp else None,
         ttfp_p99_s=ttfp.p99 if ttfp else None,
-        viable_share=share(viable, accepted),
+        viable_share=share(viable, outcomes["ok"] + outcomes["error"]),
         refused_share=share(outcomes["refused"], len(counted)) or 0.0,
-        underruns=sum(one.underruns for one in counted),
-        longest_underrun_s=max((one.longest_s for one in counted), default=0.0),
-        sound_s_per_s=sum(one.sound_s for one in counted) / length_s,
-        busy=_busy(fleet, until_s),
+        underruns=sum(one.account.underruns for one in counted),
+        longest_underrun_s=max((one.account.longest_underrun_s for one in counted), default=0.0),
+        sound_s_per_s=sum(one.account.duration_s for one in counted) / length_s,
+        busy={kind: min(1.0, max(each) / until_s) for kind, each in worked_s.items()},
         waited=fleet.talkers.most_waiting,
     )
-
-
-def _busy(fleet: Fleet, until_s: float) -> dict[str, float]:
-    """The share of its time that the busiest process of each kind works."""
-
-    def most(worked_s: Iterable[float]) -> float:
-        return min(1.0, max(worked_s, default=0.0) / max(1e-9, until_s))
-
-    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
-    return {
-        "talker": most(one.busy_s for one in talkers),
-        "vocoder": most(one.busy_s for one in vocoders),
-        "talker's edge": most(one.edge.worked_s for one in talkers),
-        "vocoder's edge": most(one.edge.worked_s for one in vocoders),
-        "gateway": most(one.edge.worked_s for one in fleet.gateways),
-        "broker": most([fleet.bus.worked_s]),
-    }
 
 
 def simulate(setup: Setup, demand: Demand, *, seed: int = 0, scale: float = 1.0) -> Answer:
@@ -118,10 +117,6 @@ def simulate(setup: Setup, demand: Demand, *, seed: int = 0, scale: float = 1.0)
     heard = fleet.run(OpenLoop(demand.wanted(seed, scale)), demand.length_s + _DRAIN_S)
     return answer(heard, fleet, demand.warmup_s, demand.length_s)
 
-
-_KINDS: Final = ("talkers", "vocoders", "gateways")
-_MORE: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
-_PLENTY: Final = 2.0
 
 Report = Callable[[Shape, Answer, bool], object]
 
@@ -141,7 +136,7 @@ class Question:
     """A load, and what listeners are to get.
 
     setup: its shape says how many brokers there are and which machines; the rest is looked for.
-    most: processes of a kind, at most.
+    most: processes of a kind, at most. report: hears of each fleet that is tried in the search.
     """
 
     setup: Setup
@@ -149,6 +144,7 @@ class Question:
     target: Target = field(default_factory=Target)
     seed: int = 0
     most: int = 512
+    report: Report = lambda shape, answer, met: None
     known: dict[tuple[Shape, float], Answer] = field(default_factory=dict, compare=False)
 
     def asked(self, shape: Shape, scale: float = 1.0) -> Answer:
@@ -158,33 +154,32 @@ class Question:
             self.known[shape, scale] = simulate(setup, self.demand, seed=self.seed, scale=scale)
         return self.known[shape, scale]
 
-    def meets(self, answer: Answer) -> bool:
-        return not answer.misses(self.target)
+    def tried(self, shape: Shape) -> bool:
+        """Whether it is enough."""
+        answer = self.asked(shape)
+        met = not answer.misses(self.target)
+        self.report(shape, answer, met)
+        return met
 
 
-def smallest(
-    question: Question, report: Report = lambda shape, answer, met: None
-) -> tuple[Shape, Answer]:
+def smallest(question: Question) -> Shape:
     """The fewest talkers with plenty of all else, then vocoders, then gateways; raises PlanError.
 
     A stage's need hardly depends on how much more than enough another one has. What is found is
     tried once more as a whole, and grows where it misses a target.
     """
-
-    def tried(shape: Shape) -> bool:
-        answer = question.asked(shape)
-        report(shape, answer, question.meets(answer))
-        return question.meets(answer)
-
     found = plenty(question)
     for kind in _KINDS:
-        found = _with(found, kind, _fewest(question, found, kind, tried))
-    while not tried(found):
-        found = _grown(question, found)
-    return found, question.asked(found)
+        found = _with(found, _fewest(question, found, kind), kind)
+    while not question.tried(found):
+        if max(found.talkers, found.vocoders, found.gateways) >= question.most:
+            raise PlanError(f"no fleet of at most {question.most} of a kind meets the targets")
+        larger = [_with(found, getattr(found, kind) + 1, kind) for kind in _KINDS]
+        found = min(larger, key=lambda one: question.asked(one).distance(question.target))
+    return found
 
 
-def _with(shape: Shape, kind: str, number: int) -> Shape:
+def _with(shape: Shape, number: int, kind: str) -> Shape:
     """The same with another number of one of _KINDS."""
     changed: dict[str, Any] = {kind: number}
     return replace(shape, **changed)
@@ -192,72 +187,51 @@ def _with(shape: Shape, kind: str, number: int) -> Shape:
 
 def plenty(question: Question) -> Shape:
     """More of everything than the load can need, from the curves alone."""
-    setup, demand = question.setup, question.demand
-    curve, costs = setup.curves.talker, setup.curves.costs
-    wanted = demand.wanted(question.seed)
-    tenths = [0] * 10  # of the time; the busiest counts
-    for one in wanted:
-        tenths[min(9, int(10 * one.at_s / demand.length_s))] += 1
-    rate = max(tenths) * 10 / demand.length_s
-    sound_s = rate * fmean([costs.speech.frames(one.characters) for one in wanted] or [1])
-    sound_s /= costs.speech.frame_rate_hz
+    setup, demand, curves = question.setup, question.demand, question.setup.curves
+    costs, wanted = curves.costs, demand.wanted(question.seed)
+    # The busiest tenth of the time counts.
+    tenths = Counter(min(9, int(10 * one.at_s / demand.length_s)) for one in wanted)
+    rate = max(tenths.values(), default=0) * 10 / demand.length_s
+    frames = rate * fmean([costs.speech.frames(one.characters) for one in wanted] or [1])
+    sound_s = frames / costs.speech.frame_rate_hz
     half = max(1, min(setup.talker.batch_streams, setup.talker.slots) // 2)
-    frame_s = {
-        "talkers": curve.seconds(half, 0) / half + curve.render_frame_s,
-        "vocoders": setup.curves.vocoder.step_s(1, 16) / 16,
+    busy = {
+        "talkers": frames * (curves.talker.seconds(half, 0) / half + curves.talker.render_frame_s),
+        "vocoders": frames * (curves.vocoder.step_s(1, 16) / 16),
+        "gateways": rate * costs.gateway.request_s + sound_s * costs.gateway.sound_s,
     }
-    busy = {kind: sound_s * costs.speech.frame_rate_hz * each for kind, each in frame_s.items()}
-    busy["gateways"] = rate * costs.gateway.request_s + sound_s * costs.gateway.sound_s
-    numbers: dict[str, Any] = {
-        kind: max(2, min(question.most, math.ceil(_PLENTY * each) + 2))
-        for kind, each in busy.items()
-    }
-    return replace(setup.shape, **numbers)
+    found = setup.shape
+    for kind, each in busy.items():
+        found = _with(found, max(2, min(question.most, math.ceil(_PLENTY * each) + 2)), kind)
+    return found
 
 
-def _fewest(question: Question, shape: Shape, kind: str, tried: Callable[[Shape], bool]) -> int:
+def _fewest(question: Question, shape: Shape, kind: str) -> int:
     """The smallest number of a kind that meets the targets beside the rest of `shape`."""
     low = 0
     high: int = getattr(shape, kind)
-    while not tried(_with(shape, kind, high)):
+    while not question.tried(more := _with(shape, high, kind)):
         if high >= question.most:
-            missed = question.asked(_with(shape, kind, high)).misses(question.target)
-            raise PlanError(f"not even {high} {kind} are enough: {'; '.join(missed)}")
+            missed = "; ".join(question.asked(more).misses(question.target))
+            raise PlanError(f"not even {high} {kind} are enough: {missed}")
         low, high = high, min(question.most, 2 * high)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tried(_with(shape, kind, middle)) else (middle, high)
+        enough = question.tried(_with(shape, middle, kind))
+        low, high = (low, middle) if enough else (middle, high)
     return high
-
-
-def _grown(question: Question, shape: Shape) -> Shape:
-    """One more of the kind that helps most."""
-    larger = [_with(shape, kind, getattr(shape, kind) + 1) for kind in _KINDS]
-    if max(getattr(one, kind) for one, kind in zip(larger, _KINDS, strict=True)) > question.most:
-        raise PlanError(f"no fleet of at most {question.most} of a kind meets the targets")
-    return min(larger, key=lambda one: _distance(question, question.asked(one)))
-
-
-def _distance(question: Question, answer: Answer) -> float:
-    """How far from the targets, 0 when they are met."""
-    target = question.target
-    late = (answer.ttfp_p95_s or 60.0) / target.ttfp_p95_s - 1.0
-    gaps = target.viable - (answer.viable_share or 0.0)
-    return max(0.0, late) + max(0.0, gaps) + max(0.0, answer.refused_share - target.refused)
 
 
 def gives_way(question: Question, shape: Shape) -> GivesWay:
     """What is short at the first load that misses a target, by trying larger fleets."""
+    target = question.target
+
+    def cured(kind: str) -> bool:
+        more = _with(shape, 2 * getattr(shape, kind), kind)
+        return question.asked(more, scale).distance(target) < 0.5 * answer.distance(target)
+
     for scale in _MORE:
         answer = question.asked(shape, scale)
-        if not question.meets(answer):
-            break
-    else:
-        return GivesWay(None, [], [])
-    before = _distance(question, answer)
-    relief = []
-    for kind in _KINDS:
-        more = _with(shape, kind, 2 * getattr(shape, kind))
-        if _distance(question, question.asked(more, scale)) < 0.5 * before:
-            relief.append(kind)
-    return GivesWay(scale, answer.misses(question.target), relief)
+        if misses := answer.misses(target):
+            return GivesWay(scale, misses, [kind for kind in _KINDS if cured(kind)])
+    return GivesWay(None, [], [])

@@ -5,56 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from antiphon_bench.plan.costs import Setup, Slower
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
-from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Unmeasured
+from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Sleep, Unmeasured
 from talker.engine import engine as talking
-from talker.engine.scheduler import POLICIES
+from talker.engine.scheduler import POLICIES, StepLimits
+from ttscommon.cluster.reporter import ReporterTuning
 from ttscommon.engine.pace import Contention
-from ttscommon.engine.runtime import Finished, Runtime
+from ttscommon.engine.runtime import Finished
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
 from vocoder.engine import engine as vocoding
 
-# What a worker says of itself is so old at most: see ReporterTuning.
-REPORT_S: Final = 0.4
+_REPORT_S: Final = ReporterTuning().report_s
 
-E = TypeVar("E", bound=Runtime[Any, Any])
-OnEvent = Callable[[Any, str, Any], object]
+OnEvent = Callable[["Worker", str, Any], object]
 
 
-class Worker(Generic[E]):
+class Worker:
     """One process: an engine on a thread, and an edge to the bus.
 
     busy_s: processor or device time of the engine. used: slots that jobs have.
     """
 
     def __init__(
-        self,
-        setup: Setup,
-        stage: StageName,
-        make: Callable[[Worker[Any]], E],
-        kernel: Kernel,
-        name: str,
-        node: Node,
-        on_event: OnEvent,
+        self, setup: Setup, kernel: Kernel, stage: StageName, name: str, node: Node, heard: OnEvent
     ) -> None:
-        self.setup, self.name, self.node = setup, name, node
-        self.settings = setup.talker if stage == "talker" else setup.vocoder
+        """`heard`: gets the engine's events."""
         costs = setup.curves.costs
-        self.edge = Station(kernel, node, name=name)
+        self.name, self.node, self.edge = name, node, Station(kernel, node, name=name)
+        self.settings = setup.talker if stage == "talker" else setup.vocoder
         self.alive = True
         self.used = 0
         self.busy_s = 0.0
-        self._stage = stage
-        self._kernel = kernel
-        self._on_event = on_event
-        self._computes = costs.computes
+        self._stage, self._kernel, self._heard = stage, kernel, heard
+        self._computes, self._slower_by = costs.computes, costs.slower.get(stage, Slower())
         self._now_s = kernel.now  # the engine's own time: it runs ahead while a step is computed
         self._ran_s = self._waited_s = 0.0
-        self._slower_by = costs.slower.get(stage, Slower())
         self._stretch = self._slower = 1.0
         self._dice = Random(name)
         self._notified = self._turning = False
@@ -62,18 +51,15 @@ class Worker(Generic[E]):
         self._open: set[str] = set()
         self._report: Replica | None = None
         self._reported_s = 0.0
-        self.contention = Contention(self.clock, read=lambda: (self._ran_s, self._waited_s))
-        self.engine = make(self)
+        clock, engine = lambda: self._now_s, _talker if stage == "talker" else _vocoder
+        contention = Contention(clock, read=lambda: (self._ran_s, self._waited_s))
+        common = {"metrics": Unmeasured(), "clock": clock, "contention": contention}
+        self.engine: Any = engine(setup, self._sleep, self._think, common)
         self.engine.listen(self._events.extend)
 
     @property
     def free(self) -> int:
         return self.settings.slots - self.used if self.alive else 0
-
-    @property
-    def load(self) -> float:
-        """The share of the slots that is taken."""
-        return self.used / self.settings.slots
 
     def tell(self, command: Action) -> None:
         """Give the engine a command, which it takes at its next turn."""
@@ -100,42 +86,29 @@ class Worker(Generic[E]):
         self.tell(partial(self.engine.playback, key, start_s))
 
     def report(self, queued: int) -> Replica:
-        """What gateways know of it."""
-        now = self._kernel.now
-        if self._report is None or now - self._reported_s >= REPORT_S:
-            self._report, self._reported_s = self._replica(queued), now
+        """What gateways know of it: its last report."""
+        now, engine = self._kernel.now, self.engine
+        if self._report is None or now - self._reported_s >= _REPORT_S:
+            self._reported_s = now
+            self._report = Replica(
+                *(self.name, self._stage, (), self.settings.slots, self.free),
+                batch=self.settings.batch_streams,
+                queued=queued,
+                step_s=engine.step_seconds,
+                frame_s=engine.frame_seconds,
+                slowed=engine.slowed,
+            )
         return self._report
 
-    def _replica(self, queued: int) -> Replica:
-        engine: Any = self.engine
-        kv_free, kv_positions = engine.kv_positions
-        return Replica(
-            self.name,
-            self._stage,
-            (),
-            self.settings.slots,
-            self.free,
-            batch=self.settings.batch_streams,
-            queued=queued,
-            step_s=engine.step_seconds,
-            frame_s=engine.frame_seconds,
-            kv_free=kv_free,
-            kv_positions=kv_positions,
-            slowed=engine.slowed,
-        )
-
-    def clock(self) -> float:
-        return self._now_s
-
-    def sleep(self, seconds: float) -> None:
+    def _sleep(self, seconds: float) -> None:
         """The engine computes for so long, or longer beside others; a device computes alone."""
         if self._computes:
-            self.think(seconds * self._slower)
+            self._think(seconds * self._slower)
         else:
             self._now_s += seconds
             self.busy_s += seconds
 
-    def think(self, seconds: float) -> None:
+    def _think(self, seconds: float) -> None:
         """The engine's thread works, which is on a processor in any case."""
         self._now_s += seconds * self._stretch
         self._waited_s += seconds * (self._stretch - 1.0)
@@ -165,34 +138,20 @@ class Worker(Generic[E]):
         for key, event in events:
             if isinstance(event, Finished):
                 self._open.discard(key)
-            self._on_event(self, key, event)
+            self._heard(self, key, event)
         self._turning = self._notified or not self.engine.waits
         if self._turning:
             self._turn()
 
 
-def talker_engine(on: Worker[Any]) -> talking.Engine:
-    """A talker's, of a model that takes the time of its curve."""
-    setup, blocks = on.setup, on.setup.talker.kv_blocks or 0
-    return talking.Engine(
-        PlannedModel(setup.curves, setup.prompt if blocks else 0, on.sleep, on.think),
-        slots=setup.talker.slots,
-        metrics=Unmeasured(),
-        blocks=blocks,
-        limits=setup.talker_limits,
-        policy=POLICIES[setup.talker.policy],
-        clock=on.clock,
-        contention=on.contention,
-    )
+def _talker(setup: Setup, sleep: Sleep, think: Sleep, common: dict[str, Any]) -> talking.Engine:
+    model, settings = PlannedModel(setup.curves, sleep, think), setup.talker
+    limits = StepLimits(settings.batch_streams, settings.batch_positions)
+    slots, policy = settings.slots, POLICIES[settings.policy]
+    return talking.Engine(model, slots=slots, limits=limits, policy=policy, **common)
 
 
-def vocoder_engine(on: Worker[Any]) -> vocoding.Engine:
-    """A vocoder's."""
-    return vocoding.Engine(
-        PlannedCodec(on.setup.curves, on.sleep, on.think),
-        slots=on.setup.vocoder.slots,
-        metrics=Unmeasured(),
-        limits=on.setup.vocoder_limits,
-        clock=on.clock,
-        contention=on.contention,
-    )
+def _vocoder(setup: Setup, sleep: Sleep, think: Sleep, common: dict[str, Any]) -> vocoding.Engine:
+    codec, slots = PlannedCodec(setup.curves, sleep, think), setup.vocoder.slots
+    limits = setup.vocoder.limits(setup.curves.costs.speech.frame_rate_hz)
+    return vocoding.Engine(codec, slots=slots, limits=limits, **common)

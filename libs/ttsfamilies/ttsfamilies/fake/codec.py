@@ -22,6 +22,7 @@ from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Samples, Work
+from ttsfamilies.fake import Counted, Seconds
 
 _VOICES: Final = (
     Voice("slt", "SLT", "en-US", "female"),
@@ -42,10 +43,10 @@ class DecodeCurve(msgspec.Struct, frozen=True):
     is not: turn_s, what the engine itself takes for a turn, by streams.
     """
 
-    base_s: float = 0.0064
-    stream_s: float = 0.0001
-    frame_s: float = 0.00019
-    turn_s: dict[int, float] = {}
+    base_s: Seconds = 0.0064
+    stream_s: Seconds = 0.0001
+    frame_s: Seconds = 0.00019
+    turn_s: dict[Counted, Seconds] = {}
 
     def step_s(self, streams: int, frames: int) -> float:
         """A step of `streams` streams, the longest of `frames` frames."""

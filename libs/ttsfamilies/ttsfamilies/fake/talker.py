@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Results, Row, sequences
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
+from ttsfamilies.fake import Counted, Seconds
 
 FRAME_RATE_HZ: Final = 25.0
 CODEBOOKS: Final = 4
@@ -54,8 +55,19 @@ class Drafted(msgspec.Struct, frozen=True):
     in the mean.
     """
 
-    step_s: dict[int, float]
-    gained: float = 1.0
+    step_s: Annotated[dict[Counted, Seconds], msgspec.Meta(min_length=1)]
+    gained: Annotated[float, msgspec.Meta(ge=1.0)] = 1.0
+
+    def accepted(self, width: int) -> float:
+        """How likely each drafted frame is accepted behind those before it, where a step that
+        tries `width` frames gains so many: 1 + p + ... + p ** (width - 1).
+        """
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            enough = sum(middle**n for n in range(width)) >= self.gained
+            low, high = (low, middle) if enough else (middle, high)
+        return (low + high) / 2
 
 
 class StepCurve(msgspec.Struct, frozen=True):
@@ -70,15 +82,19 @@ class StepCurve(msgspec.Struct, frozen=True):
     starts.
     """
 
-    base_s: float = 0.004
-    stream_s: float = 0.0004
-    prefill_s: float = 0.003
-    step_s: dict[int, float] = {}
-    render_base_s: float = 0.0
-    render_frame_s: float = 0.0
-    drafts: dict[int, Drafted] = {}
-    turn_s: dict[int, float] = {}
-    started_s: dict[int, float] = {}
+    base_s: Seconds = 0.004
+    stream_s: Seconds = 0.0004
+    prefill_s: Seconds = 0.003
+    step_s: dict[Counted, Seconds] = {}
+    render_base_s: Seconds = 0.0
+    render_frame_s: Seconds = 0.0
+    drafts: dict[Counted, Drafted] = {}
+    turn_s: dict[Counted, Seconds] = {}
+    started_s: dict[Counted, Seconds] = {}
+
+    def __post_init__(self) -> None:
+        if any(drafted.gained > width for width, drafted in self.drafts.items()):
+            raise ValueError("a step gains no more frames than it tries")
 
     def seconds(self, streams: int, prompts: int) -> float:
         """A step of `streams` streams, `prompts` of which are prefilled in it."""

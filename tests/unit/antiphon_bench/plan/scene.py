@@ -7,19 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from antiphon_bench.plan.costs import (
-    TALKER,
-    Costs,
-    Curves,
-    Edge,
-    GatewaySetup,
-    Setup,
-    Shape,
-    Speech,
-)
+from antiphon_bench.plan.costs import Costs, Curves, Edge, GatewaySetup, Setup, Shape, Speech
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Wanted
 from antiphon_bench.plan.workers import Worker
+from talker.settings import TalkerSettings
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve
 
@@ -55,11 +47,10 @@ def setup(
     *,
     admission: bool = True,
     curves: Curves = CURVES,
-    prompt: int = 128,
     **talker: Any,
 ) -> Setup:
-    talking = TALKER.model_copy(update=talker)
-    return Setup(curves, shape, GatewaySetup(admission=admission), talking, prompt=prompt)
+    talking = TalkerSettings().model_copy(update=talker)
+    return Setup(curves, shape, GatewaySetup(admission=admission), talking)
 
 
 def every(seconds: float, requests: int, characters: int = 100) -> list[Wanted]:
@@ -94,12 +85,12 @@ def lose_a_talker(fleet: Fleet, place: int = 0) -> None:
     kernel.after(took_s, started)
 
 
-def hand_on(fleet: Fleet, lost: Worker[Any]) -> None:
+def hand_on(fleet: Fleet, lost: Worker) -> None:
     """Others go on with a lost talker's jobs behind what is in the logs, those first whose
     listeners have least to play.
     """
     now = fleet.kernel.now
     orphans = [c for c in fleet.calls.values() if c.talker is lost and not c.whole]
-    orphans.sort(key=lambda call: call.account.slack_s(now))
-    for call in reversed(orphans):  # each is put in front of the queue
-        fleet.talkers.submit(call, first=True)
+    for call in sorted(orphans, key=lambda call: call.account.slack_s(now), reverse=True):
+        fleet.talkers.waiting.appendleft(call)
+        fleet.talkers.assign()

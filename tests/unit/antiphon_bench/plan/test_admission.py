@@ -11,20 +11,19 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from antiphon_bench.plan.costs import Curves, GatewaySetup, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.gateways import Call, Heard
+from antiphon_bench.plan.gateways import Call, Gateway, Heard
 from antiphon_bench.plan.loads import ClosedLoop, Wanted
-from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.workers import Worker
 from antiphon_bench.results import Outcome
 from tests.unit.antiphon_bench.plan.scene import lose_a_talker
-from ttscommon.sound.playback import Headroom, PlaybackAccount
 from ttscommon.wire.requests import OFFLINE
 
 LENGTH_S: Final = 20.0
@@ -69,15 +68,13 @@ class Listeners(ClosedLoop):
     def __init__(self, scene: Scene, seed: int) -> None:
         spread_s = 0.5 if scene.burst else 5.0
         super().__init__(scene.users, self._lengths(scene, seed), LENGTH_S, spread_s)
+        self.first = map(_keyed, self.first)
 
     @staticmethod
     def _lengths(scene: Scene, seed: int) -> Iterator[int]:
         dice = Random(f"texts {seed}")
         while True:
             yield dice.randint(20, scene.longest)
-
-    def first(self) -> Iterator[Wanted]:
-        return map(_keyed, super().first())
 
     def next(
         self, wanted: Wanted, heard_s: float, outcome: Outcome, retry_s: float
@@ -88,30 +85,31 @@ class Listeners(ClosedLoop):
         return one and _keyed(one)
 
 
-class OfflineClients:
+class OfflineClients(Gateway):
     """Speaks portions of books that no listener hears as they are made, so many at once."""
 
     def __init__(self, fleet: Fleet, portions: int) -> None:
-        self.edge, self.headroom = fleet.gateways[0].edge, Headroom()
-        self._fleet = fleet
+        super().__init__(fleet, "offline", fleet.nodes[0], fleet.setup.gateway)
+        self.edge = fleet.gateways[0].edge
+        self._deployment = fleet
         self.numbers = count(1_000_000)
         for _ in range(portions):
             fleet.kernel.at(0.0, self._begin)
-        fleet.kernel.at(0.0, self._look)
+        fleet.kernel.at(0.0, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Engines that have nothing to do but jobs look again and again whether they may."""
-        for worker in (*self._fleet.talkers, *self._fleet.vocoders):
+        for worker in (*self._deployment.talkers, *self._deployment.vocoders):
             worker.playback("nobody", 0.0)
-        if self._fleet.calls or self._fleet.kernel.now < LENGTH_S:
-            self._fleet.kernel.after(0.01, self._look)
+        if self._deployment.calls or self._deployment.kernel.now < LENGTH_S:
+            self._deployment.kernel.after(0.01, self._poll)
 
     def _begin(self) -> None:
-        fleet = self._fleet
-        frames = round(10.0 * fleet.setup.curves.costs.speech.frame_rate_hz)
-        account = PlaybackAccount(round(fleet.setup.curves.costs.speech.frame_rate_hz * SAMPLES))
-        portion = Wanted(JOB_S, 0)
-        call = Call(next(self.numbers), portion, frames, account, priority=OFFLINE, gateway=self)
+        fleet = self._deployment
+        speech = fleet.setup.curves.costs.speech
+        call = Call.of(next(self.numbers), Wanted(JOB_S, 0), speech)
+        call.frames = round(10.0 * speech.frame_rate_hz)
+        call.gateway, call.request = self, structs.replace(call.request, priority=OFFLINE)
         fleet.calls[call.key] = call
         fleet.talkers.submit(call)
 
@@ -119,7 +117,7 @@ class OfflineClients:
         call.silent = False
 
     def end(self, call: Call) -> None:
-        if self._fleet.kernel.now < LENGTH_S:
+        if self._deployment.kernel.now < LENGTH_S:
             self._begin()
 
 
@@ -162,7 +160,8 @@ def served(
 
 def dry_s(heard: list[Heard]) -> list[float]:
     """The longest gap of each listener that was accepted."""
-    return [one.longest_s for one in heard if one.outcome == "ok" and one.at_s != JOB_S]
+    ok = [one for one in heard if one.outcome == "ok" and one.at_s != JOB_S]
+    return [one.account.longest_underrun_s for one in ok]
 
 
 def p95_s(heard: list[Heard]) -> float:
@@ -173,7 +172,7 @@ def p95_s(heard: list[Heard]) -> float:
 
 def used(fleet: Fleet, cores: float) -> float:
     """The share of its time that the busiest part worked: an engine, or all cores together."""
-    stages: list[Worker[Any]] = [*fleet.talkers.workers, *fleet.vocoders.workers]
+    stages: list[Worker] = [*fleet.talkers.workers, *fleet.vocoders.workers]
     engines = [one.busy_s for one in stages]
     edges = [one.edge.worked_s for one in stages] + [one.edge.worked_s for one in fleet.gateways]
     worked_s = sum(engines) + sum(edges) + fleet.bus.worked_s
@@ -210,7 +209,7 @@ def test_a_talker_that_dies_is_no_longer_counted_on(curves: Curves) -> None:
     heard, _ = served(curves, scene, 1)
     late = [one for one in heard if one.at_s > LENGTH_S / 2 + 3.0 and one.outcome == "ok"]
     assert len(late) > 20
-    assert not any(one.longest_s for one in late)
+    assert not any(one.account.longest_underrun_s for one in late)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from antiphon_bench.plan.models import PlannedRunner, PlannedStream, chance
+from antiphon_bench.plan.models import PlannedRunner, PlannedStream
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import Plan
 from ttsfamilies.fake.talker import Drafted, StepCurve
@@ -24,7 +24,7 @@ def _nothing(seconds: float) -> None:
 
 
 def row(plan: Plan, frames: int = 1000) -> Row:
-    stream = PlannedStream(0)
+    stream = PlannedStream()
     stream.feed((frames,), final=True)
     return Row(stream, 0, plan, ())
 
@@ -66,14 +66,8 @@ def test_no_step_gains_more_than_is_left_to_say() -> None:
     assert {runner.launch([row(WIDE, frames=2)]).gained[0] for _ in range(50)} == {1, 2}
 
 
-@pytest.mark.parametrize(("gained", "width"), [(1.0, 2), (1.69, 2), (2.51, 4), (4.0, 4)])
-def test_frames_are_accepted_as_often_as_gives_the_mean(gained: float, width: int) -> None:
-    accepted = chance(gained, width)
-    assert sum(accepted**n for n in range(width)) == pytest.approx(gained, abs=1e-6)
-
-
 def test_a_stream_that_drafts_says_all_of_its_frames_and_no_more() -> None:
-    stream, runner = PlannedStream(0), PlannedRunner(CURVE, _nothing, _nothing)
+    stream, runner = PlannedStream(), PlannedRunner(CURVE, _nothing, _nothing)
     stream.feed((37,), final=True)
     while (plan := stream.plan(0)) is not None:
         wide = plan.widened(4, 1 << 20) if plan.decode else plan

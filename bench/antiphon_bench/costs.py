@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
@@ -31,8 +31,7 @@ from antiphon_bench.plan.costs import (
     Shape,
     Slower,
     Speech,
-    read_talker,
-    read_vocoder,
+    read_engines,
 )
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import ClosedLoop
@@ -41,18 +40,15 @@ from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run
 
 ENGINES: Final = ("talker", "vocoder")
+READING: Final = "reading"
 # Cores that other programs take, from which on a measurement says little of engines.
 MOST_OTHERS: Final = 0.25
 # More listeners than two cores carry.
 _CROWD: Final = 24
-# Where a refusal is made, and where it is heard.
-ASKED: Final = ("gateway", "generator")
 # Refusals say too little of what one costs.
 _FEW: Final = 20
-READING: Final = "reading"
 _HOPS: Final = 5
 _IDLE_S: Final = 4.0
-_NS: Final = 1e-9
 # Batches follow from how fast steps are, and how fast they are from the batches.
 _ROUNDS: Final = 4
 
@@ -93,31 +89,21 @@ class Ran:
         }
         before, machine_s, began_s = spent_s(config.target.url), _machine_s(), time.monotonic()
         run(config.model_copy(update=update))
-        took_s, after = time.monotonic() - began_s, spent_s(config.target.url)
-        spent = {one: seconds - before.get(one, 0.0) for one, seconds in after.items()}
+        spent, took_s = _since(before, config.target.url), time.monotonic() - began_s
         others = max(0.0, _machine_s() - machine_s - sum(spent.values())) / took_s
         results = read_lines(config.out / name / "requests.jsonl")
         return cls(users, for_s, results, spent, took_s, others)
 
     @property
-    def sound_s(self) -> float:
-        return sum(one.audio_s for one in self.results)
-
-    @property
     def cost_s(self) -> dict[str, float]:
         """Of each stage's engine for a second of sound: it is the busiest thread of its process."""
-        return {
-            stage: max(_threads(self.spent, stage), default=0.0) / self.sound_s for stage in ENGINES
-        }
+        sound_s = sum(one.audio_s for one in self.results)
+        return {one: max(_threads(self.spent, one), default=0.0) / sound_s for one in ENGINES}
 
     @property
     def heard(self) -> list[RequestResult]:
         """Those that were served."""
         return [one for one in self.results if one.outcome == "ok"]
-
-    def lengths(self) -> list[int]:
-        """Characters of their texts."""
-        return [len(one.text) for one in self.heard]
 
     def work(self, idle: Mapping[str, float]) -> Work:
         """What all requests cost, those outside of its window too, beyond being there, engines
@@ -136,19 +122,16 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     and writes `costs.json`, and `listeners.json` with what the generator itself takes. Raises
     NotHere or PlanError.
     """
-    talks, sounds = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
+    engines = read_engines(folder)
     alone = Ran.of(config, "alone", "medium", 1, 8.0)
     idle = _idle(config.target.url)
     works = [Ran.of(config, t, t, 2, 6.0).work(idle) for t in ("short", "long")]
     crowded = Ran.of(config, "crowded", "mixed", _CROWD, 10.0)
-    found = {
-        name: replace(
-            edge,
-            idle=round(idle.get(name, 0.0), 5),
-            refused_s=refusal_s(crowded.work(idle), name, edge),
-        )
-        for name, edge in edges(works).items()
-    }
+    crowd, found = crowded.work(idle), edges(works)
+    for name in ("gateway", "generator"):  # where a refusal is made, and where it is heard
+        found[name] = replace(found[name], refused_s=refusal_s(crowd, name, found[name]))
+    for name in ("gateway", "broker", *ENGINES):
+        found[name] = replace(found[name], idle=round(idle.get(name, 0.0), 5))
     heard, others = alone.heard, max(alone.others, crowded.others)
     characters = sum(len(one.text) for one in heard)
     waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
@@ -157,20 +140,19 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     costs = Costs(
         source=f"{source}, beside {others:.1f} cores of others" if others > MOST_OTHERS else source,
         speech=replace(speech, seconds_per_character=each_s),
+        hop_s=0.0,
+        read_s=round(max(0.0, median(waits) - found["talker"].request_s / 2), 6),
         gateway=found["gateway"],
         broker=found["broker"],
         talker=found["talker"],
         vocoder=found["vocoder"],
-        reading=replace(found[READING], idle=0.0),
-        hop_s=0.0,
-        read_s=round(max(0.0, median(waits) - found["talker"].request_s / 2), 6),
+        reading=found[READING],
     )
-    curves = Curves(talks, sounds, costs)
-    costs = replace(costs, slower=slower(curves, alone, crowded, cores))
+    factors = slower(Curves(*engines, costs), alone, crowded, cores)
+    curves = Curves(*engines, replace(costs, slower=factors))
     ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
     shape = Shape(nodes=1, cores=cores, beside=alone.others)
-    hop_s = _hop_s(replace(curves, costs=costs), ttfp_s, characters // len(heard), shape)
-    costs = replace(costs, hop_s=hop_s)
+    costs = replace(curves.costs, hop_s=_hop_s(curves, ttfp_s, characters // len(heard), shape))
     for name, record in (("costs", costs), ("listeners", found["generator"])):
         text = msgspec.json.format(msgspec.json.encode(record))
         (folder / f"{name}.json").write_bytes(text + b"\n")
@@ -181,18 +163,19 @@ def spent_s(url: str) -> dict[str, float]:
     """Processor seconds of each kind of process so far, and of this one, the `generator`. Of
     engines' processes that is the main thread, and each of the others is called KIND/THREAD.
     """
-    found = {"generator": sum(_task_s(task) for task in Path("/proc/self/task").iterdir())}
-    for served in stack_at(url):
-        pid = served.process.pid
+    processes = [("generator", "self"), *((s.name, str(s.process.pid)) for s in stack_at(url))]
+    found: dict[str, float] = {}
+    for kind, pid in processes:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            apart = served.name in ENGINES and task.name != str(pid)
-            name = f"{served.name}/{task.name}" if apart else served.name
-            found[name] = found.get(name, 0.0) + _task_s(task)
+            apart = kind in ENGINES and task.name != pid
+            name = f"{kind}/{task.name}" if apart else kind
+            seconds = int((task / "schedstat").read_text().split()[0]) / 1e9
+            found[name] = found.get(name, 0.0) + seconds
     return found
 
 
-def _task_s(task: Path) -> float:
-    return int((task / "schedstat").read_text().split()[0]) * _NS
+def _since(before: Mapping[str, float], url: str) -> dict[str, float]:
+    return {name: seconds - before.get(name, 0.0) for name, seconds in spent_s(url).items()}
 
 
 def _machine_s() -> float:
@@ -219,10 +202,8 @@ def _idle(url: str) -> dict[str, float]:
     """Cores that each process takes without any request."""
     before, began_s = spent_s(url), time.monotonic()
     time.sleep(_IDLE_S)
-    took_s, after = time.monotonic() - began_s, spent_s(url)
-    del after["generator"]
-    spent = without_engines({n: s - before.get(n, 0.0) for n, s in after.items()})
-    return {name: seconds / took_s for name, seconds in spent.items()}
+    spent, took_s = without_engines(_since(before, url)), time.monotonic() - began_s
+    return {name: seconds / took_s for name, seconds in spent.items() if name != "generator"}
 
 
 def edges(works: Sequence[Work]) -> dict[str, Edge]:
@@ -231,18 +212,17 @@ def edges(works: Sequence[Work]) -> dict[str, Edge]:
     found = {}
     for name in works[0].spent_s:
         seconds = np.array([work.spent_s[name] for work in works])
-        request_s, sound_s = np.linalg.lstsq(rows, seconds, rcond=None)[0].tolist()
-        if request_s < 0.0 or sound_s < 0.0:
+        cost = np.linalg.lstsq(rows, seconds, rcond=None)[0]
+        if (cost < 0.0).any():
             # Hardly any of the one: all of it is the other.
-            request_s = 0.0 if request_s < 0.0 else float((seconds / rows[:, 0]).mean())
-            sound_s = 0.0 if sound_s < 0.0 else float((seconds / rows[:, 1]).mean())
-        found[name] = Edge(round(request_s, 6), round(sound_s, 6))
+            cost = np.where(cost < 0.0, 0.0, (seconds[:, None] / rows).mean(0))
+        found[name] = Edge(*(round(each, 6) for each in cost.tolist()))
     return found
 
 
 def refusal_s(crowd: Work, name: str, edge: Edge) -> float | None:
     """What a process spent on each request that was refused: all beyond what the others cost."""
-    if name not in ASKED or crowd.refused < _FEW:
+    if crowd.refused < _FEW:
         return None
     served_s = crowd.requests * edge.request_s + crowd.sound_s * edge.sound_s
     return round(max(0.0, crowd.spent_s[name] - served_s) / crowd.refused, 6)
@@ -270,22 +250,18 @@ def slower(curves: Curves, alone: Ran, crowded: Ran, cores: int) -> dict[str, Sl
 
 
 def _simulated(curves: Curves, load: Ran, cores: int) -> dict[str, float]:
-    """The same for simulated engines."""
+    """What simulated engines take for a second of sound."""
     fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores, beside=load.others)))
-    users = ClosedLoop(load.users, cycle(load.lengths()), load.for_s, 2.0)
-    sound_s = sum(one.sound_s for one in fleet.run(users, load.for_s + 60.0))
-    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
-    return {
-        "talker": sum(one.busy_s for one in talkers) / sound_s,
-        "vocoder": sum(one.busy_s for one in vocoders) / sound_s,
-    }
+    users = ClosedLoop(load.users, cycle(len(one.text) for one in load.heard), load.for_s, 2.0)
+    sound_s = sum(one.account.duration_s for one in fleet.run(users, load.for_s + 60.0))
+    stages = zip(ENGINES, (fleet.talkers, fleet.vocoders), strict=True)
+    return {name: sum(one.busy_s for one in side.workers) / sound_s for name, side in stages}
 
 
 def _hop_s(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> float:
     """What a request alone took beyond all that is accounted for, divided among its hops."""
-    heard = Fleet(Setup(curves, shape)).run(
-        ClosedLoop(1, iter([characters] * 20), 60.0, 1.0, 1.0), 120.0
-    )
+    users = ClosedLoop(1, iter([characters] * 20), 60.0, 1.0)
+    heard = Fleet(Setup(curves, shape)).run(users, 120.0)
     rest_s = ttfp_s - fmean(one.ttfp_s for one in heard if one.ttfp_s is not None)
     return round(max(0.0, rest_s / _HOPS), 6)
 
@@ -299,12 +275,5 @@ def speech_of(voice_dir: Path) -> Speech:
 
     talker = load_family(TalkerSettings(voice_dir=voice_dir)).spec
     codec = load_codec(VocoderSettings(voice_dir=voice_dir)).spec
-    return Speech(
-        frame_rate_hz=talker.frame_rate_hz,
-        seconds_per_character=1.0,
-        lag_s=codec.lag_samples / codec.sample_rate,
-        lag_frames=talker.lag_frames,
-        initial_s=talker.chunks.initial_s,
-        regular_s=talker.chunks.regular_s,
-        busy_growth=talker.chunks.busy_growth,
-    )
+    lag_s, chunks = codec.lag_samples / codec.sample_rate, asdict(talker.chunks)
+    return Speech(talker.frame_rate_hz, 1.0, lag_s, talker.lag_frames, **chunks)
