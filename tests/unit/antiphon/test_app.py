@@ -13,7 +13,6 @@ from antiphon.app import app
 from antiphon.client import ServedModel
 from antiphon.listen import KNOWN, SERVED, known_families, served
 from antiphon.stack import StackConfig
-from ttsfamilies.known import FAMILIES
 
 runner = CliRunner()
 
@@ -47,6 +46,7 @@ def test_up_gives_services_the_settings_in_its_environment(
     monkeypatch.setenv("ANTIPHON_SLOTS", "4")
     monkeypatch.setenv("ANTIPHON_URL", "http://elsewhere")
     assert runner.invoke(app, ["up", "--set", "talker.slots=8"]).exit_code == 0
+    assert (started[0].port, started[0].engine, started[0].voice_dir) == (8000, "torch", None)
     traced = {"ANTIPHON_TRACING__ENDPOINT": endpoint}
     assert started[0].environ == {
         "gateway": {**traced, "ANTIPHON_MAX_TEXT_CHARS": "100"},
@@ -74,13 +74,6 @@ def test_up_refuses_settings_that_no_service_would_take(
     assert started == []
 
 
-def test_up_runs_the_default_stack(started: list[StackConfig]) -> None:
-    assert runner.invoke(app, ["up"]).exit_code == 0
-    assert started[0].port == 8000
-    assert started[0].engine == "torch"
-    assert started[0].voice_dir is None
-
-
 def test_up_gives_each_fake_engine_its_curve(started: list[StackConfig], tmp_path: Path) -> None:
     arguments = ["up", "--engine", "fake", "--curve", str(tmp_path)]
     assert runner.invoke(app, arguments).exit_code == 0
@@ -93,16 +86,6 @@ def test_up_gives_each_fake_engine_its_curve(started: list[StackConfig], tmp_pat
 def test_a_curve_is_for_fake_engines_only(started: list[StackConfig], tmp_path: Path) -> None:
     assert runner.invoke(app, ["up", "--curve", str(tmp_path)]).exit_code == 2
     assert started == []
-
-
-def test_up_passes_settings_to_their_stage_only(started: list[StackConfig]) -> None:
-    arguments = ["up", "--set", "talker.slots=8", "--set", "gateway.max_text_chars=100"]
-    assert runner.invoke(app, arguments).exit_code == 0
-    assert started[0].environ == {
-        "gateway": {"ANTIPHON_MAX_TEXT_CHARS": "100"},
-        "talker": {"ANTIPHON_SLOTS": "8"},
-        "vocoder": {},
-    }
 
 
 @pytest.mark.parametrize(
@@ -140,20 +123,6 @@ def test_an_old_name_in_the_environment_reaches_the_stage_that_reads_it(
     assert started[0].environ["vocoder"] == {"ANTIPHON_PIECE_FRAMES": "8"}
 
 
-def test_say_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
-    output = str(tmp_path / "a.wav")
-    result = runner.invoke(app, ["say", "Hello.", "-o", output, "--url", "http://127.0.0.1:1"])
-    assert result.exit_code == 1
-    assert "antiphon up" in result.output
-
-
-@pytest.mark.parametrize("command", ["voices", "models"])
-def test_lists_without_a_stack_say_how_to_start_one(command: str) -> None:
-    result = runner.invoke(app, [command, "--url", "http://127.0.0.1:1"])
-    assert result.exit_code == 1
-    assert "antiphon up" in result.output
-
-
 def test_the_version_is_shown() -> None:
     result = runner.invoke(app, ["--version"])
     assert (result.exit_code, result.output.split()[0]) == (0, "antiphon")
@@ -173,7 +142,9 @@ def test_the_version_is_shown() -> None:
             ["say", "Hi.", "-o", "-", "--srt", "/no/such/a.srt"],
             "say: there is no folder: /no/such",
         ),
+        (["say", "Hi.", "-o", "-", "--url", "http://127.0.0.1:1"], "antiphon up"),
         (["voices", "--url", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
+        (["models", "--url", "http://127.0.0.1:1"], "antiphon up"),
         (["models", "--url", "http://a:b"], "no address of a gateway"),
     ],
 )
@@ -203,14 +174,6 @@ def test_what_was_not_foreseen_is_a_line_too(
 
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
-
-
-def test_known_families_are_listed_without_a_stack() -> None:
-    result = CliRunner().invoke(app, ["models", "--known"], env={"COLUMNS": "400"})
-    assert result.exit_code == 0
-    for family in FAMILIES:
-        assert family.title in result.output
-        assert family.weights in result.output
 
 
 def test_a_served_model_shows_what_it_obeys() -> None:

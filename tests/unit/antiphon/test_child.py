@@ -100,33 +100,31 @@ async def test_wrong_settings_are_hopeless_at_once(tmp_path: Path) -> None:
     assert child.starts == 1
 
 
-async def test_what_a_child_writes_arrives_line_by_line(tmp_path: Path) -> None:
+async def written(tmp_path: Path, code: str) -> list[tuple[str, str]]:
+    """Lines of a child that ends with wrong settings."""
     lines: list[tuple[str, str]] = []
-    code = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr); exit(2)"
-    script = Script(tmp_path / "port", code)
+    script = Script(tmp_path / "port", f"{code}; exit(2)")
     async with supervised(script, lambda *line: lines.append(line)) as (_, task):
         await asyncio.gather(task, return_exceptions=True)
-    assert lines == [("script", "out"), ("script", "err")]
+    return lines
+
+
+async def test_what_a_child_writes_arrives_line_by_line(tmp_path: Path) -> None:
+    code = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)"
+    assert await written(tmp_path, code) == [("script", "out"), ("script", "err")]
 
 
 async def test_a_line_over_the_limit_does_not_stop_the_log(tmp_path: Path) -> None:
-    lines: list[str] = []
-    script = Script(tmp_path / "port", "print('x' * (3 << 20)); print('after'); exit(2)")
-    async with supervised(script, lambda _, line: lines.append(line)) as (_, task):
-        await asyncio.gather(task, return_exceptions=True)
-    assert lines[-1] == "after"
+    lines = await written(tmp_path, "print('x' * (3 << 20)); print('after')")
+    assert lines[-1] == ("script", "after")
 
 
 async def test_our_own_settings_do_not_leak_into_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTIPHON_URL", "http://elsewhere")
-    lines: list[str] = []
-    code = "import os; print(os.environ.get('ANTIPHON_URL'), os.environ['OWN']); exit(2)"
-    script = Script(tmp_path / "port", code)
-    async with supervised(script, lambda _, line: lines.append(line)) as (_, task):
-        await asyncio.gather(task, return_exceptions=True)
-    assert lines == ["None 1"]
+    code = "import os; print(os.environ.get('ANTIPHON_URL'), os.environ['OWN'])"
+    assert await written(tmp_path, code) == [("script", "None 1")]
 
 
 async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(

@@ -55,6 +55,11 @@ def config(tmp_path: Path, **fields: object) -> StackConfig:
     return StackConfig(**{"port": 0, "store": tmp_path / "store", **fields})  # type: ignore[arg-type]
 
 
+def checkpoints(folder: Path, *names: str, codec: str = "") -> tuple[Checkpoint, ...]:
+    """Each with a codec of its own, or this one."""
+    return tuple(Checkpoint(name, folder, folder, codec or name) for name in names)
+
+
 async def restarted(stack: LocalStack, name: str) -> None:
     child = stack.children[name]
     starts = child.starts
@@ -162,7 +167,7 @@ async def test_what_is_ready_in_time_is_served_and_a_slow_model_joins_when_it_co
     services: Path, tmp_path: Path
 ) -> None:
     (services / "talker" / "__main__.py").write_text(LATE + SERVICE)
-    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("slow", "good"))
+    models = checkpoints(tmp_path, "slow", "good")
     async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
         assert stack.serving == ["good", "vesper"]
         assert (stack.late, stack.waiting) == (["slow"], ["talker-slow-1"])
@@ -184,7 +189,7 @@ async def test_a_process_of_several_models_says_which_of_them_it_does_without(
         '{"http": port}', f'{without} if "ANTIPHON_MODELS" in os.environ else {{}}'
     )
     (services / "talker" / "__main__.py").write_text(told)
-    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("bad", "good"))
+    models = checkpoints(tmp_path, "bad", "good")
     async with LocalStack(config(tmp_path, models=models, models_per_worker=16)) as stack:
         assert {"talker-bad-1", "vocoder-bad-1"} <= stack.children.keys()
         assert "talker-good-1" not in stack.children
@@ -197,7 +202,7 @@ async def test_a_model_that_never_comes_is_left_out_when_it_gives_up(
 ) -> None:
     fails = CHOOSY.replace("bad", "slow")
     (services / "talker" / "__main__.py").write_text(LATE + fails + SERVICE)
-    models = tuple(Checkpoint(name, tmp_path, tmp_path, name) for name in ("slow", "good"))
+    models = checkpoints(tmp_path, "slow", "good")
     async with LocalStack(config(tmp_path, models=models, start_timeout_s=3.0)) as stack:
         waiting = asyncio.create_task(stack.wait())
         (tmp_path / "come").touch()
@@ -212,7 +217,7 @@ async def test_a_stack_in_which_nothing_can_be_heard_in_time_ends(
     services: Path, tmp_path: Path
 ) -> None:
     (services / "vocoder" / "__main__.py").write_text("import time; time.sleep(60)")
-    models = (Checkpoint("good", tmp_path, tmp_path, "one"),)
+    models = checkpoints(tmp_path, "good")
     late = "not ready after 2 s: vocoder-1, vocoder-good-1"
     with pytest.raises(StackFailed, match=late):
         async with LocalStack(config(tmp_path, models=models, start_timeout_s=2.0)):
@@ -274,9 +279,7 @@ if os.environ.get("ANTIPHON_MODEL") == "bad":
 
 async def test_one_bad_model_leaves_the_others_running(services: Path, tmp_path: Path) -> None:
     (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
-    models = tuple(
-        Checkpoint(name, tmp_path, tmp_path, f"codec of {name}") for name in ("bad", "good")
-    )
+    models = checkpoints(tmp_path, "bad", "good")
     async with LocalStack(config(tmp_path, models=models)) as stack:
         assert stack.left_out == {"bad": "rope_theta is 0.0"}
         assert stack.waiting == []
@@ -291,7 +294,7 @@ async def test_one_bad_model_leaves_the_others_running(services: Path, tmp_path:
 
 async def test_a_codec_that_others_share_keeps_running(services: Path, tmp_path: Path) -> None:
     (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
-    models = tuple(Checkpoint(name, tmp_path, tmp_path, "one codec") for name in ("bad", "good"))
+    models = checkpoints(tmp_path, "bad", "good", codec="one")
     async with LocalStack(config(tmp_path, models=models)) as stack:
         assert list(stack.left_out) == ["bad"]
         assert stack.children["vocoder-bad-1"].ready.is_set()

@@ -4,8 +4,7 @@ from itertools import pairwise
 import pytest
 
 from antiphon_bench.arrivals import arrival_times, closed_loop, open_loop
-from antiphon_bench.config import Closed, Gamma, Poisson, RunConfig, TextSet
-from antiphon_bench.texts import sentences
+from antiphon_bench.config import Closed, Gamma, Poisson, RunConfig
 
 
 def variation(times: list[float]) -> float:
@@ -13,18 +12,15 @@ def variation(times: list[float]) -> float:
     return statistics.stdev(gaps) / statistics.fmean(gaps)
 
 
-def test_poisson_arrivals_have_their_rate_and_unit_variation() -> None:
-    times = arrival_times(Poisson(rate=50.0), 400.0, seed=1)
-    assert len(times) / 400.0 == pytest.approx(50.0, rel=0.03)
-    assert variation(times) == pytest.approx(1.0, rel=0.05)
-    assert times == sorted(times)
-    assert times[-1] < 400.0
-
-
-def test_gamma_arrivals_keep_the_rate_and_come_in_bursts() -> None:
-    times = arrival_times(Gamma(rate=50.0, cv=3.0), 1000.0, seed=1)
+@pytest.mark.parametrize(
+    ("arrivals", "cv"), [(Poisson(rate=50.0), 1.0), (Gamma(rate=50.0, cv=3.0), 3.0)]
+)
+def test_arrivals_have_their_rate_and_their_variation(arrivals: Poisson | Gamma, cv: float) -> None:
+    times = arrival_times(arrivals, 1000.0, seed=1)
     assert len(times) / 1000.0 == pytest.approx(50.0, rel=0.06)
-    assert variation(times) == pytest.approx(3.0, rel=0.1)
+    assert variation(times) == pytest.approx(cv, rel=0.1)
+    assert times == sorted(times)
+    assert times[-1] < 1000.0
 
 
 def test_the_seed_decides_everything() -> None:
@@ -44,13 +40,3 @@ def test_another_rate_speaks_the_same_texts() -> None:
 def test_a_closed_loop_has_no_schedule() -> None:
     with pytest.raises(ValueError, match="no schedule"):
         open_loop(RunConfig(arrivals=Closed(concurrency=1)))
-
-
-@pytest.mark.parametrize(
-    ("name", "least", "most"),
-    [("short", 3, 8), ("medium", 9, 20), ("long", 30, 60), ("mixed", 3, 60)],
-)
-def test_texts_have_the_lengths_of_their_set(name: TextSet, least: int, most: int) -> None:
-    lengths = [len(text.split()) for text in sentences(name)]
-    assert min(lengths) >= least
-    assert max(lengths) <= most

@@ -5,6 +5,7 @@ import io
 import struct
 import wave
 from pathlib import Path
+from typing import Any
 
 import lameenc
 import numpy as np
@@ -94,33 +95,29 @@ async def test_text_can_be_typed_word_by_word() -> None:
     assert seen.account.first_at_s >= 0.04  # five words
 
 
-@BOTH
-async def test_a_refusal_is_not_an_error(protocol: Protocol) -> None:
-    server = Loopback(refuse=lambda _text: Refusal(429, "overloaded", close=1013))
-    failed = await failure(server, Target(protocol=protocol))
-    assert failed.refused
-    assert failed.kind == {"http": "http_429_overloaded", "ws": "ws_overloaded"}[protocol]
-
-
-@BOTH
-async def test_an_error_carries_the_servers_code(protocol: Protocol) -> None:
-    server = Loopback(refuse=lambda _text: Refusal(400, "unknown_voice"))
-    failed = await failure(server, Target(protocol=protocol))
-    assert not failed.refused
-    assert failed.kind == {"http": "http_400_unknown_voice", "ws": "ws_unknown_voice"}[protocol]
-
-
-@BOTH
-async def test_a_stream_cut_short_is_a_failure_not_short_audio(protocol: Protocol) -> None:
-    server = Loopback(plan=lambda _text: STEPS, cut=True)
-    failed = await failure(server, Target(protocol=protocol))
-    assert failed.kind == {"http": "truncated", "ws": "ws_close_1011"}[protocol]
-
-
-@BOTH
-async def test_a_response_without_audio_is_a_failure(protocol: Protocol) -> None:
-    failed = await failure(Loopback(plan=lambda _text: []), Target(protocol=protocol))
-    assert failed.kind == "no_audio"
+@pytest.mark.parametrize(
+    ("server", "refused", "http", "ws"),
+    [
+        (
+            {"refuse": lambda _text: Refusal(429, "overloaded", close=1013)},
+            *(True, "http_429_overloaded", "ws_overloaded"),
+        ),
+        (
+            {"refuse": lambda _text: Refusal(400, "unknown_voice")},
+            *(False, "http_400_unknown_voice", "ws_unknown_voice"),
+        ),
+        # Cut short: no short audio.
+        ({"plan": lambda _text: STEPS, "cut": True}, False, "truncated", "ws_close_1011"),
+        ({"plan": lambda _text: []}, False, "no_audio", "no_audio"),
+    ],
+)
+async def test_a_failure_says_of_what_kind_it_is_and_a_refusal_is_no_error(
+    server: dict[str, Any], refused: bool, http: str, ws: str
+) -> None:
+    kinds: dict[Protocol, str] = {"http": http, "ws": ws}
+    for protocol, kind in kinds.items():
+        failed = await failure(Loopback(**server), Target(protocol=protocol))
+        assert (failed.kind, failed.refused) == (kind, refused)
 
 
 @BOTH

@@ -3,12 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from antiphon_bench.config import Poisson, RunConfig
 from antiphon_bench.gallery import build
 from antiphon_bench.results import (
-    GeneratorHealth,
     RequestResult,
     Summary,
     read_lines,
@@ -18,43 +18,20 @@ from antiphon_bench.results import (
 )
 from antiphon_bench.stats import summarise, sweep_of
 from antiphon_bench.tables import show_run
+from tests.unit.antiphon_bench import made
 
-HEALTH = GeneratorHealth(
-    processes=1,
-    cpu_share=0.1,
-    loop_lag_p50_s=0.0,
-    loop_lag_p99_s=0.05,
-    loop_lag_max_s=0.05,
-    dispatch_lag_p99_s=0.0,
-    dispatch_lag_max_s=0.0,
-)
+HEALTH = structs.replace(made.HEALTH, loop_lag_p99_s=0.05, loop_lag_max_s=0.05)
 
 
 def request(index: int, **fields: Any) -> RequestResult:
     given: dict[str, Any] = {
-        "index": index,
-        "scheduled_s": 0.5 * index,
-        "lag_s": 0.001,
-        "measured": index > 1,
-        "text": "Five <b>words</b> & one more.",
-        "voice": "slt",
-        "outcome": "ok",
-        "sample_rate": 16_000,
-        "ttfb_s": 0.05,
-        "ttfp_s": 0.06,
-        "ttfa_s": 0.08,
-        "e2e_s": 0.7,
-        "audio_s": 0.3,
-        "rtf": 2.3,
-        "chunks": 3,
-        "viable_chunks": 3,
-        "viable": True,
-        "min_slack_s": 0.02,
-        "server": {"queue_s": 0.004},
-        "trace_s": [0.06, 0.1, 0.2],
-        "trace_samples": [1600, 1600, 1600],
-    }
-    return RequestResult(**(given | fields))
+        "index": index, "scheduled_s": 0.5 * index, "lag_s": 0.001, "measured": index > 1,
+        "text": "Five <b>words</b> & one more.", "sample_rate": 16_000, "ttfb_s": 0.05,
+        "ttfp_s": 0.06, "ttfa_s": 0.08, "e2e_s": 0.7, "audio_s": 0.3, "rtf": 2.3, "chunks": 3,
+        "viable_chunks": 3, "viable": True, "min_slack_s": 0.02, "server": {"queue_s": 0.004},
+        "trace_s": [0.06, 0.1, 0.2], "trace_samples": [1600, 1600, 1600],
+    }  # fmt: skip
+    return made.result(**(given | fields))
 
 
 REQUESTS = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon_bench.clients.http import WavStream
-from antiphon_bench.config import Closed, Poisson, RunConfig, Target
+from antiphon_bench.config import Closed, Poisson, Protocol, RunConfig, Target
 from antiphon_bench.run import Part, Share, drive
 from antiphon_bench.stats import Watch, health
 from tests.unit.antiphon_bench.loopback import Loopback, Pace, Refusal, Step
@@ -71,12 +71,6 @@ async def test_listening_users_wait_until_they_have_heard_everything(tmp_path: P
     assert all(b - a >= 0.3 for a, b in pairwise(starts))
 
 
-async def test_a_user_who_is_refused_does_not_ask_in_a_busy_loop(tmp_path: Path) -> None:
-    server = Loopback(refuse=lambda _text: Refusal(429, "overloaded"))
-    part = await driven(server, config(tmp_path, arrivals=Closed(concurrency=1)))
-    assert [r.outcome for r in part.results] == ["refused"] * 2
-
-
 @pytest.mark.parametrize(("rude", "asked"), [(False, 1), (True, 2)])
 async def test_a_user_who_is_refused_comes_back_when_told_unless_it_is_rude(
     tmp_path: Path, rude: bool, asked: int
@@ -86,11 +80,15 @@ async def test_a_user_who_is_refused_comes_back_when_told_unless_it_is_rude(
     assert len(part.results) == asked
 
 
-async def test_a_user_who_is_refused_keeps_its_socket(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("protocol", "sockets"), [("http", 0), ("ws", 1)])
+async def test_a_user_who_is_refused_does_not_ask_in_a_busy_loop_and_keeps_its_socket(
+    tmp_path: Path, protocol: Protocol, sockets: int
+) -> None:
     server = Loopback(refuse=lambda _text: Refusal(429, "overloaded"))
-    plan = config(tmp_path, arrivals=Closed(concurrency=1), target=Target(protocol="ws"))
-    part = await driven(server, plan)
-    assert (len(part.results), server.sockets) == (2, 1)
+    target = Target(protocol=protocol)
+    part = await driven(server, config(tmp_path, arrivals=Closed(concurrency=1), target=target))
+    assert [one.outcome for one in part.results] == ["refused"] * 2
+    assert server.sockets == sockets
 
 
 async def test_what_still_runs_after_the_drain_counts_as_unfinished(tmp_path: Path) -> None:

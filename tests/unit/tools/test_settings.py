@@ -5,28 +5,15 @@ import pytest
 from tools.settings import PATH, SECTIONS, page
 from ttscommon.process.settings import PREFIX, SettingsError
 
-_FIELDS = [
-    (section, name, field) for section in SECTIONS for name, field in section.fields()
-]  # fmt: skip
-
 
 def test_the_page_is_written_from_the_code() -> None:
     assert PATH.read_text("utf-8") == page(), "run python -m tools.settings"
 
 
-@pytest.mark.parametrize(
-    ("section", "name", "field"), _FIELDS, ids=[name for _, name, _ in _FIELDS]
-)
-def test_every_setting_says_what_it_does(section: object, name: str, field: object) -> None:
-    assert getattr(field, "description", None), f"{name} has no docstring below it"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["slow_client_timeout_s", "send_buffer_bytes", "coalesce_s", "codec_chunk_frames"],
-)
-def test_the_page_has_the_settings_of_a_listeners_connection(name: str) -> None:
-    assert f"`{PREFIX}{name.upper()}`" in page()
+def test_every_setting_says_what_it_does() -> None:
+    fields = [(name, field) for section in SECTIONS for name, field in section.fields()]
+    assert len(fields) > 50
+    assert [name for name, field in fields if not field.description] == []
 
 
 @pytest.mark.parametrize("service", [s.model for s in SECTIONS if hasattr(s.model, "load")])

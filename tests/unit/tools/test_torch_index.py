@@ -23,10 +23,20 @@ CUDA = [
 LOCAL = [Wheel("torch", "2.13.0+cpu", "file:///wheels/torch.whl")]
 
 
-def pick(
-    wanted: str, accelerator: str, *, reachable: bool, offer: Sequence[Wheel]
-) -> tuple[Choice, list[str | None]]:
-    """The choice, and the indexes that were asked for a plan."""
+@pytest.mark.parametrize(
+    ("wanted", "accelerator", "reachable", "offer", "index"),
+    [
+        ("", "cpu", True, CPU, CPU_INDEX),
+        ("", "cuda", True, CUDA, None),
+        ("https://mine", "cpu", False, CUDA, "https://mine"),  # the user's, whatever is here
+        ("https://mine", "cuda", False, CUDA, "https://mine"),
+        ("none", "cpu", True, CUDA, None),  # pip's own configuration, even if that is CUDA
+        ("", "cpu", False, LOCAL, None),  # a CPU build found elsewhere will do
+    ],
+)
+def test_the_index_follows_the_machine_unless_one_is_asked_for(
+    wanted: str, accelerator: str, reachable: bool, offer: Sequence[Wheel], index: str | None
+) -> None:
     asked: list[str | None] = []
 
     def plan(index: str | None) -> Sequence[Wheel]:
@@ -34,41 +44,13 @@ def pick(
         return offer
 
     choice, _ = choose(wanted, accelerator, lambda index: reachable, plan)
-    return choice, asked
-
-
-def test_a_machine_without_a_gpu_takes_the_cpu_index() -> None:
-    choice, asked = pick("", "cpu", reachable=True, offer=CPU)
-    assert choice.index == CPU_INDEX
-    assert asked == [CPU_INDEX]
-
-
-def test_a_machine_with_a_gpu_takes_the_public_index() -> None:
-    choice, _ = pick("", "cuda", reachable=True, offer=CUDA)
-    assert choice.index is None
-
-
-@pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
-def test_the_users_index_wins_whatever_the_machine_has(accelerator: str) -> None:
-    choice, _ = pick("https://mine", accelerator, reachable=False, offer=CUDA)
-    assert choice.index == "https://mine"
-
-
-def test_none_means_pips_own_configuration_even_if_that_is_cuda() -> None:
-    choice, asked = pick("none", "cpu", reachable=True, offer=CUDA)
-    assert choice.index is None
-    assert asked == [None]
-
-
-def test_without_the_cpu_index_a_cpu_build_found_elsewhere_will_do() -> None:
-    choice, _ = pick("", "cpu", reachable=False, offer=LOCAL)
-    assert choice.index is None
-    assert "cannot be reached" in choice.reason
+    assert (choice.index, asked[-1:]) == (index, [index])
+    assert reachable or wanted or "cannot be reached" in choice.reason
 
 
 def test_a_machine_without_a_gpu_never_gets_cuda_unasked() -> None:
     with pytest.raises(OnlyCuda, match=r"940 MB.*\n.*TORCH_INDEX=<url>\n.*TORCH_INDEX=none"):
-        pick("", "cpu", reachable=False, offer=CUDA)
+        choose("", "cpu", lambda index: False, lambda index: CUDA)
 
 
 def test_the_size_counts_what_is_not_here_yet() -> None:

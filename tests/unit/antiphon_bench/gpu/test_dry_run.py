@@ -4,6 +4,7 @@ import json
 import tarfile
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -29,6 +30,11 @@ def call(*arguments: str) -> str:
     return told.output
 
 
+def points(folder: Path, name: str) -> list[dict[str, Any]]:
+    """What was measured."""
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gpu")
@@ -51,8 +57,8 @@ def test_a_subcommand_of_the_engines_measures_and_does_not_measure_twice(
 
 def test_checks_find_no_difference(out: Path) -> None:
     call("check", "--out", str(out), *TINY)
-    points = [json.loads(line) for line in (out / "check.jsonl").read_text().splitlines()]
-    worst = {point["what"]: point["worst"] for point in points}
+    measured = points(out, "check")
+    worst = {point["what"]: point["worst"] for point in measured}
     across = worst.pop("codec across shapes"), worst.pop("codec against the CPU")
     assert set(worst.values()) == {0.0}
     assert len(worst) == 4
@@ -61,7 +67,7 @@ def test_checks_find_no_difference(out: Path) -> None:
 
 def test_both_engines_are_measured_without_a_bus(out: Path) -> None:
     call("engine", "--out", str(out), *TINY, *LOOP)
-    [point] = [json.loads(line) for line in (out / "engine.jsonl").read_text().splitlines()]
+    [point] = points(out, "engine")
     assert point["streams"] == 1
     assert point["audio_s_per_s"] > 0
     assert point["launches"]["talker graph"] > point["launches"]["talker eager"] == 0
@@ -84,18 +90,18 @@ def test_what_is_measured_is_what_is_served_on_a_gpu(tmp_path: Path) -> None:
 
 def test_host_time_is_of_whole_turns_and_less_than_the_turn(out: Path) -> None:
     call("host", "--out", str(out), *TINY)
-    [point] = [json.loads(line) for line in (out / "host.jsonl").read_text().splitlines()]
+    [point] = points(out, "host")
     assert 0 < point["host_seconds"] <= point["seconds"]
 
 
 def test_the_codec_is_measured_recorded_and_operation_by_operation(out: Path) -> None:
     call("codec", "--out", str(out), *TINY)
-    points = [json.loads(line) for line in (out / "codec.jsonl").read_text().splitlines()]
-    assert [(point["batch"], point["frames"]) for point in points] == [
+    measured = points(out, "codec")
+    assert [(point["batch"], point["frames"]) for point in measured] == [
         (1, frames) for frames in (1, 2, 4, 16)
     ]
     kinds = ("seconds", "eager_seconds", "eager_tf32_seconds")
-    assert all(point[kind] > 0 for point in points for kind in kinds)
+    assert all(point[kind] > 0 for point in measured for kind in kinds)
 
 
 def test_every_subcommand_is_run_here() -> None:
@@ -113,7 +119,7 @@ def test_a_profile_names_what_takes_the_time(out: Path) -> None:
 @pytest.mark.slow
 def test_the_path_is_measured_on_engines_that_take_no_time(out: Path) -> None:
     call("bus", "--out", str(out), "--rates", "6", *STACK)
-    (point,) = [json.loads(line) for line in (out / "bus.jsonl").read_text().splitlines()]
+    [point] = points(out, "bus")
     assert point["ok"] == point["asked"] > 0
     assert point["counts"]["launches talker eager"] > 0
 
@@ -126,7 +132,7 @@ def test_the_whole_stack_serves_drawn_weights_in_a_pair(out: Path) -> None:
     call("closed", "--out", str(out), "--listeners", "1", *small, *STACK)
     call("open", "--out", str(out), "--rates", "3", "--apart", *small, *STACK)
     for name in ("open", "closed", "open-apart"):
-        (point,) = [json.loads(line) for line in (out / f"{name}.jsonl").read_text().splitlines()]
+        [point] = points(out, name)
         assert point["ok"] > 0
         assert point["ttfa_ms"]
         assert point["counts"]["launches talker eager"] > 0
