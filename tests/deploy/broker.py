@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 from antiphon.stack.broker import find_server
@@ -51,6 +52,12 @@ class Server:
 
     async def shown(self, metrics: BrokerMetrics) -> None:
         await look(metrics, f"http://127.0.0.1:{(await self.ports())['monitoring']}", self.folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def end(self) -> None:
         self.process.kill()

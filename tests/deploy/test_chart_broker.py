@@ -1,17 +1,23 @@
 """The broker of the chart, or one that runs elsewhere: its users, its store, what prepares it."""
 
+import asyncio
 import base64
 import re
+import resource
 import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import httpx
+import nats
 import pytest
 from helm_python.errors import HelmError
+from nats.js.api import StreamConfig
 
 from antiphon.stack.broker import find_server
 from talker.settings import TalkerSettings
+from tests.deploy.broker import Server
 from tests.deploy.chart import (
     ROOT,
     SECRETS,
@@ -244,3 +250,25 @@ def test_the_engines_own_defaults_size_the_queues() -> None:
     [job] = jobs(render(values))
     defaults = {"talker": TalkerSettings().slots, "vocoder": VocoderSettings().slots}
     assert environment(job, SECRETS)["ANTIPHON_BUS__SLOTS"] == str(10 * max(defaults.values()))
+
+
+async def test_a_broker_that_cannot_write_fails_its_liveness_probe(tmp_path: Path) -> None:
+    """It asks for a restart where nothing else lets it write again."""
+    broker = pods(render({}))["antiphon-nats"]["spec"]["containers"][0]
+    path = broker["livenessProbe"]["httpGet"]["path"]
+    with Server(tmp_path / "broker") as server:
+        ports, pid = await server.ports(), server.process.pid
+        monitor = f"http://127.0.0.1:{ports['monitoring']}"
+        client = await nats.connect(f"nats://127.0.0.1:{ports['nats']}")
+        async with httpx.AsyncClient(base_url=monitor) as probe:
+            await client.jetstream().add_stream(StreamConfig(name="LOG", subjects=["LOG"]))
+            assert (await probe.get(path)).status_code == 200
+            _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+            async with asyncio.timeout(20):
+                while (await probe.get(path)).status_code == 200:
+                    await client.publish("LOG", b"x" * 5000)
+                    await asyncio.sleep(0.1)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+            assert (await probe.get(path)).status_code == 503
+        await client.close()

@@ -2,14 +2,18 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
 from tests.deploy.chart import ALERTS, ROOT, example, of_kind, promtool, render
+from tests.deploy.engine import deployed
+from tests.deploy.observe import OF_BROKERS, OF_DRAFTS, OF_STATES, draw, empty, observe
 from tools.dashboards import DASHBOARDS, FOLDER, grafana
 from ttscommon.bus.export import BrokerMetrics
 from ttscommon.process.metrics import GatewayMetrics, Metrics
@@ -140,3 +144,13 @@ def test_every_alert_is_fired_by_a_test() -> None:
     resolved = {check["alertname"] for check in checks if not check["exp_alerts"]}
     every = {rule["alert"] for rule in each_rule(alerts()) if "alert" in rule}
     assert fired == resolved == every
+
+
+@deployed
+async def test_every_panel_shows_a_run_with_overload_deaths_and_leavers(tmp_path: Path) -> None:
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
+    found = await observe("fake", rates=(2.0, 4.0, 30.0), step_s=12.0)
+    assert empty(found) == OF_STATES + OF_DRAFTS + OF_BROKERS
+    for dashboard in DASHBOARDS:
+        draw(dashboard, found, tmp_path / f"{dashboard.uid}.png")

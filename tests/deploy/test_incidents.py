@@ -64,8 +64,8 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def test_broker_disk_names_the_stream_that_fills_it(tmp_path: Path) -> None:
-    server, metrics = Server(tmp_path / "broker"), BrokerMetrics()
-    try:
+    metrics = BrokerMetrics()
+    with Server(tmp_path / "broker") as server:
         client = await nats.connect(f"nats://127.0.0.1:{(await server.ports())['nats']}")
         jetstream = client.jetstream()
         await jetstream.add_stream(StreamConfig(name=STREAM, subjects=["codes"]))
@@ -74,8 +74,6 @@ async def test_broker_disk_names_the_stream_that_fills_it(tmp_path: Path) -> Non
                 await jetstream.publish("codes", b"x" * 100_000)
         await client.close()
         await server.shown(metrics)
-    finally:
-        server.end()
     value = metrics.registry.get_sample_value
     used = value("tts_broker_storage_bytes", {"state": "used"}) or 0
     assert used > 0.85 * (value("tts_broker_storage_bytes", {"state": "limit"}) or 0) > 0
@@ -121,18 +119,15 @@ async def test_an_expired_certificate_is_named_by_who_meets_it(
         blob.write_to_path(str(tmp_path / f"{name}.pem"))
     (tmp_path / "cert.pem").write_bytes(b"".join(b.bytes() for b in issued.cert_chain_pems))
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    server = Server(tmp_path / "broker", tls=f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n')
-    try:
+    told, said = f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n', ""
+    with Server(tmp_path / "broker", tls=told) as server:
         url = f"tls://127.0.0.1:{(await server.ports())['nats']}"
         settings = BusSettings(urls=(url,), tls_ca=tmp_path / "ca.pem")
-        said = ""
         try:
             async with asyncio.timeout(5):
                 await Bus.connect(settings, "gateway")
         except (TimeoutError, AntiphonError) as error:
             said = str(error)
-    finally:
-        server.end()
     captured = capfd.readouterr()
     assert "certificate has expired" in said + captured.out + captured.err
     assert "certificate has expired" in page("AntiphonBusDown")
