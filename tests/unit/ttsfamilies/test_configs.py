@@ -15,6 +15,8 @@ from ttsfamilies.csm.mimi.net import load_sizes as load_mimi
 from ttsfamilies.csm.request import load_config as load_csm
 from ttsfamilies.higgs_audio import synthetic as higgs_audio
 from ttsfamilies.higgs_audio.net import load_config as load_higgs_audio
+from ttsfamilies.kokoro import synthetic as kokoro
+from ttsfamilies.kokoro.sizes import load_config as load_kokoro
 from ttsfamilies.kyutai_tts import synthetic as kyutai_tts
 from ttsfamilies.kyutai_tts.config import load_config as load_kyutai_tts
 from ttsfamilies.orpheus import synthetic as orpheus
@@ -36,6 +38,7 @@ SERVED: Mapping[str, tuple[Callable[[], Mapping[str, Any]], Callable[[Path], obj
     "mimi": (lambda: mimi.TINY, load_mimi),
     "higgs 2": (partial(higgs_audio.config, higgs_audio.SECOND, 3), load_higgs_audio),
     "higgs 3": (partial(higgs_audio.config, higgs_audio.THIRD, 3), load_higgs_audio),
+    "kokoro": (lambda: kokoro.TINY, load_kokoro),
     "kyutai": (partial(kyutai_tts.config, 3, kyutai_tts.SMALL, layers=1), load_kyutai_tts),
     "orpheus": (lambda: orpheus.TINY, load_orpheus),
     "pocket": (pocket_tts.tiny, load_pocket_tts),
@@ -81,6 +84,8 @@ def test_what_is_served_is_read(family: str, tmp_path: Path) -> None:
         ("higgs 2", "num_key_value_heads", 3, "no multiple of 3"),
         ("higgs 3", "audio_encoder_config", {"tie_word_embeddings": False}, "head of its own"),
         ("higgs 3", "audio_encoder_config", {"num_codebooks": 1}, "1 codebooks"),
+        ("kokoro", "vocab", {"a": 178}, "not within 1 .. 177"),
+        ("kokoro", "n_layer", 0, "n_layer is 0"),
         ("kyutai", "demux_second_stream", False, "second text stream"),
         ("kyutai", "cross_attention", False, "beginning of the sound"),
         ("kyutai", "dep_q", 2, "several streams"),

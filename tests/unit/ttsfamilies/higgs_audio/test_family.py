@@ -16,7 +16,6 @@ from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
-from ttsfamilies.higgs_audio import family as family_module
 from ttsfamilies.higgs_audio.net import load_config, load_defaults
 from ttsfamilies.higgs_audio.synthetic import SECOND, THIRD, write_checkpoint
 from ttsfamilies.talkers import load
@@ -115,28 +114,3 @@ def test_a_step_reads_each_weight_of_sound_once_and_none_of_text() -> None:
     networks = [name for name in read if ".mlp." in name or "mlp_norm" in name]
     assert networks
     assert all(name.startswith("backbone.sound.") for name in networks)
-
-
-def test_a_row_is_drawn_in_two_launches_whatever_its_codebooks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shapes: list[tuple[int, ...]] = []
-    for name in ("draw_ids", "draw_alone"):
-        plain = getattr(family_module, name)
-
-        def counted(logits: torch.Tensor, *told: Any, of: Any = plain) -> Any:
-            shapes.append(tuple(logits.shape))
-            return of(logits, *told)
-
-        monkeypatch.setattr(family_module, name, counted)
-    model = tiny()
-    old = {name: torch.zeros(4, dtype=torch.int64) for name in ("seed", "made", "top_k")}
-    old |= {"temperature": torch.ones(4), "top_p": torch.ones(4)}
-    old |= {"window": torch.full((4,), 7), "repeats": torch.ones(4, dtype=torch.int64)}
-    logits = torch.zeros(4, 3, 1026)
-    logits[:, :, 5] = 100.0
-    old["recent"] = torch.full((4, 48), 5)
-    codes, finite = model._drawn(logits, old)
-    assert shapes == [(12, 1026)] * 2
-    assert (codes == 5).all()
-    assert finite.all()

@@ -117,22 +117,11 @@ def test_a_british_voice_reads_dates_as_in_britain() -> None:
     assert ids("bf_emma") != ids("af_sky")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"vocab": {"a": 43}}, "vocabulary lacks"),
-        ({"vocab": {"a": 178}}, "not within 1 .. 177"),
-        ({"n_layer": 0}, "n_layer is 0"),
-        ({"style_dim": 64}, "but config.json makes it"),
-    ],
-)
-def test_a_config_that_does_not_fit_is_refused(
-    tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_a_vocabulary_without_a_symbol_of_the_frontend_is_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(CheckpointError, match=said):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"vocab": {"a": 43}}))
+    with pytest.raises(CheckpointError, match="vocabulary lacks"):
         load("m", tmp_path)
 
 
