@@ -9,16 +9,16 @@ from voicetrain.vesper.judges import Judges, judged, normal_text
 from voicetrain.vesper.scores import Scores, mean, misheard, ratio, word_error_rate
 from voicetrain.vesper.teacher import Teacher
 
+pytestmark = pytest.mark.slow
+
 SENTENCE = "The weather report says it will rain on Friday."
 
 
-@pytest.mark.slow
 def test_word_errors_are_counted_over_all_words() -> None:
     rate = word_error_rate(["a b c d", "e f"], ["a b x d", "e f g"])
     assert rate.value == pytest.approx(2 / 6)
 
 
-@pytest.mark.slow
 def test_an_interval_holds_its_value_and_narrows_with_more_sentences() -> None:
     generator = np.random.default_rng(0)
     few, many = (mean(generator.normal(4, 1, count).tolist()) for count in (20, 2000))
@@ -27,7 +27,6 @@ def test_an_interval_holds_its_value_and_narrows_with_more_sentences() -> None:
     assert ratio([1, 1], [2, 2]).value == 0.5
 
 
-@pytest.mark.slow
 def test_a_system_is_compared_with_another_text_by_text() -> None:
     plain = Scores(["a b", "c d"], ["a x", "c d"], [4.0, 3.0])
     other = Scores(["a b", "c d"], ["a b", "c d"], [4.5, 3.5])
@@ -38,13 +37,11 @@ def test_a_system_is_compared_with_another_text_by_text() -> None:
         other.beside(Scores(["a b"], ["a b"], [4.0]))
 
 
-@pytest.mark.slow
 def test_a_report_shows_the_words_that_differ() -> None:
     found = misheard("the old sea wall stands", "the bold wall stands still")
     assert found == [("old", "bold"), ("sea", ""), ("", "still")]
 
 
-@pytest.mark.slow
 def test_texts_are_compared_by_what_is_said() -> None:
     assert normal_text("It's half-past NINE!") == normal_text("it is half past 9")
 
@@ -55,7 +52,6 @@ def sound() -> np.ndarray:
     return Teacher().sound(SENTENCE)
 
 
-@pytest.mark.slow
 def test_the_judges_understand_and_like_the_teacher(sound: np.ndarray, tmp_path: Path) -> None:
     scores = Scores()
     scores.add(Judges(tmp_path / "heard.jsonl"), SENTENCE, sound)
@@ -66,7 +62,6 @@ def test_the_judges_understand_and_like_the_teacher(sound: np.ndarray, tmp_path:
     assert len((tmp_path / "heard.jsonl").read_text().splitlines()) == 3
 
 
-@pytest.mark.slow
 def test_noise_is_disliked(sound: np.ndarray) -> None:
     judges, generator = Judges(), np.random.default_rng(0)
     noisy = sound + 0.05 * generator.standard_normal(len(sound)).astype(np.float32)
@@ -75,7 +70,6 @@ def test_noise_is_disliked(sound: np.ndarray) -> None:
     assert judges.dnsmos(spoilt) < judges.dnsmos(clean) - 0.5
 
 
-@pytest.mark.slow
 def test_what_was_judged_before_is_remembered(sound: np.ndarray, tmp_path: Path) -> None:
     memory, audio = tmp_path / "heard.jsonl", judged(sound, 24_000)
     said = Judges(memory).distillmos(audio)

@@ -1,4 +1,4 @@
-"""What a Kokoro checkpoint accepts, what it refuses, and when its words are said."""
+"""What a Kokoro checkpoint accepts and refuses, its phones, and when its words are said."""
 
 import json
 from dataclasses import replace
@@ -18,10 +18,13 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.base import check
-from ttsfamilies.base.talker.options import ModelOptions
+from ttsfamilies.base.talker.options import LEXICON, ModelOptions
+from ttsfamilies.base.text.frontend import EnglishFrontend, Word
 from ttsfamilies.kokoro.family import load
+from ttsfamilies.kokoro.request import spoken, ways_of
 from ttsfamilies.kokoro.sizes import Voices, load_config, voice_of
-from ttsfamilies.kokoro.synthetic import PUBLISHED, shapes, write_checkpoint
+from ttsfamilies.kokoro.synthetic import PUBLISHED, VOCABULARY, shapes, write_checkpoint
+from ttsfamilies.piper.phones import Espeak, Sentence
 
 TEXT = "Nobody minded; we had time, and the water was quiet."
 
@@ -30,7 +33,7 @@ def request(**changes: Any) -> SpeechRequest:
     return SpeechRequest("r", "m", **{"voice": "af_sky", "text": TEXT} | changes)
 
 
-def spoken(**changes: Any) -> Any:
+def said(**changes: Any) -> Any:
     (made,) = synthesise(Engine(tiny(), slots=1, metrics=Metrics()), [request(**changes)])
     return made
 
@@ -45,7 +48,7 @@ def test_names_and_sizes_are_those_of_the_published_checkpoint(tmp_path: Path) -
 
 
 def test_speed_and_the_pace_of_words_change_how_long_symbols_last() -> None:
-    plain, fast = spoken(), spoken(speed=2.0)
+    plain, fast = said(), said(speed=2.0)
     assert len(fast.arrays["left"]) < 0.7 * len(plain.arrays["left"])
     prepared = tiny().prepare(request())
     pieces = [Text("Nobody "), Text("minded.", rate=0.5)]
@@ -72,7 +75,7 @@ def test_a_voice_has_a_pace_of_its_own_and_a_blend_its_share() -> None:
 
 
 def test_words_are_said_for_as_long_as_their_symbols() -> None:
-    made = spoken(text="Nobody minded.")
+    made = said(text="Nobody minded.")
     prepared = tiny().prepare(request(text="Nobody minded."))
     (segment,) = prepared.read([Text("Nobody minded.")], final=True)
     place = made.arrays["place"]
@@ -149,3 +152,49 @@ def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
 def test_its_talker_is_not_put_on_a_device(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="runs on the CPU"):
         load("m", tmp_path, ModelOptions(device=object()))  # type: ignore[arg-type]
+
+
+def test_english_is_in_the_published_alphabet() -> None:
+    found = spoken(english()["en-US"]("The quick brown fox.", ()))
+    assert found.symbols == "ðə kwˈɪk bɹˈWn fˈɑks."
+    assert set(found.symbols) <= VOCABULARY.keys()
+    assert [found.symbols[w.start : w.end] for w in found.words] == [
+        *("ðə", "kwˈɪk", "bɹˈWn", "fˈɑks")
+    ]
+
+
+def test_sounds_of_two_letters_become_one_and_words_keep_their_places() -> None:
+    symbols = (*"mˈutʃo", " ", *"ˈaʊto", ".")
+    words = (Word("mucho", 0, 6), Word("auto", 7, 12))
+    found = spoken(Sentence((), words, (), symbols))
+    assert found.symbols == "mˈuʧo ˈWto."
+    assert [found.symbols[w.start : w.end] for w in found.words] == ["mˈuʧo", "ˈWto"]
+
+
+def test_other_languages_are_there_where_espeak_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    frontend = EnglishFrontend.load(LEXICON)
+    for there, tags in (
+        (False, ["en-US", "en-GB"]),
+        (True, ["en-US", "en-GB", "es", "fr", "hi", "it", "pt-BR"]),
+    ):
+        monkeypatch.setattr(Espeak, "installed", staticmethod(lambda there=there: there))
+        assert list(ways_of(frontend)) == tags
+
+
+@pytest.mark.skipif(not Espeak.installed(), reason="eSpeak NG is not installed")
+@pytest.mark.parametrize(
+    ("tag", "text"),
+    [
+        ("es", "Buenos días, ¿cómo estás?"),
+        ("fr", "Bonjour, ça va bien?"),
+        ("it", "Ciao, come stai?"),
+        ("pt-BR", "Bom dia, tudo bem?"),
+        ("hi", "नमस्ते, आप कैसे हैं?"),
+    ],
+)
+def test_espeaks_phones_are_symbols_of_the_published_vocabulary(tag: str, text: str) -> None:
+    found = spoken(ways_of(EnglishFrontend.load(LEXICON))[tag](text, ()))
+    assert len(found.words) == len(text.split())
+    strange = [symbol for symbol in found.symbols if symbol not in VOCABULARY]
+    assert len(strange) <= 2, strange
+    assert len(found.symbols) > len(found.words) * 2

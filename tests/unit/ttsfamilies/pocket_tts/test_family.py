@@ -24,7 +24,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.csm.mimi.net import context_frames
 from ttsfamilies.known import FAMILIES
-from ttsfamilies.pocket_tts.family import PocketTts, load, resampled
+from ttsfamilies.pocket_tts.family import load, resampled
 from ttsfamilies.pocket_tts.net import load_net
 from ttsfamilies.pocket_tts.request import BEGIN, HEARD, KEPT, Prompt
 from ttsfamilies.pocket_tts.sizes import PocketConfig, load_config, published
@@ -77,8 +77,6 @@ def test_what_cannot_be_spoken_is_refused() -> None:
         prompts("odd", voice="alba")
     with pytest.raises(TextTooLong, match="1024"):
         prompts("the " * 1200)
-    with pytest.raises(BadRequest, match="no WAV"):
-        tiny().derive(b"no sound")
 
 
 def test_a_voice_is_published_keys_or_a_recording() -> None:
@@ -92,26 +90,21 @@ def test_a_voice_is_published_keys_or_a_recording() -> None:
     assert len(tiny().revision) == 32
 
 
-def speech(family: PocketTts, *asked: SpeechRequest) -> list[Any]:
-    engine = Engine(family, slots=4, blocks=200, metrics=Metrics())
-    found = {made.request.request_id: made.arrays["latent"] for made in synthesise(engine, asked)}
-    return [found[one.request_id] for one in asked]
-
-
-def test_another_voice_and_another_seed_say_other_things(tmp_path: Path) -> None:
+def test_voices_of_a_folder_are_listed_and_say_other_things(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, voices=("anna", "bill_boerst"))
     family = load("m", tmp_path)
     assert [(v.id, v.name) for v in family.spec.voices] == [
         ("anna", "Anna"),
         ("bill_boerst", "Bill Boerst"),
     ]
-    asked = [
-        SpeechRequest(name, "m", voice, "odd", seed=seed)
-        for name, voice, seed in (("a", "anna", 1), ("b", "bill_boerst", 1), ("c", "anna", 2))
-    ]
-    one, other, third = (found[:4] for found in speech(family, *asked))
-    assert not np.allclose(one, other)
-    assert not np.allclose(one, third)
+    one, other = (
+        synthesise(
+            Engine(family, slots=1, blocks=200, metrics=Metrics()),
+            [SpeechRequest("r", "m", voice, "odd", seed=1)],
+        )[0].arrays["latent"]
+        for voice in ("anna", "bill_boerst")
+    )
+    assert not np.allclose(one[:4], other[:4])
 
 
 def test_a_checkpoint_without_cloning_says_so(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK
 from vocoder.engine.stream import DecodedAudio, Finished
 from vocoder.pcm import to_pcm
 
+pytestmark = pytest.mark.slow
+
 Pcm = npt.NDArray[np.int16]
 
 ROOM = DeviceLimits(states=8, streams=2)
@@ -90,20 +92,17 @@ def as_recorded(recorded: Tiny) -> list[Pcm]:
     return heard
 
 
-@pytest.mark.slow
 def test_recorded_steps_give_the_bits_of_steps_that_run_at_once(as_recorded: list[Pcm]) -> None:
     run, heard = spoken(on(Late()))
     assert launches(run, "graph") == 0
     near(heard, as_recorded, 0)
 
 
-@pytest.mark.slow
 def test_a_device_sounds_as_the_cpu_does(as_recorded: list[Pcm]) -> None:
     codec = tiny(TURBO, CHUNK)
     near(as_recorded, spoken(codec)[1], codec.spec.tolerance)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
 def test_published_numbers_of_steps_sound_on_a_device_as_on_the_cpu(kind: str) -> None:
     codec = on(Late(), kind=kind)
@@ -119,7 +118,6 @@ def told(codec: Tiny, key: str = "r") -> Any:
     return state
 
 
-@pytest.mark.slow
 def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -> None:
     """Its frames are more than any bucket holds."""
     count = 2 * CHUNK
@@ -134,7 +132,6 @@ def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -
     near(heard[:1], heard[1:], codec.spec.tolerance)
 
 
-@pytest.mark.slow
 def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm]) -> None:
     codec = on(HostDevice())
     of = steps(codec)
@@ -145,7 +142,6 @@ def test_what_others_left_anywhere_is_heard_by_no_stream(as_recorded: list[Pcm])
     near(spoken(codec)[1], as_recorded, 0)
 
 
-@pytest.mark.slow
 def test_pages_are_counted_taken_and_given_back() -> None:
     codec = on(HostDevice())
     run = Run(codec)
@@ -162,8 +158,7 @@ def test_pages_are_counted_taken_and_given_back() -> None:
     assert run.engine.idle
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pages", [pytest.param(0, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("pages", [0, 3])
 def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     as_recorded: list[Pcm], pages: int
 ) -> None:
@@ -175,7 +170,6 @@ def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     assert codec.state_use.held_bytes == 0
 
 
-@pytest.mark.slow
 def test_a_launch_that_fails_gives_back_the_pages_that_it_took(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -196,7 +190,6 @@ def test_a_launch_that_fails_gives_back_the_pages_that_it_took(
     assert of.pages.free == of.pages.count - 2
 
 
-@pytest.mark.slow
 def test_stretches_share_a_launch_by_their_lengths_and_no_launch_is_too_large() -> None:
     shapes = StepShapes(8, grid=True)
     parts = shapes.parts([(1, 3), (4, 0), (1, 0), (1, 12), (3, 0)])
@@ -212,7 +205,6 @@ def test_stretches_share_a_launch_by_their_lengths_and_no_launch_is_too_large() 
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("grid", [True, False])
 def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> None:
     shapes = StepShapes(16, grid=grid)
@@ -225,7 +217,6 @@ def test_all_that_is_recorded_comes_up_and_the_largest_is_first(grid: bool) -> N
     assert len(expected) == (39 if grid else 19)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
 def test_a_step_reads_nothing_back(kind: str) -> None:
     """Its tensors have shapes alone: a read, or a shape that hangs on a value, raises."""
