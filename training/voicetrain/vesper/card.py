@@ -10,7 +10,7 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from voicetrain.data import Array
+from ttscommon.wire.fields import Array
 from voicetrain.vesper.page import SENTENCES, write_wav
 from voicetrain.vesper.parts import Report
 from voicetrain.vesper.report import sizes

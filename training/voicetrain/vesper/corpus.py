@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from ttscommon.wire.errors import NothingToSay
+from ttscommon.wire.fields import Array
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.misaki import tokens_of
 from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME
 from ttsfamilies.vesper.net import VesperNet
-from voicetrain.data import Array
 from voicetrain.progress import Progress
 from voicetrain.vesper.codes import Features, features
 from voicetrain.vesper.ported import port_text_encoders

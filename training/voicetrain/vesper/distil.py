@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ttscommon.wire.fields import Array
 from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME, VesperDecoder
-from voicetrain.data import Array
 from voicetrain.loop import Losses, Schedule, autocast, placed, train
 
 BATCH = 12

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from ttscommon.wire.fields import Array
 from ttsfamilies.base.text.segment import utterances
 from ttsfamilies.vesper.codec.layers import SAMPLE_RATE, VOICED_HZ
 from voicetrain.corpus import held_out
-from voicetrain.data import Array
 from voicetrain.vesper.codes import Features, Tables, features, quantised
 from voicetrain.vesper.judges import Judges, judged, normal_text
 from voicetrain.vesper.scores import Scores

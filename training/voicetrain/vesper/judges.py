@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from voicetrain.data import Array
+from ttscommon.wire.fields import Array
 
 JUDGED_RATE: Final = 16_000
 _DNSMOS_SAMPLES: Final = int(9.01 * JUDGED_RATE)

@@ -15,6 +15,7 @@ from talker.loading import load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.vesper.codec.codec import spec_of
 from ttsfamilies.vesper.codec.layers import SAMPLE_RATE
@@ -22,7 +23,6 @@ from ttsfamilies.vesper.codec.net import VesperDecoder
 from vocoder.engine.lead import Lead
 from vocoder.pcm import to_pcm
 from voicetrain.corpus import held_out
-from voicetrain.data import Array
 from voicetrain.progress import Progress
 from voicetrain.vesper.evaluate import write_report
 from voicetrain.vesper.judges import Judges

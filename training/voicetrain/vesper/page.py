@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from voicetrain.data import Array
+from ttscommon.wire.fields import Array
 from voicetrain.vesper.scores import RATE
 from voicetrain.vesper.teacher import Teacher
 from voicetrain.vesper.voice import Voice

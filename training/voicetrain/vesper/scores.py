@@ -7,7 +7,7 @@ from typing import Any
 import jiwer
 import numpy as np
 
-from voicetrain.data import Array
+from ttscommon.wire.fields import Array
 from voicetrain.vesper.judges import Judges, judged, normal_text
 
 DRAWS = 1000

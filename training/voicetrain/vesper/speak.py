@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ttscommon.wire.fields import Array
 from ttsfamilies.vesper.codec.net import VesperDecoder
 from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
 from ttsfamilies.vesper.stream import VesperSampling
 from ttsfamilies.vesper.text import TextCodes
-from voicetrain.data import Array
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ttscommon.wire.fields import Array
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.lexicon import FILE_NAME
 from ttsfamilies.vesper.codec.net import VesperDecoder
 from ttsfamilies.vesper.net import VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain import lexicon as flite_lexicon
-from voicetrain.data import Array
 from voicetrain.vesper import lexicon
 from voicetrain.vesper.codes import Tables, closest, features, fit, install, quantised
 from voicetrain.vesper.corpus import VesperCorpus, read_corpus

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import causal_attention
+from ttscommon.wire.fields import Array
 from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
-from voicetrain.data import Array
 from voicetrain.loop import Losses, Schedule, autocast, placed, train
 
 BATCH = 16

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from voicetrain.data import Array
+from ttscommon.wire.fields import Array
 
 UNIT_HOPS: Final = 2
 _DURATIONS: Final = "/Cast_32_output_0"

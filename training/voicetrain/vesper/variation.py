@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ttscommon.wire.fields import Array
 from ttsfamilies.vesper.codec.layers import VOICED_HZ
 from ttsfamilies.vesper.codec.net import MIDDLE_HZ
-from voicetrain.data import Array
 
 LEAD_UNITS: Final = 2
 TAIL_UNITS: Final = 2

@@ -9,12 +9,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from ttscommon.engine.voice import load_voice
+from ttscommon.wire.fields import Array
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.misaki import Tokens, tokens_of
 from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
-from voicetrain.data import Array
 from voicetrain.vesper.speak import Spoken, sound, speak
 
 BATCH = 16
