@@ -107,7 +107,7 @@ def test_speech_has_four_patches_at_the_least() -> None:
     assert found["last"].tolist() == [0, 0, 0, 1]
 
 
-def test_guidance_is_each_rows_own() -> None:
+def test_guidance_changes_what_is_said() -> None:
     plain = spoken(tiny(6), "To end.")
     led = spoken(tiny(6), "To end.", extra_params={"cfg_value": 4.0})
     assert not np.array_equal(plain["patch"][0], led["patch"][0])
