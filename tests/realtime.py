@@ -53,6 +53,12 @@ class Client:
         told = {"type": "message", "role": "user", "content": content, **item}
         await self.send("conversation.item.create", item=told)
 
+    async def ask(self, text: str, **response: Any) -> list[dict[str, Any]]:
+        """All events of the answer to a text, up to its end."""
+        await self.say(text)
+        await self.send("response.create", **({"response": response} if response else {}))
+        return await self.until("response.done")
+
     async def configure(self, **session: Any) -> dict[str, Any]:
         await self.send("session.update", session={"type": "realtime", **session})
         updated = await self.last("session.updated")

@@ -277,6 +277,10 @@ class Stand:
     def socket(self, **options: Any) -> connect:
         return connect(self.url.replace("http", "ws") + STREAM_PATH, **options)
 
+    async def opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A bare connection."""
+        return await asyncio.open_connection("127.0.0.1", int(self.url.rpartition(":")[2]))
+
     @contextlib.asynccontextmanager
     async def session(self, **config: Any) -> AsyncIterator[ClientConnection]:
         """A configured socket."""

@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -184,49 +185,55 @@ async def complaints() -> AsyncIterator[list[str]]:
     loop.set_exception_handler(None)
 
 
-@pytest.mark.parametrize("protocol", HTTP)
-async def test_malformed_bodies_are_the_clients_fault(stand: Any, protocol: str) -> None:
-    path, fields = HTTP[protocol]
-
-    async def one(dice: random.Random) -> None:
-        where = path + (dice.choice(["mp3", "pcm_16000", "", "%00", "9"]) if "?" in path else "")
-        body = message(dice, fields).encode("utf-8", "replace")
-        # Eight texts of one key are read one after another, each in a process of its own.
-        response = await stand.http.post(where, content=body, headers=JSON, timeout=4 * TIMEOUT_S)
-        assert response.status_code in (200, 202, 400, 404, 409, 413, 422, 429), response.text
-        if not response.is_success:
-            assert response.json()
-        elif response.status_code == 202:  # a key can keep a few jobs
-            await stand.http.delete(f"{where}/{response.json()['id']}")
-
-    await spread(COUNT, one)
-    await settled(stand)
-
-
-@pytest.mark.parametrize("protocol", SOCKETS)
-async def test_malformed_messages_end_nothing_else_and_are_all_heard_of(
-    stand: Any, complaints: list[str], protocol: str
+async def test_malformed_bodies_are_the_clients_fault(
+    stand: Any, subtests: pytest.Subtests
 ) -> None:
-    path, fields, kinds = SOCKETS[protocol]
-    url = stand.url.replace("http", "ws") + path
+    for protocol, (path, fields) in HTTP.items():
+        with subtests.test(protocol):
+            await spread(COUNT, partial(send_malformed, stand, path, fields))
+            await settled(stand)
 
-    async def one(dice: random.Random) -> None:
-        with contextlib.suppress(ConnectionClosed, InvalidStatus):
-            async with connect(url, open_timeout=30, close_timeout=0.3) as socket:
-                for _ in range(_PER_SOCKET):
-                    text = message(dice, fields, kinds).encode("utf-8", "replace")
-                    await socket.send(text.decode("utf-8"))
-                if dice.random() < 0.5:
-                    await socket.close()
-                else:
-                    socket.transport.abort()
-        assert socket.close_code != 1011, socket.close_reason
 
-    await spread(COUNT // _PER_SOCKET, one)
-    await settled(stand)
-    gc.collect()
-    await asyncio.sleep(0)
-    assert complaints == []
+async def send_malformed(
+    stand: Any, path: str, fields: tuple[str, ...], dice: random.Random
+) -> None:
+    where = path + (dice.choice(["mp3", "pcm_16000", "", "%00", "9"]) if "?" in path else "")
+    body = message(dice, fields).encode("utf-8", "replace")
+    # Eight texts of one key are read one after another, each in a process of its own.
+    response = await stand.http.post(where, content=body, headers=JSON, timeout=4 * TIMEOUT_S)
+    assert response.status_code in (200, 202, 400, 404, 409, 413, 422, 429), response.text
+    if not response.is_success:
+        assert response.json()
+    elif response.status_code == 202:  # a key can keep a few jobs
+        await stand.http.delete(f"{where}/{response.json()['id']}")
+
+
+async def test_malformed_messages_end_nothing_else_and_are_all_heard_of(
+    stand: Any, complaints: list[str], subtests: pytest.Subtests
+) -> None:
+    for protocol, (path, fields, kinds) in SOCKETS.items():
+        with subtests.test(protocol):
+            url = stand.url.replace("http", "ws") + path
+            await spread(COUNT // _PER_SOCKET, partial(type_malformed, url, fields, kinds))
+            await settled(stand)
+            gc.collect()
+            await asyncio.sleep(0)
+            assert complaints == []
+
+
+async def type_malformed(
+    url: str, fields: tuple[str, ...], kinds: tuple[str, ...], dice: random.Random
+) -> None:
+    with contextlib.suppress(ConnectionClosed, InvalidStatus):
+        async with connect(url, open_timeout=30, close_timeout=0.3) as socket:
+            for _ in range(_PER_SOCKET):
+                text = message(dice, fields, kinds).encode("utf-8", "replace")
+                await socket.send(text.decode("utf-8"))
+            if dice.random() < 0.5:
+                await socket.close()
+            else:
+                socket.transport.abort()
+    assert socket.close_code != 1011, socket.close_reason
 
 
 async def test_malformed_events_of_wyoming_end_one_connection(stand: Any) -> None:
@@ -314,14 +321,13 @@ HURRIED: Final = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
 
 @pytest.mark.parametrize("settings", [HURRIED], indirect=True)
 async def test_slow_clients_leave_nothing_open(stand: Any) -> None:
-    port = int(stand.url.rpartition(":")[2])
     whole = (
         b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n"
         b"content-type: application/json\r\n\r\n" + b'{"input": "never said'
     )
 
     async def one(dice: random.Random) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await stand.opened()
         writer.write(whole[: dice.randrange(len(whole))])
         with contextlib.suppress(OSError):
             async with asyncio.timeout(10):

@@ -250,7 +250,7 @@ async def test_a_full_gateway_refuses_with_a_hint_before_it_parses_and_keeps_the
     gate = stand.stage.script = talk.gate()
     posting = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
     await gate.begun.wait()
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
+    reader, writer = await stand.opened()
     head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 9"
     for status in ("429", "429", "400"):
         if status == "400":
@@ -342,8 +342,8 @@ async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
         "POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
-    reader._transport.pause_reading()  # type: ignore[attr-defined]
+    reader, writer = await stand.opened()
+    reader._transport.pause_reading()
     try:
         writer.write(head.encode() + body)
         await begun.wait()

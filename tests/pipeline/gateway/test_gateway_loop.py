@@ -18,6 +18,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from tests.unit.ttscommon.sound.test_recordings import wav
+from tests.waits import until
 
 # What is aimed at is 10 ms, on a machine of its own whose `_loop_s` is as long as this.
 MOST_S: Final = 0.03
@@ -115,7 +116,9 @@ ATTACKS: Final[Mapping[str, Callable[[], bytes]]] = {
     ),
     "chunks of one byte": lambda: (
         b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n"
+        b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        + b"1\r\na\r\n" * 100_000
+        + b"0\r\n\r\n"
     ),
     "pipelined requests": lambda: b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
     "many headers": lambda: b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
@@ -192,14 +195,18 @@ async def attacked(stand: Any, longest: list[float], attack: str) -> tuple[float
     return held_s / max(1.0, slower), told
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attack: str) -> None:
-    held_s, told = await attacked(stand, longest, attack)
-    if held_s >= MOST_S:  # what a busy machine did it does not do twice
-        held_s, told = await attacked(stand, longest, attack)
-    assert held_s < MOST_S
-    assert b" 500 " not in told
-    assert (await stand.http.get("/health")).status_code == 200
+async def test_no_request_holds_the_loop(
+    stand: Any, longest: list[float], subtests: pytest.Subtests
+) -> None:
+    for attack in ATTACKS:
+        with subtests.test(attack):
+            held_s, told = await attacked(stand, longest, attack)
+            if held_s >= MOST_S:  # what a busy machine did it does not do twice
+                held_s, told = await attacked(stand, longest, attack)
+            assert held_s < MOST_S
+            assert b" 500 " not in told
+            assert (await stand.http.get("/health")).status_code == 200
+        await until(lambda: not stand.gateway.sessions)
 
 
 def test_a_recording_of_the_longest_length_fits_a_message(settings: Any) -> None:

@@ -39,9 +39,7 @@ def settings(tmp_path: Path) -> GatewaySettings:
 async def speaks(stand: Any, key: dict[str, str]) -> None:
     """A client of that key is answered."""
     async with opened(stand.url, additional_headers=key) as client:
-        await client.say("One, two three.")
-        await client.send("response.create")
-        events = await client.until("response.done")
+        events = await client.ask("One, two three.")
         assert events[-1]["response"]["status"] == "completed", events[-1]
         assert len(sound(events))
 

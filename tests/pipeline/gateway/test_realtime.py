@@ -61,9 +61,7 @@ async def test_a_model_without_word_times_tells_its_text_once(stand: Any) -> Non
 
     stand.stage.script = mute
     async with opened(stand.url) as client:
-        await client.say(TEXT)
-        await client.send("response.create")
-        events = await client.until("response.done")
+        events = await client.ask(TEXT)
     kinds = [event["type"] for event in events]
     assert transcript(events) == TEXT
     told = kinds.index("response.output_audio_transcript.delta")
@@ -86,9 +84,7 @@ async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
         await client.configure(instructions="Speak like a pirate.")
         await client.send("response.create", response={"instructions": "Say hello."})
         first = await client.until("response.done")
-        await client.say("Once.")
-        await client.send("response.create")
-        await client.until("response.done")
+        await client.ask("Once.")
         await client.send("response.create", response={"instructions": None})
         again = await client.until("response.done")
     for events in (first, again):
@@ -106,9 +102,7 @@ async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
 async def test_telephone_formats(stand: Any, talk: Any, kind: str, dtype: str, rate: int) -> None:
     async with opened(stand.url) as client:
         session = await client.configure(audio={"output": {"format": {"type": kind}}})
-        await client.say(TEXT)
-        await client.send("response.create")
-        events = await client.until("response.done")
+        events = await client.ask(TEXT)
     assert session["audio"]["output"]["format"] == {"type": kind}
     expected = len(talk.sound(TEXT)) * rate / 16_000
     assert len(sound(events, dtype)) == pytest.approx(expected, abs=2)
@@ -118,9 +112,7 @@ async def test_telephone_formats(stand: Any, talk: Any, kind: str, dtype: str, r
 async def test_text_alone_needs_no_voice(stand: Any) -> None:
     async with opened(stand.url) as client:
         await client.configure(output_modalities=["text"])
-        await client.say(TEXT)
-        await client.send("response.create")
-        events = await client.until("response.done")
+        events = await client.ask(TEXT)
     assert [e["delta"] for e in events if e["type"] == "response.output_text.delta"] == [TEXT]
     assert events[-1]["response"]["output"][0]["content"] == [{"type": "output_text", "text": TEXT}]
     assert stand.stage.jobs == []
@@ -153,9 +145,7 @@ async def test_a_cancelled_response_ends_once_and_frees_the_stage(stand: Any) ->
         await client.send("response.cancel", event_id="again")
         useless = await client.last("error")
         held.go.set()
-        await client.say("Next.")
-        await client.send("response.create")
-        following = await client.until("response.done")
+        following = await client.ask("Next.")
     assert busy["error"]["code"] == "conversation_already_has_active_response"
     response = events[-1]["response"]
     assert response["status"] == "cancelled"
@@ -173,9 +163,7 @@ async def test_a_cancelled_response_ends_once_and_frees_the_stage(stand: Any) ->
 async def test_a_truncated_item_holds_what_was_heard_to_the_word(stand: Any) -> None:
     stand.stage.script = words
     async with opened(stand.url) as client:
-        await client.say(TEXT)
-        await client.send("response.create")
-        (item,) = (await client.last("response.done"))["response"]["output"]
+        (item,) = (await client.ask(TEXT))[-1]["response"]["output"]
         told = []
         for end_ms in (9000, 300, 600):
             about = {"item_id": item["id"], "content_index": 0}
@@ -216,16 +204,10 @@ async def test_a_failing_response_says_so_and_the_session_goes_on(stand: Any, ta
 
     stand.stage.script = fail
     async with opened(stand.url) as client:
-        await client.say("Fail now.")
-        await client.send("response.create")
-        failed = (await client.last("response.done"))["response"]
+        failed = (await client.ask("Fail now."))[-1]["response"]
         stand.stage.script = talk.recite
-        await client.say("x" * 20_000)
-        await client.send("response.create")
-        too_long = (await client.last("response.done"))["response"]
-        await client.say("Next.")
-        await client.send("response.create")
-        good = (await client.last("response.done"))["response"]
+        too_long = (await client.ask("x" * 20_000))[-1]["response"]
+        good = (await client.ask("Next."))[-1]["response"]
     assert (failed["status"], failed["status_details"]["error"]["code"]) == ("failed", "internal")
     assert too_long["status_details"]["error"]["code"] == "text_too_long"
     assert good["status"] == "completed"

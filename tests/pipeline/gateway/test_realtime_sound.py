@@ -136,9 +136,7 @@ async def test_sound_in_an_item_is_refused_where_no_model_hears_it(stand: Any) -
         kept = (await client.last("conversation.item.done"))["item"]
         await client.send("response.create", response={"input": [{"content": [part]}]})
         again = (await client.last("error"))["error"]
-        await client.say(TEXT)
-        await client.send("response.create")
-        spoken = await client.until("response.done")
+        spoken = await client.ask(TEXT)
     assert (refused["code"], refused["param"]) == ("unsupported", "item.content")
     assert (again["code"], again["param"]) == ("unsupported", "item.content")
     assert kept["content"] == [{"type": "input_audio", "transcript": "Hello."}]
@@ -151,9 +149,7 @@ async def test_a_user_who_says_nothing_is_a_turn_after_a_while(hearing: Any) -> 
         turns = {"type": "server_vad", "idle_timeout_ms": 400}
         told = await client.configure(audio={"input": {"turn_detection": turns}})
         hum = asyncio.create_task(_hum(client))
-        await client.say("How high is it?")
-        await client.send("response.create")
-        await client.until("response.done")
+        await client.ask("How high is it?")
         triggered = await client.last("input_audio_buffer.timeout_triggered")
         committed = await client.last("input_audio_buffer.committed")
         spoken = await client.until("response.done")
