@@ -3,7 +3,6 @@
 Without a name it is the matrix of faults: `python -m tests.chaos --fault "kill talker"`.
 """
 
-import ast
 import importlib
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ PROGRAMS: Final = (
 def summary(name: str) -> str:
     """What a program is for: the first line of its module, which is not imported."""
     source = Path(__file__).with_name(f"{name}.py").read_text()
-    first = (ast.get_docstring(ast.parse(source)) or "").splitlines()[0]
+    first = source.split('"""')[1].splitlines()[0]
     return first.removeprefix(f"`python -m tests.chaos {name}`: ")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -199,15 +198,13 @@ async def spoken_pipecat_interrupted(url: str, heard: Heard) -> None:
     heard.error = sink.error
 
 
-DRIVERS: dict[str, Callable[..., Any]] = {
-    "spoken_openai": spoken_openai,
-    "spoken_livekit": spoken_livekit,
-    "spoken_pipecat": spoken_pipecat,
-}
-
 if __name__ == "__main__":
     main(
-        DRIVERS,
+        {
+            "spoken_openai": spoken_openai,
+            "spoken_livekit": spoken_livekit,
+            "spoken_pipecat": spoken_pipecat,
+        },
         {
             "spoken_openai": spoken_openai_interrupted,
             "spoken_livekit": spoken_livekit_interrupted,

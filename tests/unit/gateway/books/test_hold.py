@@ -42,25 +42,24 @@ class Broker:
         return None if self.record is None else self.found
 
 
-async def taken(broker: Any, owner: str, found: FoundBook | None = None) -> BookHold | None:
-    return await BookHold.take(broker, found or broker.found, owner, TUNING, 5.0)
+async def taken(broker: Any, owner: str) -> BookHold:
+    hold = await BookHold.take(broker, broker.found, owner, TUNING, 5.0)
+    assert hold is not None
+    return hold
 
 
 async def test_of_two_gateways_that_see_a_free_book_one_gets_it() -> None:
-    broker = Broker()
+    broker: Any = Broker()
     seen = broker.found
-    first = await taken(broker, "one", seen)
-    assert first is not None
+    first = await taken(broker, "one")
     assert (first.record.owner, first.record.epoch, first.record.state) == ("one", 1, "running")
-    assert await taken(broker, "two", seen) is None
+    assert await BookHold.take(broker, seen, "two", TUNING, 5.0) is None
 
 
 async def test_an_owner_that_was_away_finds_that_it_has_lost_the_book() -> None:
     broker = Broker()
     first = await taken(broker, "one")
     second = await taken(broker, "two")
-    assert first is not None
-    assert second is not None
     first.made(0, PortionMade(9, 1), 10)
     with pytest.raises(BookLost):
         await first.write()
@@ -76,7 +75,6 @@ async def test_an_owner_that_was_away_finds_that_it_has_lost_the_book() -> None:
 async def test_a_write_that_was_not_acknowledged_was_its_own() -> None:
     broker = Broker()
     hold = await taken(broker, "one")
-    assert hold is not None
     broker.unheard = 2
     hold.made(2, PortionMade(7, 1), 10)
     await hold.write()
@@ -87,7 +85,6 @@ async def test_a_write_that_was_not_acknowledged_was_its_own() -> None:
 
 async def test_what_the_store_has_lost_is_not_made() -> None:
     hold = await taken(Broker(), "one")
-    assert hold is not None
     hold.made(2, PortionMade(7, 1), 10)
     hold.unmade(2, 10)
     assert (hold.record.made, hold.record.spoken, hold.record.samples) == ({}, 0, 0)
