@@ -5,63 +5,43 @@ Of three requests, by their seeds, two are guided; the third has one branch.
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import Decoder, DecoderConfig
-from ttscommon.wire.errors import NothingToSay
-from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field
+from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.request import plain_text
-from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.lm.request import IdsPrompt, WholeText, nothing_to_say, speakable
+from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel, ids_of
+from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
-from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, Prepared
-from ttsfamilies.base.talker.blocks import keys, of_branches
+from ttsfamilies.base.talker.base import NUMBER, CacheSpec, ModelSpec, Prepared
+from ttsfamilies.base.talker.blocks import of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, REPLAY, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter
 
 CODES: Final = 64
 WEIGHT: Final = 1.5
 # One block of the cache, which both branches begin with.
-VOICE: Final = np.arange(200, 216)
+VOICE: Final = range(200, 216)
 _NO_TEXT, _MOST_FRAMES = 0, 14
-_NUMBER: Final = Field((), "i8")
 _CONFIG: Final = DecoderConfig(dim=32, layers=2, heads=2, kv_heads=1, head_dim=16, hidden=48)
 
 
-class GuidedPrompt(NamedTuple):
-    """A text's characters behind the voice, as the first branch has them."""
-
-    ids: Array
-
-    @property
-    def length(self) -> int:
-        return len(self.ids)
-
-    @property
-    def frames(self) -> int:
-        return _MOST_FRAMES
-
-
-class GuidedPrepared(Prepared):
-    """All of a text is one passage."""
+class GuidedPrepared(WholeText):
+    """All of a text is one passage: its characters behind the voice."""
 
     def __init__(self, request: SpeechRequest) -> None:
-        self.request, self._text = request, ""
+        self.request = request
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[GuidedPrompt]:
-        self._text += "".join(map(plain_text, pieces))
-        if final and not any(c.isalnum() for c in self._text):
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-        if final:
-            characters = [1 + ord(c) % 190 for c in self._text]
-            yield GuidedPrompt(np.concatenate([VOICE, characters]))
+    def prompts(self, text: str) -> Iterator[IdsPrompt]:
+        if not speakable(text):
+            raise nothing_to_say()
+        yield IdsPrompt((*VOICE, *(1 + ord(c) % 190 for c in text)), _MOST_FRAMES, len(VOICE))
 
 
 class GuidedStream(LmStream):
@@ -78,11 +58,11 @@ class GuidedStream(LmStream):
         return 2 if self._seed % 3 else 1
 
     def prefix(self) -> Sequence[bytes]:
-        return of_branches(*[keys([VOICE], len(VOICE))] * self.branches)
+        return of_branches(*[self.passage.keys()] * self.branches)
 
     def positions(self, branch: int) -> Arrays:
-        said = self.passage.ids
-        told = np.where(said >= VOICE[0], said, _NO_TEXT) if branch else said
+        said = self.passage.array
+        told = np.where(said >= VOICE.start, said, _NO_TEXT) if branch else said
         return {"id": np.concatenate([told, self.spoken["code"]])}
 
     def drawn(self) -> Arrays:
@@ -95,11 +75,10 @@ class GuidedStream(LmStream):
             write(name, 0)
 
 
-class Guided(TalkerModel):
+class Guided(SteppedModel):
     """Ends with its id 0, or at its most frames."""
 
     examples = ("A longer one.", "So.")
-    fixed_prompts = True
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
@@ -111,8 +90,8 @@ class Guided(TalkerModel):
         self.spec = ModelSpec(
             *("m", "guided", 16_000, 25.0, (Voice("slt", "SLT", "en"),), GuidedStream.frame),
             replay=REPLAY,
-            state=dict.fromkeys(("frame", "seed", "drawn", "over"), _NUMBER),
-            inputs={"id": _NUMBER},
+            state=dict.fromkeys(("frame", "seed", "drawn", "over"), NUMBER),
+            inputs={"id": NUMBER},
             caches={"backbone": CacheSpec(_CONFIG.layers, _CONFIG.heads, 1, _CONFIG.head_dim)},
             max_positions=256,
             branches=2,
@@ -124,39 +103,23 @@ class Guided(TalkerModel):
     def open(self, prepared: Prepared) -> GuidedStream:
         return GuidedStream(prepared.request)
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        assert rows.branches is not None
-        ids = rows.inputs["id"]
-        ids = torch.where(ids < 0, state["drawn"].index_select(0, rows.branches.owners), ids)
-        hidden = self._net(self._embedding(ids), rows.positions, attend["backbone"])
-        return self._draw(hidden, rows.last, rows, state, rows.samples)
+    def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
+        return self._hidden(ids_of(rows, state), rows, attend)
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
+    def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         assert rows.branches is not None
-        ids = state["drawn"].index_select(0, rows.branches.owners)
-        hidden = self._net(self._embedding(ids), rows.positions, attend["backbone"])
-        last = torch.arange(len(rows.slots))
-        return self._draw(hidden, last, rows, state, torch.ones_like(last, dtype=torch.bool))
+        return self._hidden(state["drawn"].index_select(0, rows.branches.owners), rows, attend)
 
-    def _draw(
-        self, hidden: Tensor, last: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
-    ) -> Out:
-        assert rows.branches is not None
-        told, unconditioned = self._head(hidden[torch.cat((last, rows.branches.second))]).chunk(2)
-        old = {name: state[name].index_select(0, rows.slots) for name in self.spec.state}
-        settings = Settings(torch.ones(len(rows.slots)))
-        noise = Noise(old["seed"], old["frame"])
-        drawn, finite = draw_ids(told + WEIGHT * (told - unconditioned), noise, 0, settings)
-        active = samples & (old["over"] == 0)
-        ended = active & (drawn == 0)
-        gained = active & ~ended
-        real = slice(rows.real)
-        moved = {
-            "drawn": torch.where(gained, drawn, old["drawn"]),
-            "frame": old["frame"] + gained,
-            "over": old["over"] + ended,
-        }
-        for name, value in moved.items():
-            state[name].index_copy_(0, rows.slots[real], value[real])
-        frames = {"code": drawn[real, None].to(torch.int16)}
-        return Out(frames, gained.long()[real], ended[real], (samples & ~finite)[real])
+    def _hidden(self, ids: Tensor, rows: Rows, attend: Mapping[str, Attend]) -> Tensor:
+        hidden: Tensor = self._net(self._embedding(ids), rows.positions, attend["backbone"])
+        return hidden
+
+    def drawn(
+        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
+    ) -> DrawnStep:
+        told, unconditioned = self._head(hidden).chunk(2)
+        noise, settings = Noise(old["seed"], old["frame"]), Settings(torch.ones(len(told)))
+        ids, finite = draw_ids(told + WEIGHT * (told - unconditioned), noise, 0, settings)
+        gained = ids != 0
+        moved = {"drawn": torch.where(gained, ids, old["drawn"]), "frame": old["frame"] + gained}
+        return DrawnStep(moved, {"code": ids.to(torch.int16)}, gained, ~gained, finite)
