@@ -43,13 +43,8 @@ def test_phones_are_those_of_every_lexicon() -> None:
 
 
 SENTENCES = (Path(__file__).parent / "heteronyms.txt").read_text("utf-8").splitlines()
-# Those that were misread once: no other hit makes up for them.
-FIXED = (
-    *("He plays the *bass*", "reads *Polish*", "*desert* us", "She *dove*", "An *object*"),
-    *("fresh *produce*", "*Excuse* me", "can *house*", "*minute* traces", "She *wound*"),
-    *("*résumé*", "I *read* the", "*learned* scholar", "*blessed* saint", "often *rebel*"),
-    *("plans *conflict*", "actors took a *bow*"),
-)
+# A verb behind "we", and what only the sense of a sentence tells.
+MISREAD = {"*tear* in his", "*bow* of the ship", "*import* cheese"}
 
 
 def _said(frontend: EnglishFrontend, marked: str) -> str:
@@ -59,16 +54,10 @@ def _said(frontend: EnglishFrontend, marked: str) -> str:
     return " ".join(phone.symbol for phone in utterance.phones[word.start : word.end])
 
 
-def test_nine_of_ten_sentences_have_the_right_reading(frontend: EnglishFrontend) -> None:
-    cases = [line.partition(" => ") for line in SENTENCES]
-    right = [marked for marked, _, phones in cases if _said(frontend, marked) == phones]
-    assert len(right) / len(cases) >= 0.9
-
-
-@pytest.mark.parametrize("sentence", [s for s in SENTENCES if any(f in s for f in FIXED)])
-def test_words_that_were_misread_are_not(frontend: EnglishFrontend, sentence: str) -> None:
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_sentences_have_the_right_reading(frontend: EnglishFrontend, sentence: str) -> None:
     marked, _, phones = sentence.partition(" => ")
-    assert _said(frontend, marked) == phones
+    assert (_said(frontend, marked) == phones) is not any(part in marked for part in MISREAD)
 
 
 @pytest.mark.parametrize("word", sorted(HETERONYMS))
