@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from talker.engine.stream import Stream
 from tests.unit.ttsfamilies.chatterbox.tiny import tiny as chatterbox
 from tests.unit.ttsfamilies.csm.tiny import tiny as csm
 from tests.unit.ttsfamilies.kyutai_tts.tiny import tiny as kyutai_tts
@@ -131,6 +132,16 @@ def speak(
     return heard
 
 
+def runaway(since_s: float = 0.0, restored: Arrays | None = None) -> tuple[Bench, Heard, Stream]:
+    """A runaway that has a slot, and whose listener began so long ago."""
+    bench = Bench(ServedFamily(Forgetful()))
+    heard = bench.open(request(text=ONE, seed=LOSES), restored)
+    while (stream := bench.engine._slots.get("r")) is None:
+        bench.engine.step()
+    stream.playback_start_s = -since_s
+    return bench, heard, stream
+
+
 def draws(heard: Heard) -> list[int]:
     """Of each frame."""
     found: list[int] = (heard.arrays[REDRAW] & (LEFT - 1)).tolist()
@@ -154,7 +165,12 @@ def test_a_runaway_is_drawn_again_until_it_ends(seed: int, redraws: int) -> None
 
 
 def test_after_two_redraws_the_utterance_is_left_and_the_next_goes_on() -> None:
-    alone, heard = (speak(request(text=ONE * n, seed=LOSES)) for n in (1, 2))
+    bench, alone, _ = runaway()
+    bench.run()
+    counted = bench.engine.metrics.runaways
+    came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
+    assert came == [2, 1]
+    heard = speak(request(text=2 * ONE, seed=LOSES))
     assert set(draws(alone)) == {0, 1, 2}
     assert alone.cut_short == heard.cut_short == CutShort()
     begun = rows(alone.arrays)
@@ -213,34 +229,19 @@ def test_a_part_that_was_left_is_followed_by_its_silence_and_the_next() -> None:
         assert again.cut_short is not None
 
 
-def test_frames_under_suspicion_wait_while_the_listener_can() -> None:
-    family = ServedFamily(Forgetful())
-    sent = {}
-    for name, since_s in (("patient", 0.0), ("impatient", 60.0)):
-        bench = Bench(family)
-        bench.open(request(name, text=ONE, seed=LOSES))
-        while not bench.engine._slots.get(name):
+def test_frames_under_suspicion_wait_while_the_listener_can_and_the_first_do_not() -> None:
+    sent = []
+    for since_s in (0.0, 60.0):
+        bench, _, stream = runaway(since_s)
+        while not stream.sent_chunks:
             bench.engine.step()
-        stream = bench.engine._slots.get(name)
-        assert stream is not None
-        stream.playback_start_s = -since_s  # that long ago
+        assert stream.sent_frames == 2
         while not stream.caught:
             bench.engine.step()
-        sent[name] = stream.sent_frames
-    assert 2 < sent["patient"] <= 36  # a second of the drone is known then
-    assert sent["impatient"] > 60
-
-
-def test_nothing_of_the_first_sound_waits() -> None:
-    bench = Bench(ServedFamily(Forgetful()))
-    bench.open(request(text=ONE, seed=LOSES))
-    bench.engine.step()
-    stream = bench.engine._slots.get("r")
-    assert stream is not None
-    while not stream.sent_chunks:
-        assert not stream._kept_back(0.0)
-        bench.engine.step()
-    assert stream.sent_frames == 2
+        sent.append(stream.sent_frames)
+    patient, impatient = sent
+    assert 2 < patient <= 36  # a second of the drone is known then
+    assert impatient > 60
 
 
 def test_a_family_s_own_limit_without_an_end_is_a_runaway() -> None:
@@ -300,22 +301,9 @@ def test_what_a_late_listener_heard_stands_whenever_its_talker_dies() -> None:
 
 def late(restored: Arrays | None) -> Heard:
     """A runaway at a listener who has nothing in hand."""
-    bench = Bench(ServedFamily(Forgetful()))
-    heard = bench.open(request(text=ONE, seed=LOSES), restored)
-    while (stream := bench.engine._slots.get("r")) is None:
-        bench.engine.step()
-    stream.playback_start_s = -60.0
+    bench, heard, _ = runaway(60.0, restored)
     bench.run()
     return heard
-
-
-def test_runaways_are_counted() -> None:
-    bench = Bench(ServedFamily(Forgetful()))
-    bench.open(request(text=ONE, seed=LOSES))
-    bench.run()
-    counted = bench.engine.metrics.runaways
-    came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
-    assert came == [2, 1]
 
 
 def test_a_successor_in_the_silence_behind_a_sentence_goes_on_with_it() -> None:
