@@ -51,32 +51,22 @@ async def test_liveness_is_red_when_a_watched_loop_stalls(monkeypatch: pytest.Mo
     assert service.live().ok
 
 
-async def test_ports_are_announced_in_a_file(tmp_path: Path) -> None:
+async def test_ports_are_announced_in_a_file_and_probes_answer_there(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
-    service = make(port_file=path)
 
     async def main(service: Service) -> None:
         assert not path.exists()
         service.announce(http=8000)
-
-    assert await service.run(main) == 0
-    ports = json.loads(path.read_text())
-    assert ports == {"admin": service.ports["admin"], "http": 8000}
-    assert list(tmp_path.iterdir()) == [path]
-
-
-async def test_probes_answer_over_http_while_main_runs() -> None:
-    service = make()
-
-    async def main(service: Service) -> None:
-        service.announce()
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.ports['admin']}") as http:
+        ports = json.loads(path.read_text())
+        assert ports == {"admin": service.ports["admin"], "http": 8000}
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports['admin']}") as http:
             assert (await http.get("/livez")).status_code == 200
             assert (await http.get("/readyz")).status_code == 200
             service.export(Metrics().registry)
             assert "tts_active_streams" in (await http.get("/metrics")).text
 
-    assert await service.run(main) == 0
+    assert await make(port_file=path).run(main) == 0
+    assert list(tmp_path.iterdir()) == [path]
 
 
 async def test_sigterm_lets_main_finish_its_work() -> None:

@@ -73,32 +73,25 @@ def test_a_new_worker_makes_it_search_again() -> None:
     assert looked(fleet, 2.0, replace(SEEN, least=2)) / before > 1.5
 
 
-def test_first_sounds_say_how_many_may_wait_for_theirs() -> None:
+@pytest.mark.parametrize(
+    ("seen", "sounds", "starts"),
+    [
+        pytest.param({}, [], 4, id="nothing is known so far"),
+        pytest.param({}, [(0.2, 2)], 5, id="first sounds are in time"),
+        pytest.param({}, [(0.2, 2), (0.9, 1)], 1, id="they have become late"),
+        pytest.param({"least": 8}, [(0.9, 1)], 8, id="as many as there are workers"),
+        pytest.param({"expected": 100}, [(2.0, 1)], 5, id="late of something else: a part"),
+    ],
+)
+def test_first_sounds_say_how_many_may_wait_for_theirs(
+    seen: dict[str, int], sounds: list[tuple[float, int]], starts: int
+) -> None:
     timed = loop()
-    timed.look(SEEN, 0.0)
-    assert timed.starts == 4  # nothing is known so far
-    for _ in range(40):
-        timed.sounded(0.2, 2)
-    assert timed.starts == 5
-    for _ in range(40):
-        timed.sounded(0.9, 1)
-    assert timed.starts == 1
-
-
-def test_as_many_as_there_are_workers_may_start_at_once() -> None:
-    fleet = loop()
-    fleet.look(replace(SEEN, least=8), 0.0)
-    for _ in range(40):
-        fleet.sounded(0.9, 1)
-    assert fleet.starts == 8
-
-
-def test_a_part_of_the_limit_may_start_where_something_else_makes_first_sounds_late() -> None:
-    large = loop()
-    large.look(replace(SEEN, expected=100), 0.0)
-    for _ in range(40):
-        large.sounded(2.0, 1)
-    assert large.starts == 5
+    timed.look(replace(SEEN, **seen), 0.0)
+    for sound in sounds:
+        for _ in range(40):
+            timed.sounded(*sound)
+    assert timed.starts == starts
 
 
 def test_a_silent_stream_is_given_up_where_another_would_run_dry() -> None:

@@ -21,22 +21,35 @@ def held(number: int, worker_id: str = "talker-1", **known: Any) -> Lease:
     return Lease(worker_id, "talker", f"r{number}", EPOCH, "receipt", **known)
 
 
-async def test_few_jobs_without_progress_are_blamed_for_the_death_of_their_worker(bus: Bus) -> None:
-    after = await after_death(bus, [held(n) for n in range(3)], 5.0)
-    assert [(one.deaths, one.shared) for one in after] == [(1, 0)] * 3
-    assert not any(one.held for one in after)
+BLAMED: dict[str, Any] = {"deaths": 1, "dead": ("talker-0",)}
 
 
-async def test_of_many_jobs_that_die_together_the_worker_is_suspected(bus: Bus) -> None:
-    after = await after_death(bus, [held(n) for n in range(4)], 5.0)
-    assert [(one.deaths, one.shared) for one in after] == [(0, 1)] * 4
-
-
-async def test_a_worker_that_is_only_silent_may_be_slow_and_convicts_no_job(bus: Bus) -> None:
-    jobs = [held(0), held(1, deaths=2, dead=("talker-0", "talker-0b"))]
-    after = await after_death(bus, jobs, 5.0, silent=True)
-    assert [(one.deaths, one.shared, one.silences) for one in after] == [(0, 0, 1), (2, 0, 1)]
-    assert not any(IsolationTuning().convicts(one) for one in after)
+@pytest.mark.parametrize(
+    ("jobs", "silent", "counts"),
+    [
+        pytest.param([held(n) for n in range(3)], False, [(1, 0, 0)] * 3, id="few are blamed"),
+        pytest.param([held(n) for n in range(4)], False, [(0, 1, 0)] * 4, id="many share it"),
+        pytest.param(
+            [*(held(n) for n in range(4)), held(4, **BLAMED)],
+            *(False, [(0, 1, 0)] * 4 + [(2, 0, 0)]),
+            id="one that was blamed before stands out among many",
+        ),
+        pytest.param(
+            [held(0), held(1, deaths=2, dead=("talker-0", "talker-0b"))],
+            *(True, [(0, 0, 1), (2, 0, 1)]),
+            id="a worker that is only silent may be slow",
+        ),
+        pytest.param([held(0, waiting=True, deaths=1)], False, [(1, 0, 0)], id="one that waits"),
+    ],
+)
+async def test_which_jobs_are_blamed_for_the_death_of_their_worker(
+    bus: Bus, jobs: list[Lease], silent: bool, counts: list[tuple[int, int, int]]
+) -> None:
+    after = await after_death(bus, jobs, 5.0, silent=silent)
+    assert [(one.deaths, one.shared, one.silences) for one in after] == counts
+    for job, one in zip(jobs, after, strict=True):
+        assert (one.held, one.waiting, IsolationTuning().convicts(one)) == (False, False, False)
+        assert one.dead == (job.dead if job.waiting else (*job.dead, "talker-1"))
 
 
 async def test_both_workers_killed_and_a_third_that_is_slow_end_no_stream(bus: Bus) -> None:
@@ -51,13 +64,6 @@ async def test_both_workers_killed_and_a_third_that_is_slow_end_no_stream(bus: B
     assert IsolationTuning().convicts(stream)
 
 
-async def test_one_that_was_blamed_before_stands_out_among_many(bus: Bus) -> None:
-    jobs = [*(held(n) for n in range(4)), held(4, deaths=1, dead=("talker-0",))]
-    after = await after_death(bus, jobs, 5.0)
-    assert (after[4].deaths, after[4].shared) == (2, 0)
-    assert after[4].dead == ("talker-0", "talker-1")
-
-
 async def test_a_job_whose_log_grew_is_not_blamed_and_makes_no_crowd(bus: Bus) -> None:
     for number in range(3):
         writer = await bus.writer(CODES, f"r{number}", EPOCH)
@@ -67,11 +73,6 @@ async def test_a_job_whose_log_grew_is_not_blamed_and_makes_no_crowd(bus: Bus) -
     jobs = [held(n, deaths=2, shared=1, dead=("talker-0",)) for n in range(4)]
     after = await after_death(bus, jobs, 5.0)
     assert [(one.deaths, one.shared) for one in after] == [(0, 0)] * 3 + [(3, 1)]
-
-
-async def test_a_job_that_waits_is_not_blamed(bus: Bus) -> None:
-    [after] = await after_death(bus, [held(0, waiting=True, deaths=1)], 5.0)
-    assert (after.deaths, after.waiting) == (1, False)
 
 
 async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
