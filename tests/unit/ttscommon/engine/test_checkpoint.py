@@ -4,7 +4,6 @@ import json
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,24 +90,6 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
 def test_what_is_neither_folder_nor_hub_name_is_refused(name: str) -> None:
     with pytest.raises(CheckpointError, match="neither a folder nor a hub name"):
         find_checkpoint(name)
-
-
-def test_a_hub_name_is_downloaded_by_the_hubs_own_client(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    asked: dict[str, Any] = {}
-
-    def download(name: str, **arguments: Any) -> str:
-        asked.update(name=name, **arguments)
-        return str(tmp_path)
-
-    (tmp_path / "model.safetensors").touch()
-    monkeypatch.setattr(hub, "snapshot_download", download)
-    assert find_checkpoint("Qwen/Some-Model@abc") == tmp_path
-    assert asked["name"] == "Qwen/Some-Model"
-    assert asked["revision"] == "abc"
-    assert not any("bin" in str(p) or "*.py" in str(p) for p in asked["allow_patterns"])
 
 
 def test_without_a_network_the_error_says_what_to_do(

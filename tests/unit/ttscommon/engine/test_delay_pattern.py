@@ -29,12 +29,6 @@ def test_frames_of_rows_are_what_they_were_made_of(delays: tuple[int, ...]) -> N
     np.testing.assert_array_equal(delay_pattern.frames(rows), FRAMES)
 
 
-def test_too_few_rows_are_no_frame() -> None:
-    delay_pattern = DelayPattern.even(3)
-    for count in range(3):
-        assert delay_pattern.frames(delay_pattern.rows(FRAMES, 97, 99)[:count]).shape == (0, 3)
-
-
 @pytest.mark.parametrize("delays", [(), (1, 2)])
 def test_the_first_codes_stand_in_their_own_row(delays: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="row of its number"):

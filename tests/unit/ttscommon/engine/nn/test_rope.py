@@ -2,7 +2,7 @@
 
 import torch
 
-from ttscommon.engine.nn import Llama3Scaling, LongScaling, Rope, RopeConfig, rope_table
+from ttscommon.engine.nn import LongScaling, Rope, RopeConfig, rope_table
 from ttscommon.engine.nn.rope import rotated
 
 
@@ -28,16 +28,6 @@ def test_a_model_that_was_on_the_meta_device_has_its_frequencies() -> None:
         rope = Rope(16, RopeConfig(theta=1e6))
     rope.to_empty(device="cpu")
     assert torch.equal(rope.frequencies, Rope(16, RopeConfig(theta=1e6)).frequencies)
-
-
-def test_long_wavelengths_are_stretched_and_short_ones_are_not() -> None:
-    scaling = Llama3Scaling(factor=32.0, low=1.0, high=4.0, original=8192)
-    plain = Rope(128, RopeConfig(theta=5e5)).frequencies
-    scaled = Rope(128, RopeConfig(theta=5e5, scaling=scaling)).frequencies
-    assert torch.equal(scaled[0], plain[0])
-    assert torch.isclose(scaled[-1], plain[-1] / 32)
-    assert bool((scaled <= plain).all())
-    assert bool((scaled[:-1] > scaled[1:]).all())
 
 
 def test_pairs_stretched_by_their_own_factors_turn_so_much_less() -> None:
