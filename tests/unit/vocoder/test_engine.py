@@ -23,7 +23,7 @@ from ttsfamilies.base.codec.base import Decoded, Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
-from vocoder.engine.stream import DecodedAudio, Event, Failed
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
 from vocoder.pcm import to_pcm
 
 POISON = 511
@@ -162,6 +162,16 @@ def test_the_listener_who_runs_dry_first_is_served_first() -> None:
     bench.steps()
     assert len(listeners["poor"].events) == before["poor"] + 1
     assert len(listeners["rich"].events) == before["rich"]
+
+
+def test_a_stream_without_frames_just_finishes() -> None:
+    bench = Bench()
+    listener = bench.open("a")
+    bench.engine.finish("a")
+    bench.steps()
+    assert [type(event) for event in listener.events] == [Finished]
+    assert bench.codec.batches == []
+    assert bench.engine.idle
 
 
 def test_a_failing_stream_leaves_the_others_unharmed() -> None:
