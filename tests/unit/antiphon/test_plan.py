@@ -69,8 +69,13 @@ def test_without_options_workers_are_as_their_own_settings_have_them(
     assert model["vocoder"]["settings"]["step_frames"] == limits.stream_frames
     for name, value in values["gateway"]["settings"].items():
         assert value == getattr(GatewaySettings(), name)
-    [model] = json.loads(plan(tmp_path, *given, "--slots", "8").stdout)["values"]["models"]
-    assert model["talker"]["settings"]["slots"] == 8
+
+
+def test_callers_are_planned_for_talkers_with_fewer_slots(tmp_path: Path) -> None:
+    given = ("--callers", "4", "--seconds", "10", "--fleet", "1,1,1", "--once", "--json")
+    made = json.loads(plan(tmp_path, *given, "--slots", "8").stdout)
+    assert made["values"]["models"][0]["talker"]["settings"]["slots"] == 8
+    assert made["met"] is True
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.clients.http import WavStream
+from antiphon_bench.clients.http import Layout, WavStream
 from antiphon_bench.config import Closed, Poisson, Protocol, RunConfig, Target
 from antiphon_bench.run import Part, Share, drive
 from antiphon_bench.stats import Watch, health
@@ -105,8 +105,9 @@ async def test_audio_is_kept_when_asked_for(tmp_path: Path) -> None:
     part = await driven(Loopback(plan=QUICK.steps), plan)
     files = sorted((tmp_path / "wav").glob("*.wav"))
     assert len(files) == len(part.results)
-    first = min(part.results, key=lambda r: r.index)
-    assert len(WavStream().feed(files[0].read_bytes())) == 2 * sum(first.trace_samples)
+    first, stream = min(part.results, key=lambda r: r.index), WavStream()
+    assert len(stream.feed(files[0].read_bytes())) == 2 * sum(first.trace_samples)
+    assert stream.layout == Layout(sample_rate=16_000, channels=1)
 
 
 def test_a_share_lies_below_the_number_of_shares() -> None:

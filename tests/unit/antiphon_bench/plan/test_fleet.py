@@ -7,13 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.costs import Edge, Setup, Shape, Slower
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import Heard
 from antiphon_bench.plan.loads import ClosedLoop, Demand, OpenLoop, Wanted
+from antiphon_bench.plan.models import PlannedStream
 from antiphon_bench.plan.search import simulate
 from antiphon_bench.results import Outcome
-from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
+from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, lose_a_talker, setup
 from ttsfamilies.fake.talker import Drafted
 
 FIGURES = (0.03607685424949114, 0.04123801806299547, 13.422857142857142, 0.6582529141420828)
@@ -57,6 +59,34 @@ def test_every_request_ends_once_and_is_heard_whole() -> None:
     assert outcomes(heard) == ["ok"] * 40
     assert sound_s(heard) == pytest.approx([100 / 25.0] * 40)
     assert_idle(fleet)
+
+
+def test_a_talker_is_lost_and_every_stream_is_heard_whole_and_nothing_is_left() -> None:
+    fleet = Fleet(setup(Shape(2, 3, 3, brokers=3, nodes=3, cores=4.0)))
+    for at_s in (5.1, 11.1, 17.1):
+        fleet.kernel.at(at_s, lambda: lose_a_talker(fleet, len(fleet.talkers.workers) - 1))
+    heard = fleet.run(OpenLoop(every(0.5, 36)), 300.0)
+    assert outcomes(heard) == ["ok"] * 36
+    assert sound_s(heard) == pytest.approx([4.0] * 36)
+    assert_idle(fleet)
+    assert len(list(fleet.talkers)) == 3
+
+
+def test_the_only_talker_is_waited_for_until_another_has_started() -> None:
+    fleet = Fleet(setup(Shape(1, 1, 2)))
+    fleet.kernel.at(5.1, lambda: lose_a_talker(fleet))
+    heard = fleet.run(OpenLoop(every(0.5, 36)), 300.0)
+    assert "refused" in outcomes(heard)  # no live talker
+    assert max(one.account.longest_underrun_s for one in heard) > 0.5
+
+
+def test_an_engine_that_fails_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no units")
+
+    monkeypatch.setattr(PlannedStream, "feed", fail)
+    with pytest.raises(PlanError, match="a talker failed: no units"):
+        run(Fleet(setup()), requests=1)
 
 
 def test_a_request_alone_waits_for_the_sum_of_what_is_on_its_way() -> None:
