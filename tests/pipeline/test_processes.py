@@ -251,7 +251,7 @@ async def test_a_takeover_is_part_of_the_trace_and_a_receiver_that_is_away_distu
 ) -> None:
     trace_id, header = traced(2)
     await say(running, header, running.children["vocoder-1"].kill)
-    names = {"takeover", "generate_content vesper"}
+    names = {"takeover", "process job.voc.vesper", "generate_content vesper"}
     await until(lambda: names <= {span.name for span in receiver.of(trace_id)})
     spans = receiver.of(trace_id)
     takeover = one(spans, "takeover")
