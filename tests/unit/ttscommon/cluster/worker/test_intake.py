@@ -81,7 +81,8 @@ async def test_a_vocode_job_that_cannot_be_read_ends_its_request_and_leaves_noth
         await until(lambda: none_queued(other))
         await until(lambda: unleased(other))
         assert worker.free == 1
-        await work(other, seen, "after")
+        await other.submit(VOCODER, request("after"))
+        assert (await seen.next()).request_id == "after"  # and ends before its lease is written
 
 
 async def test_a_talk_job_that_cannot_be_read_ends_its_codes_and_reaches_the_vocoders(
@@ -104,7 +105,8 @@ async def test_a_job_that_names_no_request_is_dropped(bus: Bus, other: Bus) -> N
     seen = Seen()
     async with working(bus, seen, slots=1):
         await other.link.jetstream.publish(other.link.subject("job.voc.m.what?"), b"nonsense")
-        await work(other, seen, "after")
+        await other.submit(VOCODER, request("after"))
+        assert (await seen.next()).request_id == "after"  # and ends before its lease is written
         seen.finish.set()
         await until(lambda: none_queued(other))
 

@@ -56,16 +56,7 @@ def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> asyn
     return failed
 
 
-async def test_a_finished_job_leaves_no_lease_though_it_is_written_late_and_is_not_delivered_again(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = bus.kv.replace_among
-
-    async def late(*arguments: Any) -> Any:
-        await until(lambda: none_queued(bus))
-        return await write(*arguments)
-
-    monkeypatch.setattr(bus.kv, "replace_among", late)
+async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(bus: Bus) -> None:
     seen = Seen()
     seen.finish.set()
     async with working(bus, seen):
