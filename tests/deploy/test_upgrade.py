@@ -1,4 +1,4 @@
-"""An upgrade from the last commit of the version before, and back, under load: nothing is lost.
+"""Back to the last commit of the version before, and up again, under load: nothing is lost.
 
 The old code is taken from git and runs on this environment's packages. `make test-deploy` runs it.
 """
@@ -6,19 +6,21 @@ The old code is taken from git and runs on this environment's packages. `make te
 import asyncio
 import itertools
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from antiphon.stack.child import Child
-from antiphon.stack.local import ServiceProgram
+from antiphon.stack.local import ServiceProgram, bus_environ
 from tests.chaos.listener import Heard, Original, judge, listen, logged_codes
 from tests.chaos.stack import ChaosStack, chaos_stack
 from tests.deploy.chart import ROOT
 from tests.deploy.engine import deployed
 from tests.deploy.installed import earlier
 from ttscommon.bus import Bus
+from ttscommon.process.settings import PREFIX
 from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.replicas import Replica
@@ -38,6 +40,15 @@ _NUMBERS: Final = itertools.count(100)
 def code_of(folder: Path) -> dict[str, str]:
     """What makes a process run the code below `folder`."""
     return {"PYTHONPATH": os.pathsep.join(str(folder / root) for root in ROOTS)}
+
+
+async def migrate(stack: ChaosStack, environ: Mapping[str, str]) -> None:
+    """As the chart's task does, in front of the services of each release."""
+    command = [sys.executable, "-m", "ttscommon.bus", "migrate"]
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    given = {**ours, **bus_environ(stack.bus), **environ}
+    done = await asyncio.create_subprocess_exec(*command, env=given)
+    assert await asyncio.wait_for(done.wait(), _START_S) == 0
 
 
 async def exchange(stack: ChaosStack, stage: str, environ: Mapping[str, str]) -> None:
@@ -82,10 +93,6 @@ async def test_listeners_hear_everything_while_a_release_comes_and_goes(tmp_path
     lines: list[str] = []
     stack = chaos_stack(tmp_path, lambda name, line: lines.append(f"{name}: {line}"), gateways=2)
     old, new = code_of(earlier(tmp_path / "earlier", *ROOTS)), code_of(ROOT)
-    stack.config = replace(
-        stack.config,
-        environ={s: {**stack.config.environ.get(s, {}), **old} for s in ORDER},
-    )
     async with stack:
         bus = await Bus.connect(stack.bus, "judge")
         expected = await originals(stack, bus)
@@ -94,8 +101,9 @@ async def test_listeners_hear_everything_while_a_release_comes_and_goes(tmp_path
             asyncio.create_task(speaking(stack, over, heard, seed)) for seed in range(LISTENERS)
         ]
         counts = {}
-        for label, code, order in (("up", new, ORDER), ("back", old, ORDER)):
-            for stage in order:
+        for label, code in (("back", old), ("up", new)):
+            await migrate(stack, code)
+            for stage in ORDER:
                 await exchange(stack, stage, code)
                 counts[f"{label} {stage}"] = len(heard)
             versions = {v async for v in reported(bus)}

@@ -389,7 +389,7 @@ class LocalStack:
             "PYTHONUNBUFFERED": "1",
         }
         own = self.config.environ.get(stage, {})
-        every = {**common, **_bus_environ(self.bus), **environ, **own}
+        every = {**common, **bus_environ(self.bus), **environ, **own}
         return ServiceProgram(name, stage, folder, every)
 
     def _child(self, program: ServiceProgram) -> Child:
@@ -491,7 +491,7 @@ def _is_broker(name: str) -> bool:
     return name.split("-")[0] == "broker"
 
 
-def _bus_environ(bus: BusSettings) -> dict[str, str]:
+def bus_environ(bus: BusSettings) -> dict[str, str]:
     values = {**bus.model_dump(exclude_defaults=True), "urls": ",".join(bus.urls)}
     return {f"{PREFIX}BUS__{name.upper()}": str(value) for name, value in values.items()}
 
