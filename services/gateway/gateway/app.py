@@ -243,7 +243,17 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     _allow_origins(app, settings)
     handle_failures(app)
     sockets.route(app)
+    _look_up(app)
     return gateway
+
+
+def _look_up(app: FastAPI) -> None:
+    """Have routes made ready now. The first look at any would do it, and its client would wait for
+    as long as for a first sound.
+    """
+    nothing = {"type": "http", "method": "GET", "path": "", "root_path": "", "app": app}
+    for route in app.routes:
+        route.matches(nothing)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

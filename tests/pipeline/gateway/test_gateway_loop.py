@@ -212,3 +212,14 @@ async def test_no_request_holds_the_loop(
 def test_a_recording_of_the_longest_length_fits_a_message(settings: Any) -> None:
     assert len(clone()) < settings.max_recording_bytes
     assert json.loads(clone())["type"] == "session.config"
+
+
+async def test_no_client_waits_for_routes_to_be_made_ready(
+    stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise AssertionError("a route is made ready while its client waits")
+
+    monkeypatch.setattr("fastapi.routing.get_dependant", late)
+    answer = await stand.http.post("/v1/audio/speech", json={"input": "Hi."})
+    assert answer.status_code == 200
