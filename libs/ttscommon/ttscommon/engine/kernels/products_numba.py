@@ -276,8 +276,11 @@ _ONE_BY_FOUR: Final = _tile(1, 4)
 # With twice as many registers, twice as wide.
 _WIDE_TILES: Final = 4
 _WIDE_SIX: Final = _tile(6, _WIDE_TILES, wide=True)
+_WIDE_FIVE: Final = _tile(5, _WIDE_TILES, wide=True)
 _WIDE_FOUR: Final = _tile(4, _WIDE_TILES, wide=True)
+_WIDE_THREE: Final = _tile(3, _WIDE_TILES, wide=True)
 _WIDE_TWO: Final = _tile(2, _WIDE_TILES, wide=True)
+_WIDE_ONE: Final = _tile(1, _WIDE_TILES, wide=True)
 
 
 @part
@@ -318,19 +321,22 @@ def _of_wide_rows(
     row, at = first, tile * COLUMNS
     while row < last:
         left = last - row
-        if left >= 6 and left != 8:
+        # All weights are read each time, so as seldom as may be, of as many rows each time.
+        times = (left + _ROWS - 1) // _ROWS
+        size = (left + times - 1) // times
+        if size == 6:
             _WIDE_SIX(x, row, product, tile, out, at)
-            row += 6
-        elif left >= 4:
+        elif size == 5:
+            _WIDE_FIVE(x, row, product, tile, out, at)
+        elif size == 4:
             _WIDE_FOUR(x, row, product, tile, out, at)
-            row += 4
-        elif left >= 2:
+        elif size == 3:
+            _WIDE_THREE(x, row, product, tile, out, at)
+        elif size == 2:
             _WIDE_TWO(x, row, product, tile, out, at)
-            row += 2
         else:
-            for one in range(_WIDE_TILES):
-                _ONE(x, row, product, tile + one, out, at + one * COLUMNS)
-            row += 1
+            _WIDE_ONE(x, row, product, tile, out, at)
+        row += size
 
 
 @part
