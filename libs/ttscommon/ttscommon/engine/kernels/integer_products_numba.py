@@ -31,12 +31,14 @@ from ttscommon.engine.kernels.vectors_numba import (
     FLOAT,
     INDEX,
     NARROW,
+    ROWS,
     array_of,
     fused,
     is_wide,
     load,
     parted,
     place,
+    rows_of_tile,
     spread,
     store,
     turns,
@@ -57,7 +59,6 @@ _ROUNDING: Final = np.float32(3 << 22)
 _NO_SIGN: Final = np.int32(0x7FFFFFFF)
 _INFINITE: Final = np.int32(0x7F800000)
 _LEAST: Final = np.int32(0x0C000000)  # 2 to the -103, of which no factor is infinite
-_ROWS: Final = 6
 _MOST_SUM: Final = 2**31 - 1
 _MOST_WEIGHT: Final = 2**13 - 1
 _MOST_BYTE: Final = 2**7 - 1
@@ -310,10 +311,7 @@ def _of_wide_rows(
     """Rows first .. last of `_WIDE_TILES` tiles."""
     row, at = first, tile * COLUMNS
     while row < last:
-        left = last - row
-        # All weights are read each time, so as seldom as may be, of as many rows each time.
-        times = (left + _ROWS - 1) // _ROWS
-        size = (left + times - 1) // times
+        size = rows_of_tile(last - row)
         if size == 6:
             _WIDE_SIX(x, scales, row, product, tile, out, at)
         elif size == 5:
@@ -333,7 +331,7 @@ def _of_wide_rows(
 def multiply_integers(x: Shorts, scales: Floats, product: IntegerProduct, out: Floats) -> None:
     """[rows, in] of which each row's numbers stand for so much, to [rows, tiles * COLUMNS]."""
     rows, inner = x.shape
-    together = max(1, _CACHED // inner // _ROWS) * _ROWS
+    together = max(1, _CACHED // inner // ROWS) * ROWS
     for first in range(0, rows, together):
         last, begin = min(rows, first + together), 0
         if is_wide():

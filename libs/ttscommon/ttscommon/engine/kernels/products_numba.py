@@ -31,12 +31,14 @@ from ttscommon.engine.kernels.vectors_numba import (
     FLOAT,
     INDEX,
     NARROW,
+    ROWS,
     array_of,
     fused,
     is_wide,
     load,
     parted,
     place,
+    rows_of_tile,
     spread,
     store,
     turns,
@@ -48,7 +50,6 @@ Floats = NDArray[np.float32]
 Bits = NDArray[np.uint16]
 Steps = NDArray[np.int8]
 
-_ROWS: Final = 6
 # Numbers of so many rows at a time, which then stay in the second cache.
 _CACHED: Final = 1 << 16
 # Of int8, which stays symmetric.
@@ -320,10 +321,7 @@ def _of_wide_rows(
     """Rows first .. last of `_WIDE_TILES` tiles."""
     row, at = first, tile * COLUMNS
     while row < last:
-        left = last - row
-        # All weights are read each time, so as seldom as may be, of as many rows each time.
-        times = (left + _ROWS - 1) // _ROWS
-        size = (left + times - 1) // times
+        size = rows_of_tile(last - row)
         if size == 6:
             _WIDE_SIX(x, row, product, tile, out, at)
         elif size == 5:
@@ -344,7 +342,7 @@ def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
     """[rows, in] to [rows, out]."""
     (rows, inner), outer = x.shape, out.shape[1]
     whole = outer // COLUMNS
-    together = max(1, _CACHED // inner // _ROWS) * _ROWS
+    together = max(1, _CACHED // inner // ROWS) * ROWS
     last_columns = np.empty((rows if outer > whole * COLUMNS else 0, COLUMNS), np.float32)
     for first in range(0, rows, together):
         last, tile = min(rows, first + together), 0

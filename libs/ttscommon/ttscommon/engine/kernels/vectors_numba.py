@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ttscommon.engine.kernels.compiled import binding, cgutils, features, intrinsic, ir, types
+from ttscommon.engine.kernels.compiled import binding, cgutils, features, intrinsic, ir, part, types
 
 COLUMNS: Final = 16
 """Of a tile."""
+ROWS: Final = 6
+"""Of a tile, at most."""
 NARROW: Final = 8
 """Numbers of 32 bits in a vector that all processors with AVX2 have."""
 INDEX: Final = ir.IntType(64)
@@ -67,6 +69,15 @@ def _is_wide(_context: Any) -> Any:
 
 # As compiled code calls it.
 is_wide: Final[Any] = _is_wide
+
+
+@part
+def rows_of_tile(left: int) -> int:
+    """How many of the rows that are left the next tile has. Each tile reads the weights again, so
+    there are as few as may be, of as many rows each.
+    """
+    tiles = (left + ROWS - 1) // ROWS
+    return (left + tiles - 1) // tiles
 
 
 def wide_function(
