@@ -36,7 +36,7 @@ class Doors:
         self._origins = frozenset(settings.cors_origins)
         self._hosts = _hosts(settings)
         self._places = ConnectionCounts()
-        self._turns = Turns()
+        self._entrance = Entrance()
         # Behind a proxy that is not known, all clients would have one address.
         self._most = settings.max_connections_per_address if settings.trusted_proxies else None
 
@@ -44,7 +44,7 @@ class Doors:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        await self._turns.take()
+        await self._entrance.pass_in_turn()
         address = _address(scope)
         try:
             self._check(scope)
@@ -133,7 +133,7 @@ def _port(host: str, scheme: str) -> str:
 _A_TURN: Final = 32
 
 
-class Turns:
+class Entrance:
     """A few requests begin in each turn of the event loop, in the order of their coming.
 
     Thousands that come in one moment would begin in one turn, which takes seconds; those that
@@ -144,7 +144,7 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._begun = 0
 
-    async def take(self) -> None:
+    async def pass_in_turn(self) -> None:
         """Return when it is the caller's turn."""
         if not self._begun:
             asyncio.get_running_loop().call_soon(self._pass_on)

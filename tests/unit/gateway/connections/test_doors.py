@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from gateway.connections import ConnectionCounts, Doors, Turns
+from gateway.connections import ConnectionCounts, Doors, Entrance
 from gateway.connections.doors import RESERVED, Budget, descriptor_budget
 from gateway.errors import TooManyConnections
 from gateway.settings import GatewaySettings
@@ -134,10 +134,10 @@ def test_a_name_has_as_many_places_as_it_may_hold_and_gets_them_back() -> None:
 
 
 async def test_requests_of_one_moment_begin_a_few_a_turn_of_the_loop_in_their_order() -> None:
-    turns, begun = Turns(), list[int]()
+    entrance, begun = Entrance(), list[int]()
 
     async def request(number: int) -> None:
-        await turns.take()
+        await entrance.pass_in_turn()
         begun.append(number)
 
     requests = [asyncio.create_task(request(number)) for number in range(100)]
@@ -150,4 +150,4 @@ async def test_requests_of_one_moment_begin_a_few_a_turn_of_the_loop_in_their_or
     assert max(after - before for before, after in pairwise(seen)) == 32
     assert begun == [*range(40), *range(41, 100)]
     async with asyncio.timeout(1):
-        await turns.take()  # and nobody is waited for when all have begun
+        await entrance.pass_in_turn()  # the line is over when all have begun
