@@ -5,7 +5,6 @@ Only what a cluster gives differs here: addresses, ports and the broker's folder
 
 import asyncio
 import base64
-import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.stack.broker import BrokerProgram, Credentials, find_server
-from antiphon.stack.child import Child, Command, Ports
+from antiphon.stack.child import Child, Command, Ports, inherited
 from antiphon.stack.local import ServiceProgram
 from tests.deploy.chart import Object, environment, jobs, named, of_kind, pods, render
-from ttscommon.process.settings import PREFIX
 
 Secrets = Mapping[str, Mapping[str, str]]
 
@@ -111,10 +109,8 @@ async def run_once(job: Object, chart: RunningChart) -> None:
     """A job's command, to its end."""
     environ = environment(job, chart.secrets) | {"ANTIPHON_BUS__URLS": chart.bus_url}
     command = job["spec"]["containers"][0]["command"]
-    # Settings of the tests themselves are none of a service's.
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command[1:], env={**plain, **environ}
+        sys.executable, *command[1:], env={**inherited(), **environ}
     )
     assert await asyncio.wait_for(process.wait(), 60) == 0
 

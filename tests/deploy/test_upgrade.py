@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from antiphon.stack.child import Child
+from antiphon.stack.child import Child, inherited
 from antiphon.stack.local import ServiceProgram, bus_environ
 from tests.chaos.listener import Heard, Original, judge, listen, logged_codes
 from tests.chaos.stack import ChaosStack, chaos_stack
@@ -20,7 +20,6 @@ from tests.deploy.chart import ROOT
 from tests.deploy.engine import deployed
 from tests.deploy.installed import earlier
 from ttscommon.bus import Bus
-from ttscommon.process.settings import PREFIX
 from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.replicas import Replica
@@ -45,8 +44,7 @@ def code_of(folder: Path) -> dict[str, str]:
 async def migrate(stack: ChaosStack, environ: Mapping[str, str]) -> None:
     """As the chart's task does, in front of the services of each release."""
     command = [sys.executable, "-m", "ttscommon.bus", "migrate"]
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    given = {**ours, **bus_environ(stack.bus), **environ}
+    given = {**inherited(), **bus_environ(stack.bus), **environ}
     done = await asyncio.create_subprocess_exec(*command, env=given)
     assert await asyncio.wait_for(done.wait(), _START_S) == 0
 

@@ -157,7 +157,7 @@ class Child:
         self.starts += 1
         process = await asyncio.create_subprocess_exec(
             *command.argv,
-            env={**_inherited(), **command.environ},
+            env={**inherited(), **command.environ},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -216,7 +216,7 @@ class Child:
             await asyncio.sleep(_POLL_S)
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """Our environment without settings: each service refuses those that are not its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 

@@ -492,6 +492,7 @@ def _is_broker(name: str) -> bool:
 
 
 def bus_environ(bus: BusSettings) -> dict[str, str]:
+    """The settings of a service that reach this broker."""
     values = {**bus.model_dump(exclude_defaults=True), "urls": ",".join(bus.urls)}
     return {f"{PREFIX}BUS__{name.upper()}": str(value) for name, value in values.items()}
 
