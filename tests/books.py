@@ -48,7 +48,7 @@ TWO: Final = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN"
 <div><span epub:type="pagebreak" title="7">7</span>Bare text
 <p>Ann: Good evening.<br/>Bob: Is it?</p></div>
 <p>* * *</p>
-<aside epub:type="footnote" id="n"><p>A note.</p></aside>
+<aside epub:type="footnote" id="n"><p>A note.</p></aside><div role="doc-toc"><p>One</p></div>
 <p id="later">It is la&#173;ter.</p></body></html>"""
 
 ONE: Final = """<html xmlns="http://www.w3.org/1999/xhtml"><body><h2>Two</h2><p>The tide.</p>

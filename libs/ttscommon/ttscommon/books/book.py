@@ -76,7 +76,6 @@ class Book:
 
     @property
     def characters(self) -> int:
-        """How much is said."""
         return sum(len(one.text) for chapter in self.chapters for one in chapter.passages)
 
     @property
@@ -97,7 +96,6 @@ class Outline:
     chapters: list[tuple[str, list[str]]] = field(default_factory=list)
 
     def begin(self, title: str) -> None:
-        """Another chapter."""
         self.chapters.append((title, []))
 
     def add(self, text: str) -> None:

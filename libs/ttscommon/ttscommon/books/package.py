@@ -82,8 +82,6 @@ def read_package(data: bytes, where: str) -> Package:
 
 
 class _PackageReader:
-    """Gathers a package from its elements."""
-
     def __init__(self) -> None:
         self.package = Package()
         self._in_metadata = False
@@ -162,8 +160,6 @@ def read_contents(data: bytes, where: str) -> list[ContentsEntry]:
 
 
 class _ContentsReader:
-    """Gathers the entries of either kind."""
-
     def __init__(self, where: str) -> None:
         self.entries: list[ContentsEntry] = []
         self._where = where

@@ -89,7 +89,7 @@ _ROLES: Final = frozenset(
     {
         *("backlink", "endnote", "endnotes", "footnote", "footnotes", "landmarks", "loi"),
         *("lot", "noteref", "page-list", "pagebreak", "pagelist", "rearnote", "rearnotes"),
-        *("toc"),
+        "toc",
     }
 )
 # Of books that are older than these.
@@ -136,8 +136,6 @@ def plain(text: str) -> str:
 
 
 class _Paragraphs:
-    """Gathers paragraphs from elements."""
-
     def __init__(self) -> None:
         self.paragraphs: list[Paragraph] = []
         self.anchors: dict[str, int] = {}

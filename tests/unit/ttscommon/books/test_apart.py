@@ -71,21 +71,16 @@ async def test_a_book_that_takes_too_much_memory_is_refused() -> None:
         await read_apart(ReadOrder("markdown"), b"- a\n" * (12 << 20))
 
 
-async def test_a_caller_who_leaves_ends_the_process() -> None:
-    reading = asyncio.create_task(read_apart(ReadOrder("markdown"), SLOW))
-    await until(readers)
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
-    assert readers() == []
-
-
-async def test_the_process_knows_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_process_knows_no_secrets_and_ends_when_its_caller_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTIPHON_RESUME_SECRET", "x" * 32)
     reading = asyncio.create_task(read_apart(ReadOrder("markdown"), SLOW))
     await until(readers)
     assert "ANTIPHON_RESUME_SECRET" not in readers()[0].environ()
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
+    assert readers() == []
 
 
 @pytest.mark.parametrize(
