@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import nats.errors
+import nats.js.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.faults import Unreachable, available, reason
 from ttscommon.bus.layout import SCHEMA, kept_streams
 from ttscommon.bus.link import Link
 from ttscommon.bus.setup import Setup
@@ -39,7 +40,6 @@ _RESTORED_S: Final = 600.0
 # Until every server of a cluster knows who listens for a restore's pieces.
 _KNOWN_S: Final = 10.0
 _KNOWN_PAUSE_S: Final = 0.05
-_NOT_FOUND: Final = 10059
 MANIFEST: Final = "manifest.json"
 _PARTIAL: Final = ".partial"
 _NAMED: Final = "%Y-%m-%dT%H-%M-%SZ"
@@ -123,10 +123,8 @@ def _read(folder: Path, prefix: str) -> dict[Path, StreamSnapshot]:
         folder = backups[-1]
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        made_of, snapshots = (
-            manifest["prefix"],
-            [StreamSnapshot(**one) for one in manifest["streams"]],
-        )
+        made_of = manifest["prefix"]
+        snapshots = [StreamSnapshot(**one) for one in manifest["streams"]]
     except (ValueError, KeyError, TypeError) as error:
         raise BackupUnusable(f"{folder / MANIFEST} is no manifest") from error
     if made_of != prefix:
@@ -139,11 +137,8 @@ def _read(folder: Path, prefix: str) -> dict[Path, StreamSnapshot]:
 
 def _backups(folder: Path) -> list[Path]:
     """Whole backups, the oldest first."""
-    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST}") if not _partial(path))
-
-
-def _partial(manifest: Path) -> bool:
-    return manifest.parent.suffix == _PARTIAL
+    found = (path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    return sorted(path for path in found if path.suffix != _PARTIAL)
 
 
 def _file(stream: str) -> str:
@@ -207,16 +202,15 @@ class Snapshots:
 
     async def messages(self, stream: str) -> int | None:
         """How many records the stream has; None if there is no such stream."""
-        try:
-            return int((await self._ask("INFO", stream, None))["state"]["messages"])
-        except _ApiError as error:
-            if error.number == _NOT_FOUND:
+        with available(f"could not ask for {stream}"):
+            try:
+                return int((await self._link.jetstream.stream_info(stream)).state.messages)
+            except nats.js.errors.NotFoundError:
                 return None
-            raise
 
     async def delete(self, stream: str) -> None:
-        """Remove the stream and all that it has."""
-        await self._ask("DELETE", stream, None)
+        with available(f"could not delete {stream}"):
+            await self._link.jetstream.delete_stream(stream)
 
     @asynccontextmanager
     async def _subscribed(self, inbox: str, stream: str) -> AsyncIterator[Subscription]:
@@ -256,9 +250,9 @@ class Snapshots:
                     raise
                 await asyncio.sleep(_KNOWN_PAUSE_S)
 
-    async def _ask(self, action: str, stream: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        data = b"" if body is None else json.dumps(body).encode()
-        subject, client = f"{_API}.{action}.{stream}", self._link.client
+    async def _ask(self, action: str, stream: str, body: dict[str, Any]) -> dict[str, Any]:
+        data, client = json.dumps(body).encode(), self._link.client
+        subject = f"{_API}.{action}.{stream}"
         answer = await self._named(stream, lambda: client.request(subject, data, timeout=_PIECE_S))
         return _checked(stream, answer.data)
 
@@ -269,18 +263,10 @@ class Snapshots:
             raise BusUnavailable(f"{stream}: {reason(error)}") from error
 
 
-class _ApiError(BusUnavailable):
-    """The server's own error; `number` as in its list of errors."""
-
-    def __init__(self, text: str, number: int) -> None:
-        super().__init__(text)
-        self.number = number
-
-
 def _checked(stream: str, data: bytes) -> dict[str, Any]:
     if data.startswith(b"-ERR"):
         raise BusUnavailable(f"{stream}: {data.decode(errors='replace')}")
     answer: dict[str, Any] = json.loads(data)
     if error := answer.get("error"):
-        raise _ApiError(f"{stream}: {error.get('description')}", int(error.get("err_code", 0)))
+        raise BusUnavailable(f"{stream}: {error.get('description')}")
     return answer

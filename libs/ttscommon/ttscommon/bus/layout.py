@@ -145,37 +145,27 @@ class Layout:
 
     def _jobs(self, stage: Stage) -> StreamConfig:
         jobs = (JOBS_PER_SLOT + stage.parked_per_slot) * self.slots
-        return StreamConfig(
-            name=self._name(stage.stream),
-            subjects=[self._subject(stage.all_jobs)],
+        return self._stream(
+            self._name(stage.stream),
+            self._subject(stage.all_jobs),
             retention=RetentionPolicy.WORK_QUEUE,
-            storage=StorageType.FILE,
-            num_replicas=self.replicas,
             max_age=JOB_AGE_S,
             max_msgs=jobs,
             max_bytes=max(_LEAST_QUEUE_BYTES, jobs * _JOB_BYTES[stage.name]),
             discard=DiscardPolicy.NEW,
-            allow_direct=True,
-            duplicate_window=DEDUPE_S,
             metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
         )
 
     def _log(self, log: Log) -> StreamConfig:
-        return StreamConfig(
-            name=self._name(log.stream),
-            subjects=[self._subject(f"{log.prefix}.*")],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=self.replicas,
+        return self._stream(
+            self._name(log.stream),
+            self._subject(f"{log.prefix}.*"),
             max_age=log.age_s,
             max_msgs_per_subject=LOG_MESSAGES_PER_REQUEST,
             max_bytes=self.max_log_bytes,
             # A full store drops the oldest audio, which has been heard, rather than refuse the
             # newest.
             discard=DiscardPolicy.OLD,
-            allow_direct=True,
-            duplicate_window=DEDUPE_S,
-            metadata={SCHEMA_KEY: SCHEMA},
         )
 
     def _bucket(self, bucket: str) -> StreamConfig:
@@ -184,41 +174,41 @@ class Layout:
         if age_s is not None and self.replicas > 1:
             age_s += _ELECTION_S
         name = self._name(bucket)
-        return StreamConfig(
-            name=f"KV_{name}",
-            subjects=[f"$KV.{name}.>"],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=self.replicas,
+        return self._stream(
+            f"KV_{name}",
+            f"$KV.{name}.>",
             max_age=age_s or 0.0,
             max_bytes=BUCKET_BYTES.get(bucket),
             max_msgs_per_subject=1,
             discard=DiscardPolicy.OLD if bucket in _PASSING else DiscardPolicy.NEW,
-            allow_direct=True,
             allow_rollup_hdrs=True,
             deny_delete=True,
             duplicate_window=min(DEDUPE_S, age_s or DEDUPE_S),
-            metadata={SCHEMA_KEY: SCHEMA},
         )
 
     def _objects(self, bucket: str) -> StreamConfig:
         """As every client of NATS would make an object store."""
         age_s, share = OBJECTS[bucket]
         name = self._name(bucket)
-        return StreamConfig(
-            name=f"OBJ_{name}",
-            subjects=[f"$O.{name}.C.>", f"$O.{name}.M.>"],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=self.replicas,
+        return self._stream(
+            f"OBJ_{name}",
+            *(f"$O.{name}.C.>", f"$O.{name}.M.>"),
             max_age=age_s or 0.0,
             max_bytes=round(share * self.max_log_bytes),
             discard=DiscardPolicy.OLD if bucket in _PASSING else DiscardPolicy.NEW,
-            allow_direct=True,
             allow_rollup_hdrs=True,
-            duplicate_window=DEDUPE_S,
-            metadata={SCHEMA_KEY: SCHEMA},
         )
+
+    def _stream(self, name: str, *subjects: str, **figures: Any) -> StreamConfig:
+        common = {
+            "retention": RetentionPolicy.LIMITS,
+            "storage": StorageType.FILE,
+            "num_replicas": self.replicas,
+            "allow_direct": True,
+            "duplicate_window": DEDUPE_S,
+            "metadata": {SCHEMA_KEY: SCHEMA},
+        }
+        return StreamConfig(name=name, subjects=list(subjects), **{**common, **figures})
 
 
 def slots_of(jobs: StreamConfig) -> int:
