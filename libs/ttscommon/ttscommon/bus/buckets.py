@@ -16,10 +16,9 @@ from nats.js.object_store import ObjectStore
 
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, available, code_of
 from ttscommon.bus.link import Link
-from ttscommon.bus.streams import DIRECT_BATCH, append, direct_get
+from ttscommon.bus.streams import DIRECT_BATCH, EXPECTED, append, direct_get
 from ttscommon.wire.errors import BusUnavailable
 
-_EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_AMONG: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 _OPERATION: Final = "KV-Operation"
 _EXPIRED: Final = "Nats-Marker-Reason"
@@ -57,7 +56,7 @@ class Buckets:
         if written is None and revision == 0:
             found = await self.entry(bucket, key)
             if found.value is None and found.revision:
-                return await self._write(bucket, key, value, {_EXPECTED: str(found.revision)})
+                return await self._write(bucket, key, value, {EXPECTED: str(found.revision)})
         return written
 
     async def replace_among(
@@ -138,7 +137,7 @@ class Buckets:
         return [_entry(headers, data, prefix) for headers, data in page]
 
     def _expecting(self, bucket: str, pattern: str, revision: int) -> dict[str, str]:
-        return {_EXPECTED: str(revision), _EXPECTED_AMONG: self._subject(bucket, pattern)}
+        return {EXPECTED: str(revision), _EXPECTED_AMONG: self._subject(bucket, pattern)}
 
     async def _write(
         self, bucket: str, key: str, value: bytes, headers: dict[str, str]

@@ -10,7 +10,7 @@ from ttscommon.bus.logs.audio_reader import AudioReader
 from ttscommon.bus.logs.audio_writer import AudioWriter
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.reader import LogReader
-from ttscommon.bus.logs.writer import LogWriter
+from ttscommon.bus.logs.writer import LogWriter, RecordWriter
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.setup import Setup
 from ttscommon.bus.streams import Trimmer
@@ -64,7 +64,10 @@ class Bus:
         return writer
 
     def audio_reader(self, request_id: str, start: int = 0, *, fresh: bool = False) -> AudioReader:
-        """Hear the request from sample `start`; see `reader` and AudioReader."""
+        """Hear the request from sample `start`; see `reader` and AudioReader.
+
+        `fresh`: no writer can have written to it yet, so nothing is asked for at once.
+        """
         return AudioReader(self.log(AUDIO, request_id), self.queue, start, fresh=fresh)
 
     async def writer(
@@ -77,7 +80,7 @@ class Bus:
         fresh: bool | None = None,
         tenant: str = "",
     ) -> LogWriter:
-        """Open the request's log, which is `tenant`'s, for writing; see LogWriter.open.
+        """Open the request's log, which is `tenant`'s, for writing; see RecordWriter.open.
 
         For audio, see `audio_writer`.
         """
@@ -85,14 +88,9 @@ class Bus:
         await _opened(writer, restore=restore, fresh=fresh)
         return writer
 
-    def reader(
-        self, log: Log, request_id: str, start: int = 0, *, fresh: bool = False
-    ) -> LogReader:
-        """Read the request's log from position `start`; use as an async context manager.
-
-        `fresh`: no writer can have written to it yet, so it is not read at once.
-        """
-        return LogReader(self.log(log, request_id), start, fresh=fresh)
+    def reader(self, log: Log, request_id: str, start: int = 0) -> LogReader:
+        """Read the request's log from position `start`; use as an async context manager."""
+        return LogReader(self.log(log, request_id), start)
 
     async def cancel(self, request_id: str, reason: str, *, ended: bool = False) -> None:
         """Tell both stages to stop; a tombstone tells a worker that takes the job later.
@@ -125,7 +123,7 @@ class Bus:
         await self.link.close()
 
 
-async def _opened(writer: LogWriter | AudioWriter, *, restore: bool, fresh: bool | None) -> None:
+async def _opened(writer: RecordWriter, *, restore: bool, fresh: bool | None) -> None:
     try:
         await writer.open(restore=restore, fresh=fresh)
     except BaseException:

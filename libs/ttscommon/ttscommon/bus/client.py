@@ -87,7 +87,6 @@ class BusClient(LeanClient):
         await self.hang_up()
 
     async def hang_up(self) -> None:
-        """Close the socket, if there is one."""
         if self.socket is None:
             return
         self.socket.close()

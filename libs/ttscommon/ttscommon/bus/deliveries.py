@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -52,6 +52,7 @@ class FeedTuning:
     """How long taking a pull back may take."""
 
 
+@dataclass(eq=False)
 class Delivery:
     """A job as it was given to this worker, by the broker or handed over by the reaper.
 
@@ -63,24 +64,14 @@ class Delivery:
     receipt is another job's, which an acknowledgement would remove.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        receipt: str,
-        data: bytes,
-        sequence: int = 0,
-        deliveries: int = 1,
-        headers: dict[str, str] | None = None,
-        named: tuple[str, str] = ("", ""),
-    ) -> None:
-        self.receipt = receipt
-        self.data = data
-        self.sequence = sequence
-        self.deliveries = deliveries
-        self.headers = headers or {}
-        self.named = named
-        self._link = link
-        self._given_s = time.monotonic()
+    link: Link
+    receipt: str
+    data: bytes
+    sequence: int = 0
+    deliveries: int = 1
+    headers: dict[str, str] = field(default_factory=dict)
+    named: tuple[str, str] = ("", "")
+    _given_s: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, link: Link, message: Msg) -> Delivery:
@@ -101,14 +92,14 @@ class Delivery:
     @property
     def _lost(self) -> bool:
         """The queue that gave it is gone."""
-        return self._link.store.queues_lost_s > self._given_s
+        return self.link.store.queues_lost_s > self._given_s
 
     async def acknowledge(self, timeout_s: float) -> bool:
         """The job is done; False if the broker did not confirm it."""
         if self._lost:
             return True
         try:
-            await self._link.ask(self.receipt, _ACK, timeout_s)
+            await self.link.ask(self.receipt, _ACK, timeout_s)
         except BusUnavailable:
             return False
         return True
@@ -130,7 +121,7 @@ class Delivery:
 
     async def _say(self, word: bytes) -> None:
         if not self._lost:
-            await self._link.reply(self.receipt, word)
+            await self.link.reply(self.receipt, word)
 
 
 def pull_priority(load: float) -> int:
@@ -154,13 +145,12 @@ class JobFeed:
         model: str,
         load: Callable[[], float] = lambda: 0.0,
         restore: Restore | None = None,
-        tuning: FeedTuning = FeedTuning(),
     ) -> None:
         """`load`: the share of this worker's slots that is taken. `restore`: makes the consumer
         again, if it is missing.
         """
         self._link = link
-        self._tuning = tuning
+        self._tuning = FeedTuning()
         self._load = load
         self._restore = restore
         self._restored_s = float("-inf")
@@ -185,7 +175,6 @@ class JobFeed:
             raise
 
     async def close(self) -> None:
-        """Stop pulling."""
         self._link.off_reconnect(self._on_reconnect)
         self._withdraw()
         if self._restoring is not None:

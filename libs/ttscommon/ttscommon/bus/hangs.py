@@ -52,23 +52,16 @@ class HangTuning:
 
 
 class Watched(Protocol):
-    """A connection, as far as this module needs to know it."""
+    """A connection, as far as this module needs to know it; see BusClient."""
 
     @property
     def is_connected(self) -> bool: ...
     @property
-    def heard(self) -> int:
-        """Grows with everything that the broker says."""
-
+    def heard(self) -> int: ...
     @property
-    def addresses(self) -> Sequence[Address]:
-        """The brokers that it may connect to, the present one last."""
-
-    async def ask(self) -> None:
-        """Send a ping; its answer counts as heard."""
-
-    async def leave(self, better: Address) -> None:
-        """Drop the connection and connect anew, to `better` first."""
+    def addresses(self) -> Sequence[Address]: ...
+    async def ask(self) -> None: ...
+    async def leave(self, better: Address) -> None: ...
 
 
 class HangWatch:

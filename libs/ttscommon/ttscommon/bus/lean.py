@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import nats.errors
 import structlog
@@ -28,14 +28,12 @@ _NO_RESPONDERS: Final = "503"
 log_ = structlog.get_logger(__name__)
 
 
-class Callback(Protocol):
-    """Takes a subscription's messages one after another; must not block."""
-
-    def __call__(self, message: Msg, /) -> object: ...
+# Takes a subscription's messages one after another; must not block.
+Callback = Callable[[Msg], object]
 
 
 class InTurn:
-    """A Hearer that has a coroutine run for each message, one behind another."""
+    """A Callback that has a coroutine run for each message, one behind another."""
 
     def __init__(self, receive: Callable[[Any], Awaitable[None]]) -> None:
         self._receive = receive

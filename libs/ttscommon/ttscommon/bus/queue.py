@@ -25,14 +25,15 @@ from ttscommon.bus.faults import (
     reason,
 )
 from ttscommon.bus.link import Link
-from ttscommon.bus.streams import Found, append, direct_get
+from ttscommon.bus.streams import EXPECTED, Found, append, direct_get
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, Overloaded
 from ttscommon.wire.messages import SpeechRequest, decode, encode
 from ttscommon.wire.subjects import STAGES, TALKER, VOCODER, Stage
 
-_EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
+# The broker finds at most 1,024 at once.
+_ASKED_AT_ONCE: Final = 512
 
 log_ = structlog.get_logger(__name__)
 
@@ -77,9 +78,9 @@ class Backlog:
 class JobQueue:
     """The queues of both stages. A request has at most one job in each."""
 
-    def __init__(self, link: Link, tuning: QueueTuning = QueueTuning()) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
-        self._tuning = tuning
+        self._tuning = QueueTuning()
 
     async def submit(self, stage: Stage, request: SpeechRequest) -> None:
         """Queue a job, unless the request has one: to submit it twice changes nothing.
@@ -125,10 +126,7 @@ class JobQueue:
         return _job(*found[-1]) if found else None
 
     async def held(self, request_ids: Sequence[str]) -> set[str]:
-        """Those of at most 1,024 requests that have a job, in work or not; see `find`.
-
-        Raises BusUnavailable.
-        """
+        """Those of the requests that have a job, in work or not; see `find`."""
         found: set[str] = set()
         for stage in STAGES.values():
             found |= await self.queued(stage, request_ids)
@@ -140,11 +138,14 @@ class JobQueue:
         return {headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs}
 
     async def _last(self, stage: Stage, request_ids: Sequence[str]) -> Found:
-        names = [self._link.subject(stage.job_of(request_id)) for request_id in request_ids]
+        found: Found = []
         timeout_s = self._link.settings.publish_timeout_s
-        with available("the queue could not be read"):
-            query = {"multi_last": names}
-            return await direct_get(self._link, self._stream(stage), query, timeout_s)
+        for start in range(0, len(request_ids), _ASKED_AT_ONCE):
+            some = request_ids[start : start + _ASKED_AT_ONCE]
+            query = {"multi_last": [self._link.subject(stage.job_of(one)) for one in some]}
+            with available("the queue could not be read"):
+                found += await direct_get(self._link, self._stream(stage), query, timeout_s)
+        return found
 
     async def jobs(self) -> list[tuple[str, str, str]]:
         """Queue, model and request of every job that is not acknowledged; raises BusUnavailable."""
@@ -212,7 +213,7 @@ class JobQueue:
             request = request.without_text()
         headers = {
             "Nats-Msg-Id": f"{stage.queue}.{request.request_id}.{attempt or expected}",
-            _EXPECTED: str(expected),
+            EXPECTED: str(expected),
         }
         with tracing.sending(stage, request, headers):
             return await self._send(stage, request, headers)

@@ -20,6 +20,7 @@ from ttscommon.bus.faults import Unreachable, available
 from ttscommon.bus.link import Link
 from ttscommon.wire.subjects import LOGS, TOMBSTONES
 
+EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _STREAM: Final = "Nats-Expected-Stream"
 
 

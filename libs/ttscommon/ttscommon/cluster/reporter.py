@@ -39,14 +39,9 @@ class Reporter:
     """Writes what `report` says. `queued`: jobs of `models` not taken at the last look."""
 
     def __init__(
-        self,
-        bus: Bus,
-        stage: Stage,
-        models: Sequence[str],
-        report: Callable[[], Replica],
-        tuning: ReporterTuning = ReporterTuning(),
+        self, bus: Bus, stage: Stage, models: Sequence[str], report: Callable[[], Replica]
     ) -> None:
-        self._tuning = tuning
+        self._tuning = ReporterTuning()
         self.queued = 0
         self._bus = bus
         self._stage = stage

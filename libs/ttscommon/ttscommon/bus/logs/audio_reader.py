@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Final, Self
 
 import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs.credit import BYTES_PER_SAMPLE, Grants
+from ttscommon.bus.logs.credit import Grants
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.reader import RecordReader
@@ -45,16 +45,18 @@ class AudioReader(RecordReader):
         tuning: ReaderTuning = DEFAULT_TUNING,
     ) -> None:
         self._grants = Grants(log.link, log.nack, start, tuning.credit_bytes)
-        self._room = GrantedRoom(self._grants, start)
+        room = GrantedRoom(self._grants, start)
         suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
-        inbox = Inbox(Timeline(start, keeps=False), self._room, suspicion)
+        inbox = Inbox(Timeline(start, keeps=False), room, suspicion)
         self._audio = AudioSource(log, queue, inbox, self._grants)
         super().__init__(log, inbox, suspicion, self._audio, tuning)
 
-    @property
-    def held_bytes(self) -> int:
-        """Of sound that waits to be read."""
-        return self._room.held_bytes
+    async def __aenter__(self) -> Self:
+        behind = self._suspicion.behind
+        await super().__aenter__()
+        if behind:
+            self._grants.repeat()  # another reader may have granted more, or less
+        return self
 
     @property
     def log_ended(self) -> bool:
@@ -74,11 +76,6 @@ class GrantedRoom:
     def __init__(self, grants: Grants, start: int) -> None:
         self._grants = grants
         self._next = start
-
-    @property
-    def held_bytes(self) -> int:
-        """Of sound that waits to be read."""
-        return BYTES_PER_SAMPLE * self._in_hand
 
     @property
     def supplied(self) -> bool:
@@ -109,23 +106,13 @@ class AudioSource:
 
     logged = False
 
-    def __init__(
-        self,
-        log: RequestLog,
-        queue: JobQueue,
-        inbox: Inbox,
-        grants: Grants,
-    ) -> None:
+    def __init__(self, log: RequestLog, queue: JobQueue, inbox: Inbox, grants: Grants) -> None:
         self.remakes = False
         self._log = log
         self._queue = queue
         self._inbox = inbox
         self._grants = grants
         self._remade_s = float("-inf")
-
-    def opened(self, *, fresh: bool) -> None:
-        if not fresh:
-            self._grants.repeat()  # another reader may have granted more, or less
 
     async def close(self) -> None:
         await self._grants.close()

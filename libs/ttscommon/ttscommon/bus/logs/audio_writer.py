@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import structlog
@@ -18,7 +17,6 @@ from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.logs.writer import RecordWriter
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
-from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
 from ttscommon.wire.repairs import HEEDED, CreditGrant, reader_says
@@ -29,10 +27,11 @@ log_ = structlog.get_logger(__name__)
 class AudioWriter(RecordWriter):
     """The one writer of a request's audio, whose log holds positions.
 
-    After a takeover `listener` is where the reader stands, if there is one, and `begin` must come
-    before `put`. `room` says how far a reader wants it to be; `put` itself does not wait for it. A
-    log that has its End already can be sounded again for a reader that lacks something: then
-    `remaking` is the End, all goes live and nothing is committed.
+    `last`: where to begin again to go on behind what was sent. After a takeover `listener` is where
+    the reader stands, if there is one, and `begin` must come before `put`. `room` says how far a
+    reader wants it to be; `put` itself does not wait for it. A log that has its End already can be
+    sounded again for a reader that lacks something: then `remaking` is the End, all goes live and
+    nothing is committed.
     """
 
     def __init__(
@@ -49,20 +48,12 @@ class AudioWriter(RecordWriter):
         self.listener: Position | None = None
         self._tuning = tuning
         self._noted: int | None = None
-        self._last = Position(log.request_id, 0)
+        self.last = Position(log.request_id, 0)
 
-    async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
-        """Start at the log's beginning or take it over; see LogWriter.open.
-
-        After a takeover `checkpoint` is the log's last one.
-        """
-        began_s = time.monotonic()
-        fresh = is_first(self._commits.epoch) if fresh is None else fresh
-        await self._open(fresh=fresh, restore=restore)
-        if not fresh:
-            self._audio.begun = False
-            self.listener = await self._ask()
-            self._tell_of_takeover(self.position, began_s)
+    async def _ask_readers(self, *, restore: bool) -> None:
+        del restore
+        self._audio.begun = False
+        self.listener = await self._ask()
 
     @property
     def remaking(self) -> End | None:
@@ -80,13 +71,12 @@ class AudioWriter(RecordWriter):
         if self._commits.window.failure is not None:
             raise self._commits.window.failure
         self._audio.position = chunk.end
-        self._last = Position(self._log.request_id, chunk.end, chunk.checkpoint)
+        self.last = Position(self._log.request_id, chunk.end, chunk.checkpoint)
         await self._audio.deliver(self._commits.pending(chunk))
         tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
         if self._is_worth_noting(chunk):
             self._noted = chunk.end
-            note = Position(self._log.request_id, chunk.end, chunk.checkpoint)
-            await self._commits.window.add(self._commits.pending(note))
+            await self._commits.window.add(self._commits.pending(self.last))
 
     async def end(self, end: End) -> None:
         """Deliver the one End; a second is a mistake of the caller."""
@@ -106,7 +96,7 @@ class AudioWriter(RecordWriter):
     async def begin(self, listener: Position) -> Checkpoint:
         """Send from where `listener` stands on; returns what to begin decoding with."""
         self._audio.begin(listener.start)
-        self._last = listener
+        self.last = listener
         if listener.checkpoint.frame or not listener.start:
             return listener.checkpoint
         return await self._checkpoint_before(listener.start)
@@ -114,11 +104,6 @@ class AudioWriter(RecordWriter):
     async def room(self, position: int, timeout_s: float | None = None) -> bool:
         """Wait until a reader has room for the sample at `position`; False after `timeout_s`."""
         return await self._audio.credit.room(position, timeout_s)
-
-    @property
-    def last(self) -> Position:
-        """Where to begin again to go on behind what was sent."""
-        return self._last
 
     async def wanted(self) -> Position | None:
         """Wait until a reader takes more than there is, and say where to begin again.
@@ -138,7 +123,7 @@ class AudioWriter(RecordWriter):
                 if seeking in done:
                     return seeking.result()
                 if done:
-                    return self._last
+                    return self.last
                 if self._log.link.connected and not await self.is_heard():
                     return None
         finally:

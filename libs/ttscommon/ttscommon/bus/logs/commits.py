@@ -115,8 +115,8 @@ class Tail:
     left. Everything from there to what was sent last is here.
     """
 
-    def __init__(self, room: int, start: int = 0) -> None:
-        self.start = start
+    def __init__(self, room: int) -> None:
+        self.start = 0
         self._room = room
         self._bytes = 0
         self._sent: deque[Pending] = deque()
@@ -156,13 +156,7 @@ class Commits:
     this epoch's, as its leader said.
     """
 
-    def __init__(
-        self,
-        log: RequestLog,
-        epoch: int,
-        tenant: str,
-        tuning: WriterTuning,
-    ) -> None:
+    def __init__(self, log: RequestLog, epoch: int, tenant: str, tuning: WriterTuning) -> None:
         self.epoch = epoch
         self.settled = True
         self.position = 0

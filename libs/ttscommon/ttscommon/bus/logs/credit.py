@@ -80,19 +80,12 @@ class Grants:
     Less would have a vocoder begin again for every chunk that is read.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        subject: str,
-        start: int,
-        credit_bytes: int,
-        tuning: GrantTuning = GrantTuning(),
-    ) -> None:
+    def __init__(self, link: Link, subject: str, start: int, credit_bytes: int) -> None:
         self.samples = credit_bytes // BYTES_PER_SAMPLE
         self.read = start
         self._link = link
         self._subject = subject
-        self._tuning = tuning
+        self._tuning = GrantTuning()
         self._sent = start + self.samples
         self._again = False
         self._telling: asyncio.Task[None] | None = None

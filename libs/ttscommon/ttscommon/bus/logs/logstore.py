@@ -21,7 +21,7 @@ from ttscommon.bus.faults import (
     reason,
 )
 from ttscommon.bus.link import Link
-from ttscommon.bus.streams import DIRECT_BATCH, append, direct_get
+from ttscommon.bus.streams import DIRECT_BATCH, EXPECTED, append, direct_get
 from ttscommon.wire.errors import BusUnavailable, Fenced, LogUnwritable, MalformedMessage
 from ttscommon.wire.messages import End, LogRecord, decode_record
 from ttscommon.wire.subjects import Log
@@ -29,7 +29,6 @@ from ttscommon.wire.subjects import Log
 _MOST_PROBES: Final = 24
 _MESSAGE_ID: Final = "Nats-Msg-Id"
 _TENANT: Final = "Antiphon-Tenant"
-_EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 
 log_ = structlog.get_logger(__name__)
 
@@ -79,9 +78,7 @@ class RequestLog:
     for what is missing.
     """
 
-    def __init__(
-        self, link: Link, kind: Log, request_id: str, tuning: StoreTuning = StoreTuning()
-    ) -> None:
+    def __init__(self, link: Link, kind: Log, request_id: str) -> None:
         self.link = link
         self.kind = kind
         self.request_id = request_id
@@ -90,7 +87,7 @@ class RequestLog:
         self.nack = kind.nack(request_id)
         self._stream = link.name(kind.stream)
         self._subject = link.subject(self.subject)
-        self._tuning = tuning
+        self._tuning = StoreTuning()
 
     async def commit(
         self,
@@ -217,7 +214,7 @@ class RequestLog:
             await self.link.jetstream.purge_stream(self._stream, subject=self._subject)
 
     async def _append(self, data: bytes, last: int, message_id: str, tenant: str) -> int:
-        headers = {_MESSAGE_ID: message_id, _EXPECTED: str(last)}
+        headers = {_MESSAGE_ID: message_id, EXPECTED: str(last)}
         if tenant:
             headers[_TENANT] = tenant
         limit_s = self.link.settings.publish_timeout_s

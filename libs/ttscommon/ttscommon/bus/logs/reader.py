@@ -44,15 +44,9 @@ class RecordReader:
         self._suspicion = suspicion
         self._source = source
         self._loop = RepairLoop(inbox, suspicion, source, tuning)
-        self._fresh = not suspicion.behind
         self._questions: InTurn | None = None
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
-
-    @property
-    def repairs(self) -> int:
-        """How often what seemed to be missing was asked for."""
-        return self._loop.count
 
     @property
     def position(self) -> int:
@@ -66,7 +60,6 @@ class RecordReader:
         if self._source.logged:
             self._subscriptions += [await link.subscribe_inline(log.subject, self._on_commit)]
         self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{log.request_id}")
-        self._source.opened(fresh=self._fresh)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -139,15 +132,9 @@ class RecordReader:
 class LogReader(RecordReader):
     """Reads codes or text: what it missed is sent again or in the log."""
 
-    def __init__(
-        self,
-        log: RequestLog,
-        start: int = 0,
-        *,
-        fresh: bool = False,
-        tuning: ReaderTuning = DEFAULT_TUNING,
-    ) -> None:
-        suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
+    def __init__(self, log: RequestLog, start: int) -> None:
+        tuning = DEFAULT_TUNING
+        suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=True)
         room = CountedRoom(tuning.queued, tuning.catch_up)
         inbox = Inbox(Timeline(start), room, suspicion)
         source = LogSource(log, inbox, tuning)
@@ -159,20 +146,12 @@ class LogSource:
 
     logged = True
 
-    def __init__(
-        self,
-        log: RequestLog,
-        inbox: Inbox,
-        tuning: ReaderTuning,
-    ) -> None:
+    def __init__(self, log: RequestLog, inbox: Inbox, tuning: ReaderTuning) -> None:
         self._log = log
         self._inbox = inbox
         self._tuning = tuning
         self._sequence = 0
         self._gone_s: float | None = None
-
-    def opened(self, *, fresh: bool) -> None:
-        del fresh
 
     async def close(self) -> None:
         return

@@ -108,19 +108,15 @@ class RepairSource(Protocol):
     async def answer(self, question: Incoming) -> None:
         """A writer's successor asks what was heard, or where the reader stands."""
 
-    def opened(self, *, fresh: bool) -> None:
-        """The reader is subscribed."""
-
     async def close(self) -> None: ...
 
 
 class RepairLoop:
-    """Runs until the inbox has the End. `count`: how often the source was asked."""
+    """Runs until the inbox has the End."""
 
     def __init__(
         self, inbox: Inbox, suspicion: Suspicion, source: RepairSource, tuning: ReaderTuning
     ) -> None:
-        self.count = 0
         self._inbox = inbox
         self._suspicion = suspicion
         self._source = source
@@ -144,7 +140,6 @@ class RepairLoop:
 
     async def _repair(self) -> None:
         inbox, before = self._inbox, self._inbox.timeline.next
-        self.count += 1
         repaired = await self._source.repair(lost=self._suspicion.settle())
         self._suspicion.lost = self._suspicion.lost or not repaired
         if repaired and (inbox.more or not inbox.timeline.gap):

@@ -11,7 +11,7 @@ from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.commits import Commits, Pending
 from ttscommon.bus.logs.logstore import RequestLog
-from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
+from ttscommon.bus.logs.takeover import DEFAULT_TUNING
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process import tracing
 from ttscommon.wire.epochs import is_first
@@ -61,14 +61,30 @@ class RecordWriter:
         """Where the next chunk begins."""
         return self._live.position
 
-    async def _open(self, *, fresh: bool, restore: bool) -> None:
-        """Take the log over unless it is `fresh`, heed readers and begin to commit."""
+    async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
+        """Start at the log's beginning (a request's first epoch) or take the log over.
+
+        `fresh` says which, where the epoch does not: it may have written here before. After a
+        takeover `position` is where to go on, `checkpoint` the last of a log of audio, and, with
+        `restore`, `restored` holds everything before, but for a beginning that a full store
+        dropped. Raises Fenced if a later epoch owns the log already, BusUnavailable.
+        """
+        began_s = time.monotonic()
+        fresh = is_first(self._commits.epoch) if fresh is None else fresh
         if not fresh:
             await self._take_over(restore=restore)
         nack = self._log.nack
         self._subscription = await self._log.link.subscribe(nack, self._live.on_nack)
         self._log.link.on_reconnect(self._live.resend)
         self._commits.start()
+        if not fresh:
+            found = self.position
+            await self._ask_readers(restore=restore)
+            self._tell_of_takeover(found, began_s)
+
+    async def _ask_readers(self, *, restore: bool) -> None:
+        """Learn from them what the log does not say."""
+        raise NotImplementedError
 
     async def settle(self) -> None:
         """Wait until everything so far is committed; raises Fenced, LogUnwritable."""
@@ -159,32 +175,9 @@ class LiveRecords:
 class LogWriter(RecordWriter):
     """The one writer of a log of codes or text, which holds all that is put."""
 
-    def __init__(
-        self,
-        log: RequestLog,
-        epoch: int,
-        tenant: str = "",
-        tuning: WriterTuning = DEFAULT_TUNING,
-    ) -> None:
-        commits = Commits(log, epoch, tenant, tuning)
+    def __init__(self, log: RequestLog, epoch: int, tenant: str = "") -> None:
+        commits = Commits(log, epoch, tenant, DEFAULT_TUNING)
         super().__init__(log, commits, LiveRecords(log, commits))
-        self._offer_s = tuning.offer_s
-
-    async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
-        """Start at the log's beginning (a request's first epoch) or take the log over.
-
-        `fresh` says which, where the epoch does not: it may have written here before. After a
-        takeover `position` is where to go on, and, with `restore`, `restored` holds everything
-        before, but for a beginning that a full store dropped. Raises Fenced if a later epoch owns
-        the log already, BusUnavailable.
-        """
-        began_s = time.monotonic()
-        fresh = is_first(self._commits.epoch) if fresh is None else fresh
-        await self._open(fresh=fresh, restore=restore)
-        if not fresh:
-            found = self.position
-            await self._adopt_heard(restore=restore)
-            self._tell_of_takeover(found, began_s)
 
     async def put(self, chunk: Chunk) -> None:
         """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
@@ -212,13 +205,12 @@ class LogWriter(RecordWriter):
         if not at_once:
             await self._live.send(pending)
 
-    async def _adopt_heard(self, *, restore: bool) -> None:
+    async def _ask_readers(self, *, restore: bool) -> None:
         """Commit first what readers have and the log lacks: no listener may hear two versions."""
         if self.ended:
             return
-        heard = await repair.ask(
-            self._log, self.position, self._offer_s
-        )  # nothing without a reader: sampling is deterministic, so it comes out the same anyway
+        # Nothing without a reader: sampling is deterministic, so it comes out the same anyway.
+        heard = await repair.ask(self._log, self.position, DEFAULT_TUNING.offer_s)
         timeline = Timeline(self.position)
         for record in heard:
             for ready in timeline.feed_log(record):

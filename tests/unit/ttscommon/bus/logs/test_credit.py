@@ -48,7 +48,7 @@ async def hear(reader: AudioReader, chunks: int) -> list[int]:
         for _ in range(chunks):
             record = await anext(reader)
             assert isinstance(record, AudioChunk)
-            assert reader.held_bytes <= CREDIT * 5 // 4
+            assert 2 * (reader.position - record.end) <= CREDIT * 5 // 4
             heard += record.pcm.array().tolist()
     return heard
 

@@ -53,16 +53,6 @@ async def committed(bus: Bus, chunks: int) -> None:
     await until(held)
 
 
-async def test_a_reader_gets_everything_once_and_in_order(bus: Bus, other: Bus) -> None:
-    async with other.reader(CODES, "r") as reader:
-        writer = await bus.writer(CODES, "r", 1)
-        await put(writer, 20)
-        await finish(writer)
-        records = await drain(reader)
-    assert positions(records) == list(range(20 * STEP))
-    assert isinstance(records[-1], End)
-
-
 async def test_a_reader_that_comes_late_reads_the_log_from_its_offset(bus: Bus, other: Bus) -> None:
     writer = await bus.writer(CODES, "r", 1)
     await put(writer, 5)
@@ -86,7 +76,7 @@ async def test_a_record_whose_commit_need_not_wait_goes_out_once(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus.link, "send_raw", sent := AsyncMock())
-    async with other.reader(CODES, "r", fresh=True) as reader:
+    async with other.reader(CODES, "r") as reader:
         writer = await bus.writer(CODES, "r", 1)
         await put(writer, 1)
         heard = [await anext(reader)]
@@ -99,7 +89,7 @@ async def test_a_record_whose_commit_need_not_wait_goes_out_once(
 
 
 async def test_a_fence_that_the_log_may_refuse_is_heard_by_nobody(bus: Bus, other: Bus) -> None:
-    async with other.reader(CODES, "r", fresh=True) as reader:
+    async with other.reader(CODES, "r") as reader:
         writer = await bus.writer(CODES, "r", 1)
         await put(writer, 1)
         fence = encode(Takeover("r", 0, epoch=9))

@@ -10,7 +10,6 @@ from tests.random_cases import examples
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.messages import (
     AudioChunk,
-    Checkpoint,
     Chunk,
     End,
     LogRecord,
@@ -90,15 +89,6 @@ def test_any_mix_of_live_and_log_gives_every_position_once_and_one_end(
     assert isinstance(got[-1], End)
 
 
-@given(histories())
-def test_the_log_alone_is_enough(history: tuple[int, list[LogRecord], list[LogRecord]]) -> None:
-    length, log, _ = history
-    timeline = Timeline()
-    got = [ready for record in log for ready in timeline.feed_log(record)]
-    assert samples(got) == list(range(length))
-    assert timeline.ended
-
-
 def test_a_superseded_writer_is_not_heard_any_more() -> None:
     timeline = Timeline()
     timeline.feed_live(audio(0, 4))
@@ -159,21 +149,3 @@ def test_a_position_beyond_what_is_here_is_a_gap_until_the_samples_come() -> Non
     assert not timeline.gone
     assert samples(timeline.feed_live(audio(4, 8))) == [4, 5, 6, 7]
     assert not bool(timeline.gap)
-
-
-def test_an_end_waits_for_the_samples_before_it() -> None:
-    timeline = Timeline()
-    assert timeline.feed_log(End("r", 8, "ok")) == []
-    assert timeline.end is not None
-    assert timeline.feed_live(audio(0, 4, epoch=2)) != []
-    got = timeline.feed_live(audio(4, 8, epoch=2))
-    assert [type(r) for r in got] == [AudioChunk, End]
-
-
-def test_the_checkpoint_is_that_of_the_last_chunk_that_was_delivered() -> None:
-    timeline = Timeline()
-    chunk = audio(0, 4)
-    marked = AudioChunk("r", 0, RATE, chunk.pcm, checkpoint=Checkpoint(3, b"mark"))
-    timeline.feed_live(marked)
-    timeline.feed_live(audio(8, 12))  # held back
-    assert timeline.checkpoint == Checkpoint(3, b"mark")

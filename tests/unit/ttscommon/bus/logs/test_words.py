@@ -81,7 +81,7 @@ async def test_a_log_reader_asks_for_a_position_and_the_writer_answers_with_reco
 async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer_records(
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
-    async with other.reader(CODES, "r", fresh=True) as reader:
+    async with other.reader(CODES, "r") as reader:
         await settled(other)
         await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
