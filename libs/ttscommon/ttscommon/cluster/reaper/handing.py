@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
 
 import structlog
 
@@ -26,7 +25,7 @@ from ttscommon.cluster.leases import (
     leases_of_worker,
 )
 from ttscommon.cluster.reaper.failure_detector import Roster
-from ttscommon.cluster.reaper.held_jobs import holds, tidy
+from ttscommon.cluster.reaper.held_jobs import holds
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import TAKEN, HandOver, handed_over, message_of
@@ -55,13 +54,6 @@ class HandingOn:
             if lease.worker_id == worker_id and (job not in held or held[job].epoch < lease.epoch):
                 held[job] = lease
         return list(held.values())
-
-    async def tidy(self, leases: Sequence[Lease]) -> None:
-        """Remove those of jobs that were done already: their worker died before it did so."""
-        try:
-            await tidy(self._bus, leases)
-        except BusUnavailable as error:
-            log_.debug("leases.left", error=error.message)
 
     async def run(self, lease: Lease, after: Lease) -> bool:
         """Until the job is handed on, or another worker is found to have it; False for that.

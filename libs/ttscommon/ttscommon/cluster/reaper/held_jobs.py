@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Final
 
 import structlog
 
@@ -95,9 +94,6 @@ async def holds(bus: Bus, lease: Lease, timeout_s: float) -> bool | None:
         return None
 
 
-# Jobs that one read may ask for.
-_AT_ONCE: Final = 1000
-
 log_ = structlog.get_logger(__name__)
 
 
@@ -142,10 +138,8 @@ async def tidy(bus: Bus, leases: Sequence[Lease]) -> None:
     """Remove those of jobs that have left their queue; raises BusUnavailable."""
     for name, stage in STAGES.items():
         of_stage = [lease for lease in leases if lease.stage == name]
-        for start in range(0, len(of_stage), _AT_ONCE):
-            some = of_stage[start : start + _AT_ONCE]
-            queued = await bus.queue.queued(stage, [lease.request_id for lease in some])
-            for lease in some:
-                if lease.request_id not in queued:
-                    log_.debug("lease.left", request_id=lease.request_id, stage=name)
-                    await forget(bus, lease)
+        queued = await bus.queue.queued(stage, [lease.request_id for lease in of_stage])
+        for lease in of_stage:
+            if lease.request_id not in queued:
+                log_.debug("lease.left", request_id=lease.request_id, stage=name)
+                await forget(bus, lease)

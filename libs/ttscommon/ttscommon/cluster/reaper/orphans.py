@@ -29,8 +29,6 @@ from ttscommon.wire.subjects import STAGES, Stage
 
 # Jobs that are looked at together: after the loss of many workers each takes `holder_s`.
 _AT_ONCE: Final = 64
-# Jobs that one read may ask for.
-_ASKED_AT_ONCE: Final = 512
 
 log_ = structlog.get_logger(__name__)
 
@@ -107,9 +105,8 @@ class Orphans:
         """Whether any is still in its queue."""
         for name, stage in STAGES.items():
             requests = [request_id for of, request_id in jobs if of == name]
-            for start in range(0, len(requests), _ASKED_AT_ONCE):
-                if await self._bus.queue.queued(stage, requests[start : start + _ASKED_AT_ONCE]):
-                    return True
+            if await self._bus.queue.queued(stage, requests):
+                return True
         return False
 
     async def _check(

@@ -100,7 +100,6 @@ class Reaper:
     """Watches workers while it is the elected one of all reapers."""
 
     def __init__(self, bus: Bus, tuning: ReaperTuning = DEFAULT_TUNING) -> None:
-        self.reaped = 0
         self.roster = Roster(bus)
         self._bus = bus
         self._tuning = tuning
@@ -266,8 +265,8 @@ class Reaper:
             log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
         silent = why is Verdict.SILENT
         after = await after_death(self._bus, held, self._tuning.tail_s, silent=silent)
-        await asyncio.gather(*map(self._hand_one_on, held, after))
-        await self._handing.tidy(held)
+        await asyncio.gather(*map(self._handing.run, held, after))
+        self._leftovers.expect()  # of jobs that it had done already
 
     async def _held_by(self, worker_id: str) -> list[Lease]:
         """The leases of a dead worker, as soon as the bucket answers; none if it lives by then.
@@ -286,10 +285,6 @@ class Reaper:
                 self._listing.discard(worker_id)
                 return held
         return []
-
-    async def _hand_one_on(self, lease: Lease, after: Lease) -> None:
-        if await self._handing.run(lease, after):
-            self.reaped += 1
 
     def _in_background(self, duty: Awaitable[None]) -> None:
         task = asyncio.ensure_future(duty)

@@ -92,7 +92,7 @@ def _as_brain(cut: dict[str, Any]) -> bytes:
         ({"r": "2"}, "r of"),
         ({"r": True}, "r of"),
         ({"r": 3}, "rank 3"),
-        ({"r": 10_000}, "10000"),
+        ({"r": 10_000}, "at most 64"),
         ({"lora_alpha": "x"}, "lora_alpha"),
         ({"lora_alpha": 1e300}, "lora_alpha"),
         ({"use_rslora": 1}, "use_rslora"),
@@ -108,11 +108,6 @@ def test_what_is_not_served_is_refused_by_name(told: dict[str, Any], named: str)
         parsed(**told)
 
 
-def test_a_rank_of_ten_thousand_is_refused_whatever_the_tensors_are() -> None:
-    with pytest.raises(InvalidAdapter, match="at most 64"):
-        parsed(tensors({Q: (6, 4)}, 10_000), r=10_000)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -126,6 +121,7 @@ def test_a_rank_of_ten_thousand_is_refused_whatever_the_tensors_are() -> None:
         "base_model.model.__class__..x.lora_A.weight",
         "\x00",
         "x" * 10_000,
+        "base_model.model." + "a." * 500_000 + "lora_A.weight",
     ],
 )
 def test_other_tensors_are_refused_by_name(name: str) -> None:
@@ -148,16 +144,14 @@ def test_halves_without_each_other_or_of_other_shapes_are_refused() -> None:
             parsed({name: array for name, array in given.items() if array is not None})
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(value: float) -> None:
+@pytest.mark.parametrize(
+    ("half", "value"), [("A", np.nan), ("A", np.inf), ("B", -np.inf), ("B", 3e38)]
+)
+def test_values_that_are_not_finite_once_they_are_scaled_are_refused(
+    half: str, value: float
+) -> None:
     given = tensors(SIZES, 2)
-    given[f"base_model.model.{UP}.lora_A.weight"][1, 2] = value
-    with pytest.raises(InvalidAdapter, match="finite"):
-        parsed(given).check_values()
-
-
-def test_values_that_overflow_when_scaled_are_refused() -> None:
-    given = {name: array * 0 + 3e38 for name, array in tensors(SIZES, 2).items()}
+    given[f"base_model.model.{UP}.lora_{half}.weight"][1, 1] = value
     with pytest.raises(InvalidAdapter, match="finite"):
         parsed(given).check_values()
 
@@ -197,6 +191,7 @@ def _with(change: dict[str, Any]) -> bytes:
         _with({"shape": [1 << 62, 1 << 62]}),
         _with({"shape": [-2, -4]}),
         _with({"shape": [True, 8]}),
+        _with({"shape": [9] * 400_000}),  # whose product takes minutes
         _with({"dtype": "F64"}),
         _with({"dtype": None}),
     ],
@@ -235,11 +230,6 @@ def test_a_folder_is_read_within_its_limit_and_pickles_are_not(tmp_path: Path) -
         Files.read(folder, 1 << 20)
 
 
-def test_a_shape_of_a_million_axes_is_refused_before_it_is_multiplied() -> None:
-    with pytest.raises(InvalidAdapter, match="shape"):
-        parsed(_with({"shape": [9] * 400_000}))
-
-
 def test_a_config_of_twenty_thousand_targets_is_read_like_a_short_one() -> None:
     """Each is looked up: of thousands of modules, none is held against all of them."""
     told = {"target_modules": [f"m{n}" for n in range(20_000)] + ["q_proj"], "r": 4}
@@ -253,9 +243,3 @@ def test_of_two_patterns_that_fit_the_first_counts() -> None:
     told = {"peft_type": "LORA", "rank_pattern": ranks}
     made = LoraConfig.parse(json.dumps(told).encode())
     assert [made.of(name)[0] for name in ("a.b.q_proj", "q_proj", "aq_proj")] == [2, 8, 8]
-
-
-def test_a_name_of_a_million_parts_is_refused() -> None:
-    name = "base_model.model." + "a." * 500_000 + "lora_A.weight"
-    with pytest.raises(InvalidAdapter, match="not served"):
-        parsed(tensors(SIZES, 2) | {name: np.zeros((2, 4), np.float32)})

@@ -35,12 +35,6 @@ def timed(one: Judge) -> None:
     one.loop("m").sounded(0.1, 1)
 
 
-def test_a_stream_that_fits_starts_and_nothing_is_taken() -> None:
-    made = judge()
-    assert check(made) is Standing.WITHIN
-    assert made.shares.total == 0
-
-
 def test_no_more_streams_than_the_limit_and_than_the_gateway_may_have() -> None:
     made = judge()
     sounding(made, "", 19)
@@ -166,15 +160,6 @@ def test_weights_divide_the_room() -> None:
             if shares.judge(tenant, 40, 0.0) is Standing.WITHIN:
                 shares.take(tenant)
     assert (shares.held["a"], shares.held["b"]) == (30, 10)
-
-
-def test_over_its_share_a_tenant_borrows() -> None:
-    shares = Shares({"a": 1.0, "b": 1.0}, reserve=0.0)
-    shares.take("b")
-    for _ in range(20):
-        shares.judge("a", 40, 0.0)
-        shares.take("a")
-    assert shares.judge("a", 40, 0.0) is Standing.BORROWED
 
 
 def test_who_was_silent_for_long_has_no_share() -> None:

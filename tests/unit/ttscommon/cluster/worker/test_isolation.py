@@ -72,16 +72,6 @@ def test_deaths_that_were_shared_and_mere_silence_convict_no_request_by_themselv
     assert IsolationTuning().convicts(lease) == ends
 
 
-async def test_a_suspect_holds_up_no_other_job(bus: Bus, other: Bus) -> None:
-    offer = await died_with(other, "suspect", deaths=2)
-    await other.queue.hand_on(offer.receipt, 5.0)
-    seen = Seen()
-    async with working(bus, seen, slots=4) as worker:
-        assert (await seen.next()).request_id == "suspect"
-        assert worker.free == 3
-        await work(other, seen, "other")
-
-
 @asynccontextmanager
 async def two_suspects(
     bus: Bus, client: Bus, seen: Seen, tuning: IsolationTuning

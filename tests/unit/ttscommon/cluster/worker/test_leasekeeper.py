@@ -11,7 +11,6 @@ from tests.unit.ttscommon.cluster.scene import (
     Seen,
     lease_of,
     leased,
-    none_queued,
     queued_jobs,
     request,
     unleased,
@@ -24,7 +23,7 @@ from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
 from ttscommon.cluster.worker.leasekeeper import absence
 from ttscommon.cluster.worker.tuning import SuspensionTuning
-from ttscommon.wire.epochs import handed_over, is_first
+from ttscommon.wire.epochs import handed_over
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.subjects import LEASES, VOCODER, leases_of_job
 
@@ -54,16 +53,6 @@ def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> asyn
 
     monkeypatch.setattr(bus.kv, method, fail_once)
     return failed
-
-
-async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(bus: Bus) -> None:
-    seen = Seen()
-    seen.finish.set()
-    async with working(bus, seen):
-        await bus.submit(VOCODER, request("r"))
-        assert is_first((await seen.next()).epoch)
-        await until(lambda: none_queued(bus))
-        await until(lambda: unleased(bus))
 
 
 async def test_a_lease_that_could_not_be_released_is_released_later(
