@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.waits import until
 from ttscommon.bus.credentials import accounts, credentials
 from ttscommon.bus.link import Incoming, Link, LinkTuning
 from ttscommon.bus.permissions import ROLES, Role, inbox_prefix, permissions
+from ttscommon.bus.setup import prepare
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused
 
@@ -262,9 +264,7 @@ class Intruder:
 
 
 async def test_the_broker_lends_no_service_rights_that_the_service_lacks(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as stack:
-        keeper = await Intruder.enter(stack, "setup")
-        await put_record(stack)
+    async with guarded(tmp_path) as (stack, keeper):
         before = await state(keeper)
         for role in SERVICES:
             intruder = await Intruder.enter(stack, role)
@@ -274,14 +274,11 @@ async def test_the_broker_lends_no_service_rights_that_the_service_lacks(tmp_pat
             assert not any(RECORD in message.subject for message in intruder.heard)
             assert b"secret" not in b"".join(message.data for message in intruder.heard)
             await intruder.client.close()
-        await keeper.client.close()
 
 
 async def test_users_of_one_account_would_borrow_the_brokers_rights(tmp_path: Path) -> None:
     """The other way round: these attacks are real, and permissions alone do not stop them."""
-    async with guarded(tmp_path, one_account) as stack:
-        keeper = await Intruder.enter(stack, "setup")
-        await put_record(stack)
+    async with guarded(tmp_path, one_account) as (stack, keeper):
         before = await state(keeper)
         intruder = await Intruder.enter(stack, "talker")
         await intruder.attack()
@@ -290,26 +287,21 @@ async def test_users_of_one_account_would_borrow_the_brokers_rights(tmp_path: Pa
                 await asyncio.sleep(0.05)
         assert now[VOICES] is None
         await intruder.client.close()
+
+
+@asynccontextmanager
+async def guarded(
+    folder: Path, changed: Any = lambda written: written
+) -> AsyncIterator[tuple[GuardedStack, Intruder]]:
+    """A broker alone that keeps what services need and a secret, and a user who sees all of it."""
+    config = StackConfig(gateways=0, talkers=0, vocoders=0, store=folder / "store")
+    async with GuardedStack(config, folder / "secrets", accounts=changed) as stack:
+        await prepare(stack.bus_as("setup"), "migrate", ["vesper"])
+        gateway, keeper = [await Intruder.enter(stack, role) for role in ("gateway", "setup")]
+        await gateway.client.request(RECORD, b"secret", timeout=10)
+        yield stack, keeper
+        await gateway.client.close()
         await keeper.client.close()
-
-
-def guarded(tmp_path: Path, changed: Any = lambda written: written) -> GuardedStack:
-    config = StackConfig(gateways=0, talkers=0, vocoders=0, store=tmp_path / "store")
-    return _Prepared(config, tmp_path / "secrets", accounts=changed)
-
-
-class _Prepared(GuardedStack):
-    """A broker alone that keeps what the services need."""
-
-    async def start(self) -> None:
-        await super().start()
-        await self._prepare()
-
-
-async def put_record(stack: GuardedStack) -> None:
-    gateway = await Intruder.enter(stack, "gateway")
-    await gateway.client.request(RECORD, b"secret", timeout=10)
-    await gateway.client.close()
 
 
 async def state(keeper: Intruder) -> dict[str, Any]:
@@ -350,13 +342,3 @@ def test_a_service_is_alone_in_its_account(role: Role) -> None:
         f"      {{ user: {role}, password: ${role.upper()}_PASSWORD,"
     ]
     assert "jetstream" not in account
-
-
-def test_what_an_account_imports_its_user_may_publish() -> None:
-    text = accounts("antiphon", ["vesper", "tiny"])
-    for role in SERVICES:
-        account = text[text.index(f"  {role.upper()} {{") :].split("imports:")[1].split("]")[0]
-        imported = {line.split('"')[1] for line in account.splitlines() if "subject" in line}
-        may = permissions(role, "antiphon", ["vesper", "tiny"]).publish
-        # How much is kept in all: without it the account asks a JetStream of its own.
-        assert imported <= {*may, "$JS.API.INFO"}

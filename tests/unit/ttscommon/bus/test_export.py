@@ -1,6 +1,5 @@
 """A broker's metrics, of a real broker."""
 
-import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def value(metrics: BrokerMetrics, name: str, **labels: str) -> float | None:
 
 def test_limits_and_lost_leaders_are_told() -> None:
     metrics = BrokerMetrics()
-    metrics.take(json.loads(json.dumps(REPORT)))
+    metrics.take(REPORT)
     assert value(metrics, "tts_broker_storage_bytes", state="limit") == 100
     assert value(metrics, "tts_broker_stream_bytes", stream="antiphon-CODES", state="used") == 45
     assert value(metrics, "tts_broker_stream_bytes", stream="antiphon-CODES", state="limit") == 50

@@ -13,7 +13,6 @@ from tests.waits import until
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.__main__ import main
 from ttscommon.bus.order import ForeignStore, check_store, follow
-from ttscommon.bus.permissions import Role, permissions
 from ttscommon.bus.setup import Setup, SetupTuning
 from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
@@ -43,12 +42,6 @@ async def test_stages_in_front_and_first_starts_are_not_waited_for(broker: Any, 
 async def test_a_stuck_upgrade_holds_a_stage_up_for_a_set_time(broker: Any, bus: Bus) -> None:
     await report(bus, "old", "talker")
     assert "going on after 0.3 s" in await follow(broker.bus, "gateway", 0.3, look_s=0.05)
-
-
-@pytest.mark.parametrize("role", ["talker", "gateway"])
-def test_the_rights_of_a_follower_are_enough(role: Role) -> None:
-    rights = permissions(role, "antiphon", ["vesper"]).publish
-    assert any("DIRECT.GET" in right and "KV_antiphon-replicas" in right for right in rights)
 
 
 def brokers(count: Literal[1, 3], store: Path) -> LocalStack:

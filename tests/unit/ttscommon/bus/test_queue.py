@@ -1,19 +1,17 @@
 """The job queue: one job a request, whatever happens to its submission, its holder, a pull."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from tests.connections import Connect
 from tests.waits import until
-from ttscommon.bus import Bus, Delivery, JobFeed
+from ttscommon.bus import Bus, Delivery
 from ttscommon.bus.deliveries import pull_priority
-from ttscommon.bus.faults import StoreState
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.messages import SpeechRequest, decode
@@ -107,14 +105,6 @@ async def test_word_of_a_job_of_a_lost_queue_removes_none_of_the_new_queue(bus: 
     assert await bus.queue.find(TALKER, "new") is not None
 
 
-async def test_the_backlog_says_what_waits_and_what_was_given(bus: Bus) -> None:
-    await submit(bus, "a", "b", "c")
-    delivery, _ = await claim(bus)
-    backlog = await bus.queue.backlog(TALKER, "m")
-    assert (backlog.waiting, backlog.given) == (2, delivery.sequence)
-    assert sorted(await bus.queue.jobs()) == [("talk", "m", name) for name in ("a", "b", "c")]
-
-
 async def test_each_stage_has_a_queue_of_its_own_and_vocoders_are_told_no_text(bus: Bus) -> None:
     marked = SpeechRequest("r", "m", "v", "hello", marks=(Mark(1, Pause(1.0)),), seed=7)
     for stage in (TALKER, VOCODER):
@@ -200,67 +190,28 @@ async def pulled(bus: Bus, pulls: int) -> None:
     await until(known)
 
 
-class Message:
-    subject = "antiphon.jobs.talk.m.r"
-    reply = "$JS.ACK.JOBS.talk.1.1.1.1.0"
-    data = b""
-    headers = None
-    metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
-
-
-class Client:
-    """A client with one subscription, which a test feeds."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.feed: Callable[[Message], Awaitable[None]]
-
-    def new_inbox(self) -> str:
-        return "inbox"
-
-    async def subscribe(self, subject: str, cb: Callable[[Message], Awaitable[None]]) -> Client:
-        self.feed = cb
-        return self
-
-    async def publish(self, subject: str, data: bytes, reply: str) -> None:
-        self.asked.set()
-
-    async def drain(self) -> None: ...
-
-
-class Link:
-    """What is said of a job is in `said`."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.store = StoreState()
-        self.said: list[tuple[str, bytes]] = []
-
-    def name(self, name: str) -> str:
-        return name
-
-    def on_reconnect(self, _: object) -> None: ...
-
-    def off_reconnect(self, _: object) -> None: ...
-
-    async def reply(self, subject: str, data: bytes) -> None:
-        self.said.append((subject, data))
+JOB: Any = SimpleNamespace(
+    subject="antiphon.jobs.talk.m.r",
+    reply="$JS.ACK.JOBS.talk.1.1.1.1.0",
+    data=b"",
+    headers=None,
+    metadata=SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1),
+)
 
 
 @pytest.mark.parametrize("cancelled_first", [True, False])
-async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back(cancelled_first: bool) -> None:
-    client = Client()
-    link = Link(client)
-    feed = JobFeed(link, TALKER, "m")  # type: ignore[arg-type]
+async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, cancelled_first: bool
+) -> None:
+    monkeypatch.setattr(bus.link, "reply", said := AsyncMock())
+    feed = bus.queue.feed(TALKER, "m")
     pulling = asyncio.create_task(feed.next())
-    await client.asked.wait()
+    await pulled(bus, 1)
     if cancelled_first:
         pulling.cancel()
-        await client.feed(Message())
-    else:
-        await client.feed(Message())
-        pulling.cancel()
+    await feed._on_message(JOB)
+    pulling.cancel()
     await asyncio.wait({pulling})
     assert pulling.cancelled()
     await feed.close()
-    assert link.said == [(Message.reply, b"-NAK")]
+    said.assert_awaited_once_with(JOB.reply, b"-NAK")

@@ -31,37 +31,23 @@ async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect)
         await stream(bus, TALKER.stream)
 
 
-async def test_what_is_created_once_is_verified_by_services_of_no_settings(
-    connect: Connect,
-) -> None:
+async def test_what_is_created_once_is_changed_by_a_migration_alone(connect: Connect) -> None:
     operator = await connect(prepared=False, replicas=1, max_log_bytes=1 << 26)
     assert len(await operator.setup.create()) == len(Layout("antiphon").streams())
     assert await operator.setup.create() == []
     service = await connect(prepared=False, replicas=None, max_log_bytes=None)
     await service.setup.verify()
-    assert (await stream(service, CODES.stream)).max_bytes == 1 << 26
-
-
-async def test_a_process_with_other_settings_changes_nothing_and_refuses(connect: Connect) -> None:
-    operator = await connect(prepared=False, max_log_bytes=1 << 26)
-    await operator.setup.create()
-    other = await connect(prepared=False, max_log_bytes=1 << 22)
-    assert await other.setup.create() == []
-    with pytest.raises(BusUnprepared, match="max_bytes 67108864 instead of 4194304"):
-        await other.setup.verify()
-    assert (await stream(other, CODES.stream)).max_bytes == 1 << 26
-
-
-async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) -> None:
-    operator = await connect(prepared=False, max_log_bytes=1 << 26)
-    await operator.setup.create()
     later = await connect(prepared=False, max_log_bytes=1 << 27)
+    assert await later.setup.create() == []
+    with pytest.raises(BusUnprepared, match="max_bytes 67108864 instead of 134217728"):
+        await later.setup.verify()
+    assert (await stream(service, CODES.stream)).max_bytes == 1 << 26
     logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
     names = ("recordings", "recordings_passing", "book_parts")
     stores = [f"OBJ_antiphon-{name}" for name in names]
     assert await later.setup.migrate() == [*logs, *stores]
     assert await later.setup.inspect() == []
-    assert (await stream(later, CODES.stream)).max_bytes == 1 << 27
+    assert (await stream(service, CODES.stream)).max_bytes == 1 << 27
 
 
 async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Connect) -> None:
@@ -72,21 +58,13 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     slots = config.max_msgs // 6
     config.max_msgs = 2 * slots  # none of them could wait aside
     await bus.link.jetstream.update_stream(config)
+    sessions = (await bus.link.jetstream.stream_info("KV_antiphon-sessions")).config
+    sessions.discard, sessions.max_bytes = DiscardPolicy.NEW, 1 << 20  # it refused when it was full
+    await bus.link.jetstream.update_stream(sessions)
     with pytest.raises(BusUnprepared, match="schema 1 instead of 5"):
         await bus.setup.verify()
-    assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
+    assert await bus.setup.migrate() == ["antiphon-TALK_JOBS", "KV_antiphon-sessions"]
     assert (await stream(bus, TALKER.stream)).max_msgs == 6 * slots
-    await bus.setup.verify()
-
-
-async def test_sessions_that_refused_when_full_drop_the_oldest_later(connect: Connect) -> None:
-    bus = await connect(prepared=False)
-    await bus.setup.create()
-    name = "KV_antiphon-sessions"
-    config = (await bus.link.jetstream.stream_info(name)).config
-    config.discard, config.max_bytes = DiscardPolicy.NEW, 1 << 20
-    await bus.link.jetstream.update_stream(config)
-    assert await bus.setup.migrate() == [name]
     await bus.setup.verify()
 
 
@@ -136,15 +114,3 @@ async def test_two_deployments_share_a_broker(connect: Connect) -> None:
     assert await theirs.queue.waiting(TALKER, "m") == 0
     await mine.kv.put("leases", "k", b"1")
     assert await theirs.kv.get("leases", "k") is None
-
-
-async def test_a_consumer_is_made_once_and_left_as_it_is(connect: Connect) -> None:
-    bus = await connect(prepared=False)
-    await bus.setup.create()
-    await bus.setup.ensure_consumer(TALKER, "m")
-    jobs, durable = bus.link.name(TALKER.stream), bus.link.name(TALKER.durable("m"))
-    info = await bus.link.jetstream.consumer_info(jobs, durable)
-    info.config.max_waiting = None
-    created = info.created
-    await bus.setup.ensure_consumer(TALKER, "m")
-    assert (await bus.link.jetstream.consumer_info(jobs, durable)).created == created

@@ -15,7 +15,6 @@ import pytest
 from tests.waits import until
 from ttscommon.bus import Bus, StoreWatch
 from ttscommon.bus.faults import StoreState, is_full, is_queue_full
-from ttscommon.bus.layout import Layout
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.watches import WatchTuning
 from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
@@ -135,11 +134,6 @@ async def test_a_broker_that_is_killed_is_neither_lost_nor_full(broker: Any, bus
         while time.monotonic() - began_s < 1.5:
             assert bus.link.store.problem is None
             await asyncio.sleep(0.02)
-
-
-async def test_every_stream_of_the_layout_is_watched(bus: Bus) -> None:
-    names = {stream.name for stream in Layout(bus.link.settings.prefix).streams()}
-    assert set(StoreWatch(bus.link)._streams) == names
 
 
 async def test_the_refusal_of_a_leader_that_leads_no_more_fences_nobody(
