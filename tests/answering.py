@@ -26,15 +26,6 @@ VOICES: Final[Mapping[str, str]] = {"glm": "glm-4-voice", "step": "anna"}
 LIMIT_S: Final = 240
 
 
-def write_answering(folder: Path) -> list[Checkpoint]:
-    """Both families, whose answers end where a client has them end."""
-    glm_voice.write_checkpoint(folder / "glm", seed=3, ending=0.0)
-    glm_voice.write_codec(folder / "glm" / GLM.codec.inside, seed=3)
-    step_audio2.write_checkpoint(folder / "step", seed=3, ending=0.0)
-    step_audio2.add_codec(folder / "step", seed=3)
-    return [Checkpoint.parse(f"{name}={folder / name}") for name in VOICES]
-
-
 def patient(
     store: Path, models: Sequence[Checkpoint], gateway: Mapping[str, str], **environ: Any
 ) -> StackConfig:
@@ -52,8 +43,13 @@ def patient(
 
 
 def answering(folder: Path) -> StackConfig:
-    """A stack of both families."""
-    return patient(folder / "store", write_answering(folder), {"ANTIPHON_WYOMING_PORT": "0"})
+    """A stack of both families, whose answers end where a client has them end."""
+    glm_voice.write_checkpoint(folder / "glm", seed=3, ending=0.0)
+    glm_voice.write_codec(folder / "glm" / GLM.codec.inside, seed=3)
+    step_audio2.write_checkpoint(folder / "step", seed=3, ending=0.0)
+    step_audio2.add_codec(folder / "step", seed=3)
+    models = [Checkpoint.parse(f"{name}={folder / name}") for name in VOICES]
+    return patient(folder / "store", models, {"ANTIPHON_WYOMING_PORT": "0"})
 
 
 @asynccontextmanager
