@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save, shapes_of
+from ttsfamilies.base.synthetic.tensors import drawn, drawn_sound, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.fish_s2.codec import FishDecoder
 from ttsfamilies.fish_s2.codec import sources as decoder_sources
@@ -97,7 +97,6 @@ def write_checkpoint(
     codebooks: int = 10,
     heads: tuple[int, int, int] = SMALL,
     ending: float = 1.0,
-    shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a talker without its codec. ending: how loudly it asks for the end."""
     dump_json(folder / "config.json", config(codebooks, heads))
@@ -105,7 +104,7 @@ def write_checkpoint(
     tensors = dict(drawn(shapes_of(sources, FishNet, load_config(folder)), seed))
     tensors[_EMBEDDINGS][_ADDED["<|im_end|>"]] *= ending
     tensors[f"{FAST}output.weight"] *= _DIM**0.5
-    save(folder, tensors.items(), shard_bytes)
+    save(folder, tensors.items())
 
 
 def add_codec(folder: Path, *, seed: int = 0) -> None:

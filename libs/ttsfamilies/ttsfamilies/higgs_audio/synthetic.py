@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, drawn_sound, save, shapes_of
+from ttsfamilies.base.synthetic.tensors import drawn, drawn_sound, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.higgs_audio.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec import sources as decoder_sources
@@ -108,7 +108,6 @@ def write_checkpoint(
     heads: Heads = SMALL,
     ending: float = 1.0,
     strays: float = 0.1,
-    shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a whole talker. ending: how loudly codebook 0 asks for the end. strays: the others."""
     dump_json(folder / "config.json", config(kind, codebooks, heads))
@@ -119,7 +118,7 @@ def write_checkpoint(
     c = load_config(folder)
     tensors = dict(drawn(shapes_of(sources, HiggsNet, c), seed))
     _quiet(tensors[_HEADS[kind]], c, ending, strays)
-    save(folder, tensors.items(), shard_bytes)
+    save(folder, tensors.items())
 
 
 def _quiet(head: Tensor, c: HiggsConfig, ending: float, strays: float) -> None:
@@ -160,11 +159,10 @@ TINY: Final[dict[str, Any]] = {
 }
 
 
-def write_codec(folder: Path, *, seed: int = 0, codebooks: int = 8) -> None:
+def write_codec(folder: Path, *, seed: int = 0) -> None:
     """Write config.json and model.safetensors, encoder and decoder."""
     folder.mkdir(parents=True, exist_ok=True)
-    bandwidths = [0.25, 0.25 * codebooks]
-    dump_json(folder / "config.json", TINY | {"target_bandwidths": bandwidths})
+    dump_json(folder / "config.json", TINY)
     sizes, _ = load_sizes(folder)
     shapes = shapes_of(decoder_sources, HiggsDecoder, sizes)
     shapes |= shapes_of(encoder_sources, HiggsEncoder, sizes)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.lm.net import LlamaNet, sources
 from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save, shapes_of
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.orpheus.family import END_SPEECH, load_config
 
@@ -51,7 +51,6 @@ def write_checkpoint(
     *,
     seed: int = 0,
     ending: float = 1.0,
-    shard_bytes: int = SHARD_BYTES,
     heads: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Write a whole talker. ending: how loudly the end of speech speaks among the logits.
@@ -62,7 +61,7 @@ def write_checkpoint(
     write_llama_tokenizer(folder)
     shapes = shapes_of(sources, LlamaNet, load_config(folder))
     louder = {"model.embed_tokens.weight": (END_SPEECH, ending)}
-    save(folder, drawn(shapes, seed, louder), shard_bytes)
+    save(folder, drawn(shapes, seed, louder))
 
 
 FAMILY: Final = SyntheticFamily(of_parts(write_checkpoint), "a talker; its codec is a snac")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
-from ttsfamilies.base.synthetic.tensors import SHARD_BYTES, drawn, save, shapes_of
+from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import SPECIAL_TOKENS, vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_omni import codec
 from ttsfamilies.qwen3_omni.config import load_config
@@ -122,7 +122,6 @@ def write_checkpoint(
     renormalised: bool = True,
     codebooks: int = 16,
     ending: float = 1.0,
-    shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a whole checkpoint but for its thinker, of which only the embedding is there.
 
@@ -143,7 +142,7 @@ def write_checkpoint(
     louder = {"talker.codec_head.weight": (end, ending)}
     tensors = drawn({_known(name): shape for name, shape in shapes.items()}, seed, louder)
     names = {_known(name): name for name in shapes}
-    save(folder, ((names[name], tensor) for name, tensor in tensors), shard_bytes)
+    save(folder, ((names[name], tensor) for name, tensor in tensors))
 
 
 def _known(name: str) -> str:
