@@ -170,12 +170,12 @@ def _of_steps(positions: Tensor) -> Tensor:
     return torch.stack((rows, rows, torch.ones_like(rows), positions.to(torch.int32)), 1)
 
 
-def prompt_tiles(starts: list[int], counts: list[int], queries: int = TILE_QUERIES) -> list[int]:
+def prompt_tiles(starts: list[int], counts: list[int]) -> list[int]:
     """Rows of `counts` tokens one after the other, from positions `starts` on: 4 numbers a tile."""
     flat, token = [], 0
     for row, (start, count) in enumerate(zip(starts, counts, strict=True)):
-        for done in range(0, count, queries):
-            flat += [row, token + done, min(queries, count - done), start + done]
+        for done in range(0, count, TILE_QUERIES):
+            flat += [row, token + done, min(TILE_QUERIES, count - done), start + done]
         token += count
     return flat
 
