@@ -25,7 +25,6 @@ from ttsfamilies.qwen3_tts.net import (
     FrameNet,
     TextProjection,
     backbone_config,
-    check_device,
     predictor_sources,
 )
 
@@ -92,9 +91,6 @@ TABLE: Final = "thinker.model.embed_tokens.weight"
 OTHERS: Final = ("thinker.", "code2wav.")
 # Rows that are kept in memory.
 _KEPT: Final = 16_384
-_DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
 _NAMES: Final = {
     "hidden_projection.first": "hidden_projection.linear_fc1",
     "hidden_projection.second": "hidden_projection.linear_fc2",
@@ -150,13 +146,10 @@ def load_talker(
     checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
 ) -> tuple[OmniConfig, OmniNet, ThinkerTable]:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    if dtype not in _DTYPES:
-        raise CheckpointError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
     config, shards = load_config(checkpoint), Shards.of(checkpoint)
     table = ThinkerTable(shards, config.talker_config.thinker_hidden_size)
-    net = unfilled(OmniNet, config).to(_DTYPES[dtype])
+    net = unfilled(OmniNet, config).to(getattr(torch, dtype))
     net.keep_float32()
-    where = check_device(device)
-    filled(net, sources(net, config), parted(shards), others=OTHERS, device=where)
+    filled(net, sources(net, config), parted(shards), others=OTHERS, device=device)
     net.pad.copy_(torch.from_numpy(table.rows(config.specials)[PAD]))
     return config, net, table

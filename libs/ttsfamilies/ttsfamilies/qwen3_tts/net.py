@@ -206,7 +206,6 @@ def choose_codes(
     return logits, torch.cat((code0[:, None], net.residuals(hidden, code0, pick)), 1)
 
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."
 
 
@@ -260,25 +259,13 @@ def unused_by_encoder(config: EncoderConfig) -> tuple[str, ...]:
     )
 
 
-def check_device(device: str) -> torch.device:
-    """A device that is there; raises CheckpointError."""
-    try:
-        found = torch.device(device)
-        torch.empty(1, device=found)
-    except (RuntimeError, AssertionError) as error:
-        raise CheckpointError(f"device {device!r} cannot be used: {error}") from error
-    return found
-
-
 def load_talker(checkpoint: Path, *, device: str = "cpu", dtype: str = "float32") -> TalkerNet:
     """The talker of a checkpoint folder; raises CheckpointError."""
-    if dtype not in _DTYPES:
-        raise CheckpointError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
-    config, where = load_config(checkpoint), check_device(device)
-    net = unfilled(TalkerNet, config).to(_DTYPES[dtype])
-    net.keep_float32(where)
+    config = load_config(checkpoint)
+    net = unfilled(TalkerNet, config).to(getattr(torch, dtype))
+    net.keep_float32(device)
     others = (_SPEAKER,) if config.tts_model_type == "base" else ()
-    return filled(net, talker_sources(net), Shards.of(checkpoint), others=others, device=where)
+    return filled(net, talker_sources(net), Shards.of(checkpoint), others=others, device=device)
 
 
 def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEncoder, CodecEncoder]:
@@ -288,22 +275,17 @@ def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEnco
         raise CheckpointError(
             f"{checkpoint} is a {config.tts_model_type} model: it clones no voices"
         )
-    speaker = load_speaker(checkpoint, config, device)
-    return speaker, load_codec_encoder(checkpoint, device)
+    return _speaker(checkpoint, config, device), _codec_encoder(checkpoint, device)
 
 
-def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> SpeakerEncoder:
-    """The speaker encoder; raises CheckpointError."""
+def _speaker(checkpoint: Path, config: TalkerConfig, device: str) -> SpeakerEncoder:
     net, shards = unfilled(SpeakerEncoder, config.speaker_encoder_config), Shards.of(checkpoint)
-    where = check_device(device)
-    filled(net, speaker_sources(net), shards, others=("talker.",), device=where)
-    net.mels = log_mel(config.speaker_encoder_config).to(where)
+    filled(net, speaker_sources(net), shards, others=("talker.",), device=device)
+    net.mels = log_mel(config.speaker_encoder_config).to(device)
     return net
 
 
-def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
-    """The codec's encoder; raises CheckpointError."""
+def _codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
     config, shards = load_encoder_config(checkpoint), Shards.of(checkpoint / FOLDER)
     net, others = unfilled(CodecEncoder, config), unused_by_encoder(config)
-    stated, where = encoder_sources(net, "encoder."), check_device(device)
-    return filled(net, stated, shards, others=others, device=where)
+    return filled(net, encoder_sources(net, "encoder."), shards, others=others, device=device)
