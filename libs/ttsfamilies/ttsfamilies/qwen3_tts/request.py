@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -219,10 +219,3 @@ class RequestReader:
             )
         codes = reference["codes"].astype(np.int16)
         return InContext(self._tokenizer.transcript(asked.text), codes)
-
-
-def with_text(
-    asked: PromptRequest, role: tuple[int, ...], text: Sequence[int], complete: bool
-) -> PromptRequest:
-    """The prompt's request, as far as its text is known."""
-    return replace(asked, role=role, text=tuple(text), complete=complete)

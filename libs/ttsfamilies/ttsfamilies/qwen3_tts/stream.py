@@ -9,7 +9,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ from ttsfamilies.qwen3_tts.prompt import (
     prompt,
     spoken_frames,
 )
-from ttsfamilies.qwen3_tts.request import Qwen3Drawing, TurnTokens, with_text
+from ttsfamilies.qwen3_tts.request import Qwen3Drawing, TurnTokens
 
 _DRAWING: Final = (
     *("temperature", "top_k", "top_p", "penalty"),
@@ -105,7 +105,8 @@ class Qwen3Stream(TalkerStream):
 
     def _asked(self) -> PromptRequest:
         """The prompt's request, with the text so far."""
-        return with_text(self._prepared.asked, self._role, self._text, self._complete)
+        text, asked = tuple(self._text), self._prepared.asked
+        return replace(asked, role=self._role, text=text, complete=self._complete)
 
     def _keys(self, positions: int) -> tuple[bytes, ...]:
         told = self._prompt
