@@ -1,8 +1,6 @@
 """The encoder of Higgs Audio's codec: a waveform to eight codes a frame. Always float32.
 
 What HuBERT hears at 16 kHz and what DAC's encoder hears at 24 kHz are quantised together.
-
-Always float32. Higgs Audio's codec listens with it.
 """
 
 from __future__ import annotations

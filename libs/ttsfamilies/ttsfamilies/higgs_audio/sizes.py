@@ -137,7 +137,6 @@ class _AuthorsSizes:
     sample_rate: int = 24_000
     bins: int = 1024
     codebook_dim: int = 64
-    semantic_techer: str = "hubert_base_general"
 
     def sizes(self) -> HiggsCodecSizes:
         """In transformers' terms."""
