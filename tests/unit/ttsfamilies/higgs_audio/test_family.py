@@ -15,7 +15,7 @@ from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.fields import Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.lm.turns import FRAME, TurnsPrompt
+from ttsfamilies.base.lm.turns import TurnsPrompt
 from ttsfamilies.higgs_audio.net import load_config, load_defaults
 from ttsfamilies.higgs_audio.synthetic import SECOND, THIRD, write_checkpoint
 from ttsfamilies.talkers import load
@@ -31,27 +31,6 @@ def prompt(
     prepared = tiny(kind=kind).prepare(request, Derived(None, sounds))
     (found,) = prepared.read([Text(text)], final=True)
     return found
-
-
-def test_a_recording_is_delayed_between_rows_of_beginnings_and_ends() -> None:
-    found = prompt(turns=(Turn(0, "Hi.", SOUND),), sounds=[CODES])
-    rows = found.codes[found.text == FRAME][:-1]
-    assert len(rows) == 5 + 2 + 2
-    assert rows[0].tolist() == [1024] * 3
-    assert rows[1].tolist() == [0, 1024, 1024]
-    assert rows[3].tolist() == [6, 4, 2]
-    assert rows[-1].tolist() == [1025] * 3
-    third = prompt(THIRD, turns=(Turn(0, "Hi.", SOUND),), sounds=[CODES])
-    rows = third.codes[third.text == FRAME]
-    assert rows[0].tolist() == [0, 1024, 1024]
-    assert rows[-1].tolist() == [1025, 1025, 14]
-
-
-def test_speakers_are_told_apart_where_there_are_several() -> None:
-    turns = (Turn(1, "Hi.", SOUND),)
-    one = prompt(turns=turns, sounds=[CODES], speaker=1)
-    two = prompt(turns=turns, sounds=[CODES], speaker=0)
-    assert len(two.text) > len(one.text)
 
 
 def test_a_scene_is_a_part_of_what_others_may_begin_with() -> None:
