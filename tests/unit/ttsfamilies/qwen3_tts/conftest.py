@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ttsfamilies.qwen3_tts.config import TalkerConfig, load_config
-from ttsfamilies.qwen3_tts.net import TalkerNet, load_talker
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 
@@ -32,8 +31,3 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def config(custom: Path) -> TalkerConfig:
     return load_config(custom)
-
-
-@pytest.fixture(scope="session")
-def net(custom: Path) -> TalkerNet:
-    return load_talker(custom)

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from tests.adapters import files
 from tests.unit.talker.engine.test_prefixes import SAID, _net, recording
 from tests.unit.ttsfamilies.qwen3_tts.tiny import _parts, tiny
-from tests.unit.ttsfamilies.test_conformance import Bench, Heard, same
+from tests.unit.ttsfamilies.test_conformance import Bench, Heard, request, same
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import UnknownAdapter
 from ttscommon.wire.fields import Arrays, Derived
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Reference, Sampling
 from ttscommon.wire.parameters import AdapterRef
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.model import TalkerModel
@@ -69,9 +69,8 @@ def hold(model: TalkerModel, numbers: Sequence[int]) -> None:
         model.adapters.put(slot, fitted)
 
 
-def request(key: str, adapter: int | None, seed: int, sampling: Sampling) -> SpeechRequest:
-    ref = None if adapter is None else AdapterRef(f"a{adapter}", drawn(adapter).digest)
-    return SpeechRequest(key, "m", "slt", "", seed=seed, sampling=sampling, adapter=ref)
+def ref(number: int | None) -> AdapterRef | None:
+    return None if number is None else AdapterRef(f"a{number}", drawn(number).digest)
 
 
 def opened(
@@ -81,12 +80,9 @@ def opened(
     sampling: Sampling = SAMPLED,
     restored: Arrays | None = None,
 ) -> Heard:
-    key = f"r{len(bench.heard)}"
-    prepared = bench.engine.family.prepare(request(key, adapter, seed, sampling))
-    units = list(prepared.read([Text(f"Number {seed} is said.")], final=True))
-    heard = bench.heard[key] = Heard()
-    bench.engine.open(prepared, restored, units, final=True)
-    return heard
+    told = {"seed": seed, "sampling": sampling, "adapter": ref(adapter)}
+    asked = request(f"r{len(bench.heard)}", f"Number {seed} is said.", **told)
+    return bench.open(asked, restored)
 
 
 def spoken(family: Family, adapter: int | None, seed: int, **more: Any) -> Arrays:
@@ -132,7 +128,7 @@ def test_a_slot_that_is_used_again_holds_nothing_of_the_adapter_before() -> None
     hold(family, [3])
     assert np.array_equal(spoken(family, 3, 1)["codes"], spoken(family_of([1, 3]), 3, 1)["codes"])
     with pytest.raises(UnknownAdapter):
-        family.prepare(request("r", 0, 0, GREEDY))
+        family.prepare(request(adapter=ref(0)))
 
 
 def test_prompts_that_differ_in_their_adapter_share_nothing() -> None:
@@ -141,7 +137,7 @@ def test_prompts_that_differ_in_their_adapter_share_nothing() -> None:
     family.adapt(ADAPTERS, 16)
     hold(family, [0, 1])
     for adapter in (0, 1, None):
-        said = request("r", adapter, 0, GREEDY)
+        said = request(adapter=ref(adapter), sampling=GREEDY)
         cloned = replace(said, reference=Reference("0" * 16 + "-" + "0" * 64, SAID))
         prepared = family.prepare(cloned, Derived(recording(1)))
         stream = family.open(prepared)
@@ -160,11 +156,7 @@ def test_values_that_break_the_numbers_fail_the_stream_alone() -> None:
     family.adapters.put(1, family.adapters.fitted(Lora.parse(loud, 16)))
     bench = Bench(family)
     sound = opened(bench, 1, 4)
-    ref = AdapterRef("loud", loud.digest)
-    prepared = family.prepare(SpeechRequest("loud", "m", "slt", "", adapter=ref))
-    bench.heard["loud"] = broken = Heard()
-    units = list(prepared.read([Text("This fails.")], final=True))
-    bench.engine.open(prepared, None, units, final=True)
+    broken = bench.open(request("loud", adapter=AdapterRef("loud", loud.digest)))
     bench.run()
     assert isinstance(broken.end, Failed)
     assert np.array_equal(sound.arrays["codes"], alone(1, 4)["codes"])

@@ -8,8 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from talker.engine.engine import Engine
-from talker.loading import load_family
-from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttscommon.process.metrics import Metrics
@@ -146,18 +144,6 @@ def test_max_new_tokens_counts_as_the_official_package_does() -> None:
     engine = Engine(tiny(), slots=1, blocks=64, metrics=Metrics())
     (spoken,) = synthesise(engine, [asked("slt", sampling=Sampling(max_new_tokens=5))])
     assert rows(spoken.arrays) == 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["custom", "base"])
-def test_a_checkpoint_folder_is_served_like_a_voice_folder(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    folder = request.getfixturevalue(kind)
-    family = load_family(TalkerSettings(model="tiny", voice_dir=folder, kv_blocks=256))
-    assert family.spec.family == "qwen3_tts"
-    assert family.measured_round_s.keys() == {1, 4}
-    assert bool(family.spec.voices) == (kind == "custom")
 
 
 def test_what_may_not_fit_into_the_cache_is_refused_before_it_speaks() -> None:

@@ -1,22 +1,41 @@
-"""A frame of Qwen3-TTS: which ids may be drawn, what ends it, and what of it stays exact."""
+"""A frame of Qwen3-TTS: which ids may be drawn, what ends it, what of it stays exact, and that a
+device computes all of it without a read back.
+"""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 import torch
 from torch import Tensor
 
-from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import KINDS
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
+from ttscommon.engine.kernels.choice import only
+from ttscommon.wire.fields import Field
+from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.kernels.slots import FED, move_on
+from ttsfamilies.base.runners.computation import Prompts, Rows
+from ttsfamilies.base.runners.kv import DeviceCache
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import TalkerConfig
+from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import CodePredictor, TalkerNet
 from ttsfamilies.qwen3_tts.sizes import model_config
 from ttsfamilies.qwen3_tts.stream import Prohibitions
 
 NEVER = float("-inf")
+META = torch.device("meta")
+KINDS = {"i8": torch.int64, "i4": torch.int32, "f4": torch.float32, "u1": torch.uint8}
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+    return torch.zeros(shape, dtype=dtype, device=META)
+
+
+def fields(told: Mapping[str, Field], rows: int) -> dict[str, Tensor]:
+    return {n: zeros(rows, *f.shape, dtype=KINDS[f.dtype]) for n, f in told.items()}
 
 
 def constrained(config: TalkerConfig, logits: Tensor, made: int, penalty: float = 1.0) -> Tensor:
@@ -94,3 +113,43 @@ def test_under_narrow_weights_only_the_predictors_queries_stay_exact(
     assert exact
     assert all(name.startswith("predictor.decoder.blocks") for name in exact)
     assert {name.split(".")[-2] for name in exact} == {"qkv", "q_norm", "k_norm"}
+
+
+@pytest.fixture
+def without_values() -> Any:
+    """The family on a device whose tensors have shapes alone: a read, or a shape that hangs on a
+    value, raises.
+    """
+    family = tiny()
+    cache = DeviceCache(family.spec.caches["backbone"], 8, torch.float32, META)
+    net = family._net
+    with torch.device("meta"):
+        family._net = type(net)(net.config)
+    family._net.eval().requires_grad_(False)
+    family.make_frames_of(family._net)
+    return family, cache
+
+
+def test_a_decode_step_reads_nothing_back(without_values: tuple[Qwen3Tts, DeviceCache]) -> None:
+    family, cache = without_values
+    slots, positions, tables = zeros(4), zeros(4), zeros(4, 8, dtype=torch.int32)
+    with torch.inference_mode(), only("torch"):
+        attend = {"backbone": cache.decode(tables, positions, 128)}
+        out = family.decode(Rows(slots, positions, 4), fields(family.spec.state, 9), attend)
+    assert out.frames["codes"].shape == (4, 1, 4)
+    assert {tensor.device for tensor in (out.gained, out.ended, out.bad)} == {META}
+
+
+def test_a_prompt_reads_nothing_back(without_values: tuple[Qwen3Tts, DeviceCache]) -> None:
+    family, cache = without_values
+    assert family.fixed_prompts
+    slots, tables = zeros(2), zeros(2, 8, dtype=torch.int32)
+    tiles = torch.tensor(prompt_tiles([0, 0], [20, 12]), dtype=torch.int32).view(-1, 4).to(META)
+    rows = Prompts(
+        *(slots, zeros(32), 2, fields(family.spec.inputs, 32), zeros(2)),
+        zeros(2, dtype=torch.bool),
+    )
+    with torch.inference_mode(), only("torch"):
+        attend = {"backbone": cache.prompts(tables, tiles, zeros(32), 128)}
+        out = family.prefill(rows, fields(family.spec.state, 9), attend)
+    assert out.gained.device == META

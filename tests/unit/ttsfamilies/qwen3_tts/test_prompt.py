@@ -36,14 +36,6 @@ def sides(
     return found["text"][begin:].tolist(), found["codes"][begin:, 0].tolist(), parts
 
 
-def test_whole_text_stands_in_the_prompt(config: TalkerConfig) -> None:
-    pad, bos, eos = config.tts_pad_token_id, config.tts_bos_token_id, config.tts_eos_token_id
-    text, codes, parts = sides(config, replace(WHOLE, language="english", speaker="Vivian"))
-    assert text == [*[pad] * 5, bos, 21, 22, 23, eos, pad]
-    assert codes == [2154, 2156, 2050, 2157, 3065, 2148, *[2148] * 4, 2149]
-    assert [parts.step(i, pad) for i in range(3)] == [pad] * 3
-
-
 def test_streamed_text_is_told_one_token_a_step(config: TalkerConfig) -> None:
     pad, bos, eos = config.tts_pad_token_id, config.tts_bos_token_id, config.tts_eos_token_id
     text, codes, parts = sides(config, replace(STREAMED, instruction=(41, 42)))

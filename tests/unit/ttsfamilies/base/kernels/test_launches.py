@@ -9,7 +9,7 @@ import torch
 
 from antiphon_bench.gpu.engines import STEP_LAUNCHES
 from tests.launches import META, Launches, WithoutValues, counted, size_of
-from tests.unit.ttsfamilies.qwen3_tts.test_on_a_device import fields, zeros
+from tests.unit.ttsfamilies.qwen3_tts.test_frame import fields, zeros
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttsfamilies.base.runners.computation import Rows
 from ttsfamilies.base.runners.device_runner import DeviceRunner
