@@ -34,6 +34,8 @@ HEARD: Arrays = {
     "prompt": np.full((2, 4, 8), 3.0, np.float32),
 }
 SOUND = "0" * 16 + "-" + "0" * 64
+RECORDED = (RECORDING_STARTS, 0, 0, 0, RECORDING_ENDS)
+ALONE = (0, 2, 2, 2, 0)
 
 
 def opened(model: Voxcpm2, text: str = "To end.", **asked: Any) -> VoxcpmStream:
@@ -67,31 +69,26 @@ def spoken(
     return heard.arrays
 
 
-def test_a_text_is_told_before_its_speech() -> None:
-    said, patches = told(opened(tiny()))
-    assert said == [*ids("To end."), AUDIO_STARTS]
-    assert not any(patches)
-
-
-def test_a_voice_is_designed_before_the_text() -> None:
-    said, _ = told(opened(tiny(), instructions="one old singer"))
-    assert said == [*ids("(one old singer)To end."), AUDIO_STARTS]
-
-
-@pytest.mark.parametrize("how", [{}, {"text": "Odd", "x_vector_only": True}])
-def test_a_recording_stands_by_itself_before_the_text(how: dict[str, Any]) -> None:
-    stream = opened(tiny(), reference=Reference(SOUND, **how))
-    said, patches = told(stream)
-    assert said == [RECORDING_STARTS, 0, 0, 0, RECORDING_ENDS, *ids("To end."), AUDIO_STARTS]
-    assert patches[:5] == [0, 2, 2, 2, 0]
-    assert not any(patches[5:])
-
-
-def test_a_recording_whose_words_are_known_is_gone_on_from() -> None:
-    said, patches = told(opened(tiny(), reference=Reference(SOUND, "Odd, ")))
-    assert said == [*ids("Odd, To end."), AUDIO_STARTS, 0, 0]
-    assert patches[-2:] == [3, 3]
-    assert not any(patches[:-2])
+@pytest.mark.parametrize(
+    ("asked", "wanted", "heard"),
+    [
+        ({}, ("To end.", AUDIO_STARTS), ()),
+        ({"instructions": "one old singer"}, ("(one old singer)To end.", AUDIO_STARTS), ()),
+        *(
+            ({"reference": Reference(SOUND, *words)}, (*RECORDED, "To end.", AUDIO_STARTS), ALONE)
+            for words in ((), ("Odd", True))
+        ),
+        # Of known words it is gone on from.
+        ({"reference": Reference(SOUND, "Odd, ")}, ("Odd, To end.", AUDIO_STARTS, 0, 0), (3, 3)),
+    ],
+)
+def test_what_is_told_and_heard_before_speech(
+    asked: dict[str, Any], wanted: Sequence[str | int], heard: Sequence[float]
+) -> None:
+    said, patches = told(opened(tiny(), **asked))
+    assert said == [i for part in wanted for i in (ids(part) if isinstance(part, str) else [part])]
+    at = len(said) - 2 if heard == (3, 3) else 0
+    assert patches == [0.0] * at + [*heard] + [0.0] * (len(said) - at - len(heard))
 
 
 def test_chinese_is_told_a_character_at_a_time() -> None:
@@ -189,24 +186,17 @@ def adapted(numbers: Sequence[int]) -> Voxcpm2:
 
 
 def test_rows_with_adapters_of_the_package_share_a_batch() -> None:
-    alone = {
-        number: spoken(
-            adapted((number,)), "To end.", adapter=AdapterRef("a", adapter(number).digest)
-        )
-        for number in (1, 2)
-    }
-    plain = spoken(tiny(6), "To end.")
+    refs = [None, *(AdapterRef(f"a{number}", adapter(number).digest) for number in (1, 2))]
+    alone = [
+        spoken(adapted((number,)) if number else tiny(6), "To end.", adapter=one)
+        for number, one in enumerate(refs)
+    ]
     bench = Bench(adapted((2, 1)))
-    heard = {n: bench.open(request(f"{n}", "To end.", adapter=ref(n))) for n in (0, 1, 2)}
+    heard = [bench.open(request(f"{n}", "To end.", adapter=one)) for n, one in enumerate(refs)]
     bench.run()
-    same(heard[0].arrays, plain)
-    for number, one in alone.items():
-        same(heard[number].arrays, one)
-        assert not np.array_equal(one["patch"][:4], plain["patch"][:4])
-
-
-def ref(number: int) -> AdapterRef | None:
-    return AdapterRef(f"a{number}", adapter(number).digest) if number else None
+    for one, found in zip(alone, heard, strict=True):
+        same(found.arrays, one)
+    assert len({one["patch"][:4].tobytes() for one in alone}) == 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ttsfamilies.base.talker.served import ServedFamily
 from ttsfamilies.zonos.facts import EMOTIONS, END, MASK
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
-from ttsfamilies.zonos.request import PASSAGE_PHONES, ZonosPrompt, ends
+from ttsfamilies.zonos.request import ends
 
 _SOUND = "0" * 16 + "-" + "0" * 64
 SENTENCE = "It's the end of the world, and you're singing to the user. "
@@ -104,19 +104,6 @@ def test_tags_are_what_espeak_calls_them() -> None:
     tags = ("en", "en-GB", "fr", "zh-CN", "pt-BR", "de-AT", "no")
     named = ("en-us", "en-gb", "fr-fr", "cmn", "pt-br", "de", "nb")
     assert tuple(map(code_of, tags)) == named
-
-
-def test_a_long_text_is_spoken_in_passages_however_it_came() -> None:
-    text = SENTENCE * 14
-    whole = list(tiny().prepare(request()).read([Text(text)], final=True))
-    assert len(whole) > 2
-    assert all(prompt.ids.shape[1] <= PASSAGE_PHONES + 8 for prompt in whole)
-    prepared, found = tiny().prepare(request()), list[ZonosPrompt]()
-    for at in range(0, len(text), 37):
-        found += prepared.read([Text(text[at : at + 37])], final=False)
-    assert 0 < len(found) < len(whole)
-    found += prepared.read([], final=True)
-    assert [one.ids.tolist() for one in found] == [one.ids.tolist() for one in whole]
 
 
 def test_a_silent_frame_keeps_the_rows_of_two_passages_apart_also_when_resumed() -> None:
