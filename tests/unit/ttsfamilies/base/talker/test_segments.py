@@ -14,7 +14,6 @@ from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, r
 from tests.unit.ttsfamilies.toy_segments import PASSES, WHOLE, WINDOWS, Toy
 from ttscommon.engine.runtime import Finished
 from ttscommon.wire.fields import concatenate, cut, rows
-from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.runner import Results, Row
@@ -126,23 +125,6 @@ def test_words_resumed_at_any_frame_come_once_and_at_the_same_times() -> None:
         assert [*before.words, *after.words] == undisturbed.words
 
 
-def test_the_log_says_of_which_sentence_and_letter_a_frame_is() -> None:
-    logged = whole().arrays
-    assert set(logged["passage"].tolist()) == {0, 1}
-    for passage in (0, 1):
-        places = logged["place"][logged["passage"] == passage]
-        assert places[0] == 0
-        assert set(np.diff(places).tolist()) == {0, 1}
-
-
-def test_noise_depends_on_seed_and_sentence() -> None:
-    twice = whole("Ah. Ah.").arrays
-    half = rows(twice) // 2
-    np.testing.assert_array_equal(twice["place"][:half], twice["place"][half:])
-    assert not np.array_equal(twice["z"][:half], twice["z"][half:])
-    assert not np.array_equal(whole(seed=8).arrays["z"][:20], whole().arrays["z"][:20])
-
-
 @pytest.mark.parametrize("toy", [Toy, partial(Toy, WHOLE)], ids=["windows", "at once"])
 def test_chunks_are_of_bounded_size_and_the_same_in_windows_and_with_the_prompt(
     toy: type[Toy],
@@ -212,21 +194,6 @@ def test_on_a_device_segments_that_are_equally_far_are_read_together() -> None:
     assert set(toys[1].read_rows) == {1}
 
 
-def test_a_parked_stream_goes_on_with_the_next_frame() -> None:
-    bench = Bench(Toy())
-    heard = bench.open(request(text="One small step, said the talker. ", text_final=False))
-    parked: list[bool] = []
-    while parked[-1:] != [True]:
-        bench.engine.step()
-        bench.engine.park("r", parked.append)
-    bench.engine.step()
-    assert bench.engine.idle
-    bench.engine.unpark("r")
-    bench.feed("r", Text("And then another one, for good measure!"), final=True)
-    bench.run()
-    same(heard.arrays, whole().arrays)
-
-
 def test_a_stream_cancelled_in_the_midst_of_its_prompt_leaves_nothing() -> None:
     bench = Bench(Toy(), limits=StepLimits(positions=64))
     heard = bench.open(request(text=LONG))
@@ -238,16 +205,3 @@ def test_a_stream_cancelled_in_the_midst_of_its_prompt_leaves_nothing() -> None:
     after = bench.open(request(text=TEXT))
     bench.run()
     same(after.arrays, whole().arrays)
-
-
-def test_a_frame_that_is_not_finite_fails_its_own_stream() -> None:
-    bench = Bench(Toy())
-    sick, fine = bench.open(request("sick", LONG)), bench.open(request(text=TEXT))
-    bench.engine.step()
-    runner = bench.engine._runner
-    assert isinstance(runner, TorchRunner)
-    (slot,) = (stream.slot for stream in bench.engine._slots if stream.key == "sick")
-    runner._state.tensors["hidden"][slot] = float("nan")
-    bench.run()
-    assert "not finite" in str(sick.end)
-    same(fine.arrays, whole().arrays)
