@@ -1,7 +1,6 @@
 """A folder that today's transformers saved again speaks as the one that was published."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +15,12 @@ from ttscommon.engine.checkpoint import CheckpointError, renamed
 from ttscommon.engine.nn.weights import Shards
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttsfamilies.base import synthetic
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.cosyvoice import synthetic as cosyvoice
-from ttsfamilies.csm import synthetic as csm
-from ttsfamilies.higgs_audio import synthetic as higgs_audio
-from ttsfamilies.orpheus import synthetic as orpheus
-from ttsfamilies.qwen3_omni import synthetic as qwen3_omni
-from ttsfamilies.qwen3_tts import synthetic as qwen3_tts
-from ttsfamilies.step_audio2 import synthetic as step_audio2
 from ttsfamilies.talkers import load
 
 TEXT = "It's the end of the world, and 3 of you sing: how odd!"
-
-
-def write_qwen3_tts(folder: Path) -> None:
-    qwen3_tts.write_checkpoint(folder, "tiny", "custom_voice", seed=5)
-
-
-def write_cosyvoice(folder: Path) -> None:
-    cosyvoice.write_family(folder, "tiny", "v2", seed=3)
-
-
-WRITTEN: dict[str, Callable[[Path], object]] = {
-    "qwen3_tts": write_qwen3_tts,
-    "qwen3_omni": lambda folder: qwen3_omni.write_checkpoint(folder, seed=3, codebooks=4),
-    "step_audio2": lambda folder: step_audio2.write_checkpoint(folder, seed=3, ending=0.0),
-    "cosyvoice": write_cosyvoice,
-    "csm": lambda folder: csm.write_checkpoint(folder, seed=8, codebooks=4),
-    "orpheus": lambda folder: orpheus.write_checkpoint(folder, seed=3),
-    "higgs_audio": lambda folder: higgs_audio.write_checkpoint(folder, seed=8),
-}
+FAMILIES = ["qwen3_tts", "qwen3_omni", "step_audio2", "cosyvoice", "csm", "orpheus", "higgs_audio"]
 
 
 def spoken(folder: Path) -> dict[str, Any]:
@@ -60,10 +35,10 @@ def spoken(folder: Path) -> dict[str, Any]:
     return dict(one.arrays)
 
 
-@pytest.mark.parametrize("family", WRITTEN)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_both_generations_of_a_folder_speak_the_same_frames(family: str, tmp_path: Path) -> None:
     published = tmp_path / "published"
-    WRITTEN[family](published)
+    synthetic.family(family).written(published, "", "", 3)
     saved = Path(shutil.copytree(published, tmp_path / "saved"))
     save_again(saved)
     assert not any(saved.rglob("vocab.json"))
@@ -77,7 +52,7 @@ def test_both_generations_of_a_folder_speak_the_same_frames(family: str, tmp_pat
 
 
 def test_a_tokenizer_that_divides_texts_otherwise_is_refused(tmp_path: Path) -> None:
-    write_qwen3_tts(tmp_path)
+    synthetic.family("qwen3_tts").written(tmp_path, "", "", 3)
     save_again(tmp_path)
     tokenizer = tmp_path / "tokenizer.json"
     content = tokenizer.read_text("utf-8")

@@ -1,17 +1,15 @@
 """Every family from a stand-in for the hub, of the files that its authors publish, by its name."""
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from antiphon.stack.checkpoints import Checkpoint
 from tests.unit.ttscommon.engine.hub_server import Hub, serving
-from tests.unit.ttsfamilies.repositories import ALL, Published, pickled
+from tests.unit.ttsfamilies.repositories import ALL, Published
 from ttscommon.engine.checkpoint import CheckpointError
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.known import FAMILIES
@@ -68,22 +66,6 @@ def test_a_family_is_served_by_its_name_on_the_hub(
     assert converts == bool(cold.bytes)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert Checkpoint.parse(f"it={published.given}") == found
-
-
-def test_a_download_that_broke_off_goes_on_and_is_converted_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published = ALL["voxcpm2"]()
-    files = published.repositories[published.given]
-    # The client keeps what it has in parts of 10 MiB; what is no weight is not converted.
-    vae = torch.load(io.BytesIO(files["audiovae.pth"]), weights_only=True)
-    files["audiovae.pth"] = pickled(vae | {"optimizer": {"momentum": torch.ones(6 << 20)}})
-    with hub_of(published, tmp_path, monkeypatch, cut={"audiovae.pth"}) as hub:
-        found = find(published.given)
-    ((name, asked),) = hub.ranges
-    assert name == "audiovae.pth"
-    assert asked.startswith(f"bytes={10 << 20}-")
-    assert load_codec("it", found).spec.sample_rate
 
 
 def test_a_damaged_pickle_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
