@@ -6,7 +6,6 @@ checkpoint alone; `make test-all` takes all of one family after another.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -107,22 +106,6 @@ def test_a_prompt_is_the_references(family: str, case: Any, load: Load) -> None:
     units = list(prepared.read(loaded.subject.pieces(case), final=True))
     found, wanted = loaded.subject.prompts(case, units)
     assert found == wanted
-
-
-@pytest.mark.parametrize(
-    ("family", "name"),
-    [
-        pytest.param("fish_s2", "repeated codes", marks=pytest.mark.slow),
-        ("higgs_audio", "repeated and drawn"),
-    ],
-)
-def test_a_code_that_repeats_itself_is_drawn_again(family: str, name: str, load: Load) -> None:
-    subject = FAMILIES[family]
-    (case,) = [case for case in subject.cases if case.name == name]
-    once = alone(load(family, case.checkpoint), replace(case, window=0))["codes"]
-    wanted = subject.wanted(case)["codes"]
-    np.testing.assert_array_equal(once[0], wanted[0])  # the first frame is never looked at
-    assert not np.array_equal(once, wanted)
 
 
 def test_cases_that_are_said_to_be_ended_by_the_model_are() -> None:
