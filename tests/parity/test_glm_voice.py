@@ -1,18 +1,17 @@
 """GLM-4-Voice's prompts, what it hears, and its sound beside the references."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 from tests.parity.families.glm_voice import FAMILY, goldens, sound
 from tests.parity.glm_voice_cases import CASES, CODEC_SEED, HEARD, STRIDE, codes
 from tests.parity.material import arrays
+from tests.unit.ttsfamilies.codecs import loaded
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
-from ttsfamilies.glm_voice.codec import GlmVoiceCodec, load
+from ttsfamilies.glm_voice.codec import load
 from ttsfamilies.glm_voice.family import GlmVoice
 from ttsfamilies.glm_voice.synthetic import write_codec
 
@@ -29,24 +28,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> GlmVoice:
     return found
 
 
-@pytest.fixture(scope="module")
-def codec() -> GlmVoiceCodec:
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        write_codec(Path(folder), seed=CODEC_SEED)
-        made = load("m", Path(folder))
-    made._flow.double()
-    made._hift.double()
-    return made
-
-
 @pytest.mark.parametrize("seconds", HEARD)
 def test_what_is_heard_are_the_references_ids(model: GlmVoice, seconds: float) -> None:
     found = model.derive(sound(seconds))["codes"][:, 0]
     assert found.tolist() == goldens()[f"{seconds:g} s"]
 
 
-def test_the_sound_of_growing_blocks_is_the_references(codec: GlmVoiceCodec) -> None:
+def test_the_sound_of_growing_blocks_is_the_references() -> None:
+    codec = loaded(partial(load, "m"), write_codec, seed=CODEC_SEED)
+    codec._flow.double()
+    codec._hift.double()
     state = codec.open(SpeechRequest("r", "m", "", "text"))
     whole = {"token": codes()}
     (samples,) = codec.decode([Work(state, whole, final=True)])

@@ -5,30 +5,33 @@ and with the mask of CosyVoice 2; each in one shot and cut as a vocoder cuts it.
 heard as by the packages that CosyVoice and Chatterbox hear them with.
 """
 
+from collections.abc import Sequence
+from copy import deepcopy
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from tests.parity import s3_cases as cases
+from tests.parity.codec_runner import in_pieces
+from tests.parity.codecs import CodecSubject
 from tests.parity.cosyvoice_cases import RATES, SEED, STRIDE
 from tests.parity.families.cosyvoice import write_hearing
 from tests.parity.material import Floats, arrays, audio
-from ttscommon.wire.fields import Array, cut
+from tests.unit.ttsfamilies.cosyvoice.s3_flow import tiny
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import CodecOptions
+from ttsfamilies.base.codec.windowed import Noise
 from ttsfamilies.base.s3.references import FlowReferences
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
-from ttsfamilies.cosyvoice.s3_flow.flow import Networks, load_networks
+from ttsfamilies.cosyvoice.s3_flow.flow import Networks
 from ttsfamilies.cosyvoice.s3_flow.sound import Draws, fixed
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
-from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 
 pytestmark = pytest.mark.slow  # one more family
 
@@ -38,40 +41,33 @@ _CLOSE = 5e-5
 
 
 class Golden(S3Flow):
-    """With the goldens' noise."""
+    """With the goldens' noise and recording."""
 
     def open(self, request: SpeechRequest, frame: int = 0) -> S3Stream:
         stream = super().open(request, frame)
         stream.draws = golden_draws(own=self.spec.family.startswith("chatterbox"))
+        self.tell(stream, cases.recording())
         return stream
 
 
 def golden_draws(*, own: bool) -> Draws:
     """CosyVoice's flow begins with the table that its authors draw."""
-    noise, begins = cases.source_noise(), cases.beginnings()
-    even = cases.even_noise()
-    phases = cases.phases()
 
-    def frames(first: int, count: int, device: torch.device) -> Tensor:
-        return torch.from_numpy(begins[:, first : first + count]).to(device)
+    def of(blocks: Sequence[Any]) -> Noise:
+        return lambda block, first, count, device: torch.from_numpy(
+            blocks[block][..., first : first + count]
+        ).to(device)
 
-    def normal(block: int, first: int, count: int, device: torch.device) -> Tensor:
-        return torch.from_numpy(noise[block, first : first + count]).to(device)
-
-    def uniform(block: int, first: int, count: int, device: torch.device) -> Tensor:
-        if block < cases.HARMONICS:
-            return torch.from_numpy(even[block, first : first + count]).to(device)
-        return torch.from_numpy(phases[block - 100 : block - 99]).to(device)
-
-    return Draws(frames if own else fixed(0, cases.MELS).frames, normal, uniform)
+    begins = of([cases.beginnings()])
+    # What phases begin with is drawn a hundred blocks behind harmonics.
+    even = of([*cases.even_noise(), *np.empty((91, 0)), *cases.phases()[:, None]])
+    frames = (lambda *at: begins(0, *at)) if own else fixed(0, cases.MELS).frames
+    return Draws(frames, of(cases.source_noise()), even)
 
 
 @cache
 def networks(kind: str, grid: int, *, double: bool = True) -> Networks:
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        write_codec(Path(folder), kind, seed=2)
-        nets = load_networks(Path(folder), chunk=grid)
+    nets = deepcopy(tiny.networks(kind, grid))
     if double:
         nets.flow.double()
         nets.hift.double()
@@ -87,9 +83,9 @@ def codec(kind: str, grid: int, memory: int = 1 << 30, *, double: bool = True) -
     return Golden("m", kind, networks(kind, grid, double=double), how)
 
 
-def frames(of: S3Flow) -> dict[str, Array]:
+def frames(of: S3Flow) -> Arrays:
     count = cases.TOKENS
-    every: dict[str, Array] = {
+    every = {
         "token": cases.tokens(),
         "passage": np.zeros(count, np.int32),
         "left": np.arange(count, dtype=np.int32)[::-1].copy(),
@@ -97,18 +93,13 @@ def frames(of: S3Flow) -> dict[str, Array]:
     return {name: every[name] for name in every if name in (*of.spec.frame, of.spec.left)}
 
 
-def spoken(of: S3Flow, *sizes: int) -> Floats:
-    """Samples of the tokens, so many in each work, and the rest."""
-    state = of.open(SpeechRequest("r", "m", "", "text"))
-    of.tell(state, cases.recording())
-    parts, at = [], 0
-    for size in (*sizes, cases.TOKENS):
-        stop = min(at + size, cases.TOKENS)
-        if stop > at:
-            work = Work(state, cut(frames(of), at, stop), final=stop == cases.TOKENS)
-            parts += of.decode([work])
-        at = stop
-    return np.concatenate(parts)
+def compare(of: S3Flow, kind: str, grid: int, sizes: Sequence[int], atol: float) -> None:
+    """Samples of the tokens, so many in each work, and the rest, with the reference's."""
+    want = wanted(kind, grid, "samples")
+    subject = CodecSubject(lambda folder: None, lambda: frames(of), lambda: want)
+    found = in_pieces(of, subject, sizes)[:: cases.STRIDE]
+    assert want.std() > 0.02
+    np.testing.assert_allclose(found, want, 0, atol)
 
 
 every_kind = pytest.mark.parametrize("kind", cases.KINDS)
@@ -120,10 +111,8 @@ every_grid = pytest.mark.parametrize("grid", cases.GRIDS)
 def test_mel_and_pitch_are_the_references(kind: str, grid: int) -> None:
     of = codec(kind, grid)
     state = of.open(SpeechRequest("r", "m", "", "text"))
-    of.tell(state, cases.recording())
-    whole = {name: array[:] for name, array in frames(of).items()}
     for _ in range(of.spec.solver_steps):
-        of.launch([Work(state, of.spec.none(), final=True, segment=whole)])
+        of.launch([Work(state, of.spec.none(), final=True, segment=frames(of))])
     assert state.passage is not None
     mel = state.passage.mel
     assert mel.shape == (cases.MELS, 2 * cases.TOKENS)
@@ -135,25 +124,14 @@ def test_mel_and_pitch_are_the_references(kind: str, grid: int) -> None:
 @every_kind
 @every_grid
 def test_samples_are_the_references_in_any_pieces(kind: str, grid: int) -> None:
-    of, want = codec(kind, grid), wanted(kind, grid, "samples")
-    assert want.std() > 0.02
     for sizes in ((), (11, 9)):
-        np.testing.assert_allclose(spoken(of, *sizes)[:: cases.STRIDE], want, 0, _CLOSE)
+        compare(codec(kind, grid), kind, grid, sizes, _CLOSE)
 
 
 @every_kind
-@pytest.mark.parametrize(
-    ("memory", "double", "atol"),
-    [
-        pytest.param(0, True, _CLOSE, id="every stretch computed again"),
-        pytest.param(1 << 30, False, 2e-3, id="float32"),
-    ],
-)
-def test_they_are_however_they_are_computed(
-    kind: str, memory: int, double: bool, atol: float
-) -> None:
-    found = spoken(codec(kind, 25, memory, double=double), 11, 9)
-    np.testing.assert_allclose(found[:: cases.STRIDE], wanted(kind, 25, "samples"), 0, atol)
+def test_they_are_however_they_are_computed(kind: str) -> None:
+    compare(codec(kind, 25, memory=0), kind, 25, (11, 9), _CLOSE)
+    compare(codec(kind, 25, double=False), kind, 25, (11, 9), 2e-3)
 
 
 HIGHEST_HZ = {2: 8_000.0, 3: 12_000.0}

@@ -1,8 +1,7 @@
 """Step-Audio 2's flow beside its authors' code, chunk by chunk, in float64; and rows of sound."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from tests.parity import step_flow_cases as cases
 from tests.parity.families.step_audio2 import FAMILY, goldens
 from tests.parity.material import Floats, arrays
 from tests.parity.step_audio2_cases import CASES, ROW_STRIDE
+from tests.unit.ttsfamilies.codecs import loaded
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.base.codec.options import CodecOptions
@@ -28,10 +28,8 @@ _ATOL = 2e-5
 
 @cache
 def codec(memory: int) -> S3Flow:
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        write_codec(Path(folder), "step_audio2", seed=2)
-        made = load("m", Path(folder), CodecOptions(memory_bytes=memory))
+    how = CodecOptions(memory_bytes=memory)
+    made = loaded(partial(load, "m", how=how), write_codec, "step_audio2", seed=2)
     made._flow.double()
     return made
 
@@ -68,12 +66,10 @@ def test_they_are_however_tokens_come_and_whatever_is_kept(memory: int) -> None:
     np.testing.assert_allclose(found[:: cases.MEL_STRIDE], wanted("long"), 0, _ATOL)
 
 
-def test_rows_of_sound_are_transformers() -> None:
+def test_rows_of_sound_are_transformers(tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == "sound")
-    with TemporaryDirectory() as folder:
-        FAMILY.write(Path(folder), case.checkpoint)
-        (rows,) = FAMILY.derived(FAMILY.load(Path(folder)), case).turns
+    FAMILY.write(tmp_path, case.checkpoint)
+    (rows,) = FAMILY.derived(FAMILY.load(tmp_path), case).turns
     assert rows is not None
-    want = goldens()[case.name]["rows"]
     found = rows["row"].reshape(-1)[:: ROW_STRIDE * 32]
-    np.testing.assert_allclose(found, want, 0, 1e-5)
+    np.testing.assert_allclose(found, goldens()[case.name]["rows"], 0, 1e-5)

@@ -77,17 +77,13 @@ class Chatterbox(SteppedModel):
         voices: Mapping[str, Arrays],
         *,
         whole: bool = True,
-        most_tokens: int | None = None,
     ) -> None:
-        """voices: built in, as `derive` has them. whole: see ChatterboxStream. most_tokens: of a
-        sentence, for tests of the engine.
-        """
+        """voices: built in, as `derive` has them. whole: see ChatterboxStream."""
         clones, c = hearing is not None, net.config
         self._languages = tuple(filter(tokenizer.knows, LANGUAGES)) if c.multilingual else ()
         self.spec = spec_of(name, c, tuple(voices), self._languages, clones=clones)
         self.cache_dtype = net.head.weight.dtype
         self._net, self._tokenizer, self.recordings = net, tokenizer, hearing
-        self._most = most_tokens
         self._known, self._whole, self._positions = voices, whole, 2 * MOST_POSITIONS
         self._begun = lru_cache(_VOICES)(self._rows)
         never = torch.zeros(IDS, dtype=torch.bool, device=net.head.weight.device)
@@ -99,7 +95,7 @@ class Chatterbox(SteppedModel):
         drawing, language = ChatterboxDrawing.of(request, c), self._language(request)
         conditions = self._conditions(self._voice(request, derived.reference), drawing)
         ids = partial(self._ids, language=language)
-        return ChatterboxPrepared(request, c, conditions, drawing, ids, self._positions, self._most)
+        return ChatterboxPrepared(request, c, conditions, drawing, ids, self._positions)
 
     def _language(self, request: SpeechRequest) -> str:
         if not self._net.config.multilingual:

@@ -120,16 +120,13 @@ class ChatterboxPrepared(PassagesText):
         drawing: ChatterboxDrawing,
         read: Callable[[str], Sequence[int]],
         positions: int,
-        most: int | None = None,
     ) -> None:
-        """read: a sentence's ids. positions: that the cache has, for one branch or for two. most:
-        of a sentence's tokens, for tests of the engine.
-        """
+        """read: a sentence's ids. positions: that the cache has, for one branch or for two."""
         self.request, self.conditions, self.drawing, self.sizes = request, conditions, drawing, c
         self.branches = 2 if drawing.weight and not c.gpt else 1
         self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.branches)
         self.most_frames = request.sampling.max_new_tokens or ENDLESS
-        self._most = most or MOST_POSITIONS
+        self.longest = MOST_POSITIONS  # of a sentence's speech
         self.passages = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
 
     def prompt(self, text: str) -> SentencePrompt:
@@ -138,7 +135,7 @@ class ChatterboxPrepared(PassagesText):
         limited(len(ids), self._positions // _TEXT_SHARE, "a sentence takes")
         usual = min(_MOST_TOKENS, _TOKENS_BEYOND + _TOKENS_AN_ID * len(ids))
         asked = self.request.sampling.max_new_tokens or usual
-        most = min(asked, self._most, self._positions - length)
+        most = min(asked, self.longest, self._positions - length)
         return SentencePrompt(ids, length, max(1, most))
 
 
@@ -151,11 +148,6 @@ def heard_of(reference: Arrays, c: T3Sizes) -> tuple[Array, Array]:
     if not len(tokens) or tokens.min() < 0 or tokens.max() >= CODES:
         raise BadRequest("the recording has nothing that could be spoken like", param="ref_audio")
     return speaker[0].astype(np.float32), tokens
-
-
-def begun(count: int) -> tuple[int, ...]:
-    """Ids that speech begins with."""
-    return (BEGIN,) * count
 
 
 LEFT: Final = "left"
@@ -262,7 +254,7 @@ class ChatterboxStream(LmStream):
     def positions(self, branch: int) -> Arrays:
         voice, ids = self._prepared.conditions, self.passage.ids
         text = np.full(len(ids), UNTOLD) if branch else np.array(ids, np.int64)
-        begins = begun(self._prepared.sizes.begins)
+        begins = (BEGIN,) * self._prepared.sizes.begins
         said = np.concatenate([begins, self.spoken["token"]]).astype(np.int64)
         at = np.maximum(np.arange(len(said)) - len(begins) + 1, 0)
         behind = len(text) + len(said)

@@ -137,17 +137,10 @@ class CosyVoice(SteppedModel):
         net: CosyNet,
         tokenizer: Qwen2Tokenizer,
         references: FlowReferences,
-        *,
-        streaming: bool = False,
-        most_tokens: int | None = None,
     ) -> None:
-        """streaming: a text that is here is spoken in turns, too. most_tokens: of a request's
-        speech, where it does not ask for fewer.
-        """
         self.spec = spec_of(name, net)
         self.cache_dtype = net.text.weight.dtype
         self._net, self.recordings = net, references
-        self._streaming, self._most = streaming, most_tokens
         self._vocabulary = Vocabulary(
             tokenizer, net.sizes.vocab_size, net.start, net.task, net.rows.system
         )
@@ -157,16 +150,8 @@ class CosyVoice(SteppedModel):
             request,
             opening(request, derived.reference, self._vocabulary),
             self._vocabulary,
-            streamed=self._streamed(request),
             positions=self.positions,
-            most=self._most,
         )
-
-    def _streamed(self, request: SpeechRequest) -> bool:
-        """Live text is, as it could not be spoken before its end otherwise."""
-        if request.whole_text is not None:
-            return not request.whole_text
-        return self._streaming or not request.text_final
 
     def open(self, prepared: CosyPrepared) -> TalkerStream:
         speech = self._vocabulary.speech

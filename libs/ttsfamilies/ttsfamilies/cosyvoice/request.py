@@ -212,8 +212,11 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
     reference = recorded(reference)
     start, tokens = (v.start,), v.tokenizer.ids
     if request.instructions:
-        said = f"{v.system} {request.instructions}" if v.system else request.instructions
-        return Opening(*_led(start, (*tokens(said), END_OF_PROMPT), v), (), v.task)
+        told = f"{v.system} {request.instructions}" if v.system else request.instructions
+        said = (*tokens(told), END_OF_PROMPT)
+        # Version 2 reads an instruction as the beginning of the text.
+        led = ((*start, *said), ()) if v.system else (start, said)
+        return Opening(*led, (), v.task)
     system = (*tokens(v.system), END_OF_PROMPT) if v.system else ()
     heard = request.reference
     text = "" if heard is None or heard.x_vector_only else heard.text
@@ -221,13 +224,6 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
         return Opening((*start, *system), (), (), v.task)
     speech = tuple(v.speech + int(token) for token in _checked(reference["token"]))
     return Opening((*start, *system), tuple(tokens(text)), speech, v.task)
-
-
-def _led(
-    start: tuple[int, ...], said: tuple[int, ...], v: Vocabulary
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Header and text: version 2 reads an instruction as the beginning of the text."""
-    return ((*start, *said), ()) if v.system else (start, said)
 
 
 def _checked(token: Array) -> Array:
@@ -239,7 +235,8 @@ def _checked(token: Array) -> Array:
 class CosyPrepared(Prepared):
     """A request whose voice is known, and its text so far.
 
-    streamed: text and speech take turns; otherwise a passage is known before its speech.
+    streamed: text and speech take turns; otherwise a passage is known before its speech. Live text
+    is, unless the request says otherwise, as it could not be spoken before its end.
     """
 
     def __init__(
@@ -247,17 +244,15 @@ class CosyPrepared(Prepared):
         request: SpeechRequest,
         opening: Opening,
         vocabulary: Vocabulary,
-        *,
-        streamed: bool,
         positions: int,
-        most: int | None = None,
     ) -> None:
-        """positions: of a sequence. most: tokens of speech, unless the request says fewer."""
-        self.request, self.opening, self.streamed = request, opening, streamed
+        """positions: of a sequence."""
+        self.request, self.opening = request, opening
+        whole = request.text_final if request.whole_text is None else request.whole_text
+        self.streamed = not whole
         self.drawing = _USUAL.with_asked(request.sampling)
         self._tokenizer, self._positions = vocabulary.tokenizer, positions
-        asked = request.sampling.max_new_tokens
-        self.most_frames = min(asked or ENDLESS, most or ENDLESS)
+        self.most_frames = request.sampling.max_new_tokens or ENDLESS
         self._passages = Passages(lambda text: len(self._tokenizer.ids(text)), PASSAGE_TOKENS)
         self._growing, self._given = GrowingIds(self._tokenizer), 0
         self._spoken = self._begun = False

@@ -222,10 +222,8 @@ class GlmVoice(AnsweringModel):
 
     examples = ("What does the sea sound like on a quiet morning in autumn?", "Hello.")
 
-    def __init__(
-        self, name: str, net: GlmNet, ids: DialogueIds, hearing: WhisperVQ, voice: str = VOICE
-    ) -> None:
-        self.spec = spec_of(name, net.config, ids.answers, voice)
+    def __init__(self, name: str, net: GlmNet, ids: DialogueIds, hearing: WhisperVQ) -> None:
+        self.spec = spec_of(name, net.config, ids.answers)
         self.cache_dtype = net.embedding.weight.dtype
         self.ids = ids.answers
         self._net, self._dialogue, self._hearing = net, ids, hearing
@@ -246,12 +244,12 @@ class GlmVoice(AnsweringModel):
         return {"codes": ids[:, None].cpu().numpy().astype(np.int32)}
 
 
-def spec_of(name: str, c: GlmConfig, ids: AnswerIds, voice: str) -> ModelSpec:
+def spec_of(name: str, c: GlmConfig, ids: AnswerIds) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     heads = (c.num_attention_heads, c.multi_query_group_num, c.kv_channels)
     return ModelSpec(
         **stated(FAMILY, name),
-        voices=(Voice(voice, "GLM-4-Voice", "mul", "female", _LANGUAGES),),
+        voices=(Voice(VOICE, "GLM-4-Voice", "mul", "female", _LANGUAGES),),
         frame=frame_of(ids),
         replay=REPLAY,
         state=STATE,

@@ -17,7 +17,6 @@ from ttsfamilies.base.lm.turns import AnswerIds, EncodedTurn
 
 TOKENIZER: Final = "glm-4-voice-tokenizer"
 """Folder within the checkpoint of what hears, named as it is published."""
-SAMPLE_RATE: Final = 22_050
 RATE_HZ: Final = 12.5
 MOST_POSITIONS: Final = 8192
 _THETA: Final = 10_000.0

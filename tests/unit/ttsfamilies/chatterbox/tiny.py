@@ -1,33 +1,36 @@
 """Checkpoints small enough for the engine's conformance tests."""
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import cache, partial
 
-import torch
-
-from ttscommon.wire.fields import Arrays
-from ttsfamilies.chatterbox.family import Chatterbox
-from ttsfamilies.chatterbox.net import T3Net, load_net
+from tests.unit.ttsfamilies.codecs import loaded
+from ttscommon.wire.fields import NOTHING, Derived
+from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.chatterbox.family import Chatterbox, load
+from ttsfamilies.chatterbox.request import ChatterboxPrepared
 from ttsfamilies.chatterbox.synthetic import write_checkpoint
-from ttsfamilies.chatterbox.tokenizer import Graphemes
-from ttsfamilies.chatterbox.voices import built_in
+from ttsfamilies.chatterbox.voices import BUILT_IN
+
+
+class Brief(Chatterbox):
+    """Speaks so many tokens of a sentence at the most."""
+
+    most = 0
+
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> ChatterboxPrepared:
+        found = super().prepare(request, derived)
+        found.longest = self.most
+        return found
 
 
 @cache
-def parts(kind: str) -> tuple[T3Net, Graphemes, Arrays]:
-    """A network, its tokenizer and its voice."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder)
-        write_checkpoint(path, kind, seed=3, ending=4.0, heard=9)
-        net = load_net(path, "cpu", "float32")
-        c = net.config
-        read = Graphemes.load(path, c.text_ids, gpt=c.gpt, multilingual=c.multilingual)
-        return net, read, built_in(path)["default"]
+def written(kind: str) -> Chatterbox:
+    return loaded(partial(load, "m"), partial(write_checkpoint, ending=4.0, heard=9), kind, seed=3)
 
 
-def tiny(kind: str = "english", most: int = 6, *, whole: bool = True) -> Chatterbox:
-    """With a voice that tests ask for; it speaks so many tokens of a sentence at the most."""
-    torch.set_num_threads(1)
-    net, read, voice = parts(kind)
-    return Chatterbox("m", net, read, None, {"slt": voice}, whole=whole, most_tokens=most)
+def tiny(kind: str = "english", most: int = 6, *, whole: bool = True) -> Brief:
+    """With a voice that tests ask for."""
+    of = written(kind)
+    voices = {"slt": of._known[BUILT_IN]}
+    model = Brief("m", of._net, of._tokenizer, None, voices, whole=whole)
+    model.most = most
+    return model

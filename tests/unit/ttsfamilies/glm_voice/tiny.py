@@ -1,30 +1,17 @@
 """A checkpoint small enough for the engine's conformance tests."""
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import replace
+from functools import cache, partial
 
 import msgspec
-import torch
 
+from tests.unit.ttsfamilies.codecs import loaded
 from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.glm_voice.family import GlmNet, GlmVoice, WhisperVQ, load_hearing, load_net
-from ttsfamilies.glm_voice.request import PRE_TOKEN, DialogueIds, GlmPrepared
+from ttscommon.wire.replicas import Voice
+from ttsfamilies.glm_voice.family import GlmVoice, load
+from ttsfamilies.glm_voice.request import GlmPrepared
 from ttsfamilies.glm_voice.synthetic import write_checkpoint
-
-
-@cache
-def parts() -> tuple[GlmNet, DialogueIds, WhisperVQ]:
-    """A network, its tokenizer, and what hears."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        write_checkpoint(folder, seed=3)
-        net = load_net(folder, "cpu", "float32")
-        tokenizer = RankedTokenizer.load(folder, PRE_TOKEN)
-        ids = DialogueIds(tokenizer, net.config.padded_vocab_size)
-        return net, ids, load_hearing(folder, "cpu")
 
 
 class Brief(GlmVoice):
@@ -37,7 +24,14 @@ class Brief(GlmVoice):
         return super().prepare(request, derived)
 
 
+@cache
+def written() -> GlmVoice:
+    return loaded(partial(load, "m"), write_checkpoint, seed=3)
+
+
 def tiny() -> Brief:
     """With a voice that tests ask for."""
-    torch.set_num_threads(1)
-    return Brief("m", *parts(), voice="slt")
+    of = written()
+    model = Brief("m", of._net, of._dialogue, of._hearing)
+    model.spec = replace(model.spec, voices=(Voice("slt", "GLM-4-Voice", "en"),))
+    return model

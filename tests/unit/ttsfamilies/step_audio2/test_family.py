@@ -6,22 +6,14 @@ import numpy as np
 import pytest
 
 from tests.unit.ttscommon.sound.test_recordings import wav
-from tests.unit.ttsfamilies.step_audio2.tiny import VOICE, tiny
+from tests.unit.ttsfamilies.step_audio2.tiny import VOICE, tiny, written
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
-from ttsfamilies.step_audio2.family import SEGMENT_ROWS, rows_of
+from ttsfamilies.step_audio2.family import rows_of
 
 SOUND = Reference("0" * 16 + "-" + "0" * 64)
-
-
-def prompt(text: str = "", sounds: tuple[Arrays | None, ...] = (), **told: Any) -> Any:
-    """The one prompt of a request."""
-    request = SpeechRequest("r", "m", "", text, **told)
-    prepared = tiny(1 << 20).prepare(request, Derived(None, sounds))
-    (found,) = prepared.read([Text(text)], final=True)
-    return found
 
 
 def rows(count: int) -> Arrays:
@@ -31,35 +23,6 @@ def rows(count: int) -> Arrays:
 @pytest.mark.parametrize(("seconds", "count"), [(0.5, 6), (1.0, 13), (7.3, 91), (25.0, 313)])
 def test_sound_has_as_many_rows_as_the_authors_count(seconds: float, count: int) -> None:
     assert rows_of(int(16_000 * seconds)) == count
-
-
-def test_rows_stand_in_the_last_turn_where_its_marks_say() -> None:
-    model = tiny()
-    control = model._control
-    found = prompt(turns=(Turn(0, "", SOUND),), sounds=(rows(7),))
-    begin = found.ids.tolist().index(control.audio_start) + 1
-    assert found.ids[begin : begin + 7].tolist() == [control.audio_patch] * 7
-    assert found.ids[begin + 7] == control.audio_end
-    assert found.rows.shape == (7, 32)
-    assert found.ids[-1] == control.speak
-
-
-def test_long_sound_has_marks_of_its_own_for_each_segment() -> None:
-    control = tiny()._control
-    found = prompt(turns=(Turn(0, "", SOUND),), sounds=(rows(SEGMENT_ROWS + 5),))
-    marks = np.flatnonzero(found.ids == control.audio_start)
-    assert np.diff(marks).tolist() == [SEGMENT_ROWS + 2]
-
-
-def test_text_beside_sound_is_the_same_turn_and_alone_it_is_one() -> None:
-    begin = tiny()._control.begin
-    turns = (Turn(0, "Hello.", None), Turn(1, "Hi.", None), Turn(0, "", SOUND))
-    heard = prompt(turns=turns, sounds=(None, None, rows(3)))
-    both = prompt("Is it?", turns=turns, sounds=(None, None, rows(3)))
-    written = prompt("Is it?", turns=turns[:2], sounds=(None, None))
-    count = [int((found.ids == begin).sum()) for found in (heard, both, written)]
-    assert count == [5, 5, 5]
-    assert len(both.ids) > len(heard.ids)
 
 
 def test_voice_and_answer_share_what_the_flow_takes() -> None:
@@ -80,14 +43,14 @@ def test_voice_and_answer_share_what_the_flow_takes() -> None:
 def test_it_refuses_what_it_cannot_answer(
     told: dict[str, Any], sounds: tuple[Any, ...], error: type[Exception]
 ) -> None:
+    request = SpeechRequest("r", "m", "", "", **told)
     with pytest.raises(error):
-        prompt(sounds=sounds, **told)
+        list(tiny().prepare(request, Derived(None, sounds)).read([Text("")], final=True))
 
 
 def test_it_needs_a_voice() -> None:
-    model = tiny()
     with pytest.raises(BadRequest, match="ref_audio"):
-        super(type(model), model).prepare(SpeechRequest("r", "m", "", "Odd."))
+        written().prepare(SpeechRequest("r", "m", "", "Odd."))
 
 
 def test_voices_and_turns_are_heard_apart() -> None:

@@ -1,16 +1,12 @@
 """A checkpoint small enough for the engine's conformance tests."""
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
-import torch
 
+from tests.unit.ttsfamilies.codecs import loaded
 from ttscommon.wire.fields import NOTHING, Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.step_audio2.family import StepAudio2, load
 from ttsfamilies.step_audio2.request import StepPrepared
 from ttsfamilies.step_audio2.synthetic import write_checkpoint
@@ -31,17 +27,13 @@ class Voiced(StepAudio2):
 
 
 @cache
-def parts() -> tuple[Any, ...]:
-    """Networks, tokenizer and what hears voices."""
-    with TemporaryDirectory() as folder:
-        write_checkpoint(Path(folder), seed=3)
-        model = load("m", Path(folder), ModelOptions())
-        return model._net, model._tokenizer, model.recordings
+def written() -> StepAudio2:
+    return loaded(partial(load, "m"), write_checkpoint, seed=3)
 
 
 def tiny(most: int = 24) -> Voiced:
     """most: tokens of an answer."""
-    torch.set_num_threads(1)
-    model = Voiced("m", *parts())
+    of = written()
+    model = Voiced("m", of._net, of._tokenizer, of.recordings)
     model.most = most
     return model

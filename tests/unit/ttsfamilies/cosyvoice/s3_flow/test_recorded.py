@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +10,13 @@ import torch
 
 from tests.late import Late
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.test_codec import FIRST, TURBO, Run, tokens
-from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import PROMPT, Tiny, recording, tiny, tiny_on
+from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import PROMPT, Tiny, tiny, tiny_on, told
 from ttscommon.engine.device.device import HostDevice
-from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Work
 from ttsfamilies.base.codec.options import DeviceLimits
 from ttsfamilies.cosyvoice.s3_flow.recorded import RecordedSteps, StepShape, StepShapes
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK
-from vocoder.engine.stream import DecodedAudio, Finished
+from vocoder.engine.stream import Finished
 from vocoder.pcm import to_pcm
 
 pytestmark = pytest.mark.slow
@@ -43,28 +41,25 @@ def steps(codec: Tiny) -> RecordedSteps:
     return found
 
 
-def record(codec: Tiny) -> None:
+def record(codec: Tiny) -> Tiny:
     """Short stretches alone."""
     of = steps(codec)
     of._shapes = StepShapes(ROOM.streams, grid=True, pages=2)
     of.record()
+    return codec
 
 
-def spoken(codec: Tiny, counts: Sequence[int] = (LONG, LONG + 3, 7)) -> tuple[Run, list[Pcm]]:
-    """Streams that join one after the other, more of them than a step takes."""
+def spoken(codec: Tiny, counts: Sequence[int] = (LONG, LONG + 3, 7)) -> tuple[float, list[Pcm]]:
+    """Launches of graphs, and streams that join one after the other, more than a step takes."""
     run = Run(codec)
     for number, count in enumerate(counts):
         run.open(f"r{number}", count, final=True)
         run.step(2)
-    for _ in range(100):
-        if run.engine.idle:
-            break
-        run.step()
-    heard = []
-    for events in run.heard.values():
-        assert isinstance(events[-1], Finished)
-        heard.append(np.concatenate([e.pcm for e in events if isinstance(e, DecodedAudio)]))
-    return run, heard
+    run.finish(*run.heard)
+    assert all(isinstance(events[-1], Finished) for events in run.heard.values())
+    labels = {"stage": "vocoder", "path": "graph"}
+    launches = run.engine.metrics.registry.get_sample_value("tts_launches_total", labels)
+    return launches or 0.0, [run.pcm(key) for key in run.heard]
 
 
 def near(heard: Sequence[Pcm], others: Sequence[Pcm], tolerance: int) -> None:
@@ -73,49 +68,29 @@ def near(heard: Sequence[Pcm], others: Sequence[Pcm], tolerance: int) -> None:
         assert np.abs(one.astype(int) - other).max() <= tolerance
 
 
-def launches(run: Run, path: str) -> float:
-    labels = {"stage": "vocoder", "path": path}
-    return run.engine.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
-
-
 @pytest.fixture(scope="module")
-def recorded() -> Tiny:
-    codec = on(Late())
-    record(codec)
-    return codec
-
-
-@pytest.fixture(scope="module")
-def as_recorded(recorded: Tiny) -> list[Pcm]:
-    run, heard = spoken(recorded)
-    assert launches(run, "graph") > 10
+def as_recorded() -> list[Pcm]:
+    launches, heard = spoken(record(on(Late())))
+    assert launches > 10
     return heard
 
 
-def test_recorded_steps_give_the_bits_of_steps_that_run_at_once(as_recorded: list[Pcm]) -> None:
-    run, heard = spoken(on(Late()))
-    assert launches(run, "graph") == 0
+def test_recorded_steps_give_the_bits_of_steps_at_once_and_sound_as_the_cpu_does(
+    as_recorded: list[Pcm],
+) -> None:
+    launches, heard = spoken(on(Late()))
+    assert launches == 0
     near(heard, as_recorded, 0)
-
-
-def test_a_device_sounds_as_the_cpu_does(as_recorded: list[Pcm]) -> None:
     codec = tiny(TURBO, CHUNK)
-    near(as_recorded, spoken(codec)[1], codec.spec.tolerance)
+    near(heard, spoken(codec)[1], codec.spec.tolerance)
 
 
 @pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
 def test_published_numbers_of_steps_sound_on_a_device_as_on_the_cpu(kind: str) -> None:
-    codec = on(Late(), kind=kind)
-    record(codec)
-    run, heard = spoken(codec, (LONG, 9))
-    assert launches(run, "graph") > 10
+    codec = record(on(Late(), kind=kind))
+    launches, heard = spoken(codec, (LONG, 9))
+    assert launches > 10
     near(heard, spoken(tiny(kind, CHUNK), (LONG, 9))[1], codec.spec.tolerance)
-
-
-def told(codec: Tiny, key: str = "r") -> Any:
-    state = codec.open(SpeechRequest(key, "m", "", "text", seed=3))
-    codec.tell(state, recording())
-    return state
 
 
 def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -> None:
