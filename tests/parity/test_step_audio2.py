@@ -16,7 +16,6 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Due
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
-from ttsfamilies.cosyvoice.s3_flow.stretches import S3News
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.step_audio2.codec import load
 
@@ -39,14 +38,14 @@ def mels(of: S3Flow, name: str, *sizes: int) -> Floats:
     """All mel frames of an answer, whose tokens come in pieces."""
     state = of.open(SpeechRequest("r", "m", "", "text"))
     of.tell(state, cases.recording())
-    new, said, at = S3News(state), cases.tokens(name), 0
+    said, at = cases.tokens(name), 0
     for size in (*sizes, len(said)):
         part = said[at : at + size]
         at += len(part)
-        of._stretches.begin([(new, {"token": part}, Due(len(part), at == len(said)))])
-        of._stretches.finish(new)
-    assert new.passage is not None
-    return new.passage.mel.numpy()
+        of._stretches.begin([(state, {"token": part}, Due(len(part), at == len(said)))])
+        of._stretches.finish(state)
+    assert state.passage is not None
+    return state.passage.mel.numpy()
 
 
 def wanted(name: str) -> Floats:

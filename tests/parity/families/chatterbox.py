@@ -1,6 +1,7 @@
 """Chatterbox beside Resemble's own package, `chatterbox-tts`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -17,7 +18,7 @@ from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.chatterbox.facts import IDS, SILENCE
 from ttsfamilies.chatterbox.family import load
 from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW
-from ttsfamilies.chatterbox.synthetic import with_heads, write_checkpoint
+from ttsfamilies.chatterbox.synthetic import PUBLISHED, TINY, write_checkpoint
 
 # Text ids and tokens by case, and what recordings are heard as.
 told = partial(said, "chatterbox")
@@ -38,7 +39,10 @@ class ChatterboxSubject(Subject[Case]):
 
     def write(self, folder: Path, checkpoint: str) -> None:
         kind, ending, heard, heads = CHECKPOINTS[checkpoint]
-        sizes = with_heads(kind) if heads else None
+        sizes = None
+        if heads:  # the published width and heads, in one layer
+            text_ids = TINY[kind].text_ids
+            sizes = replace(PUBLISHED[kind], layers=1, hidden=256, text_ids=text_ids)
         write_checkpoint(folder, kind, sizes, seed=SEED, ending=ending, heard=heard)
 
     def request(self, case: Case) -> SpeechRequest:

@@ -12,13 +12,11 @@ import ast
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import librosa
 import numpy as np
@@ -31,6 +29,7 @@ from transformers import GPT2TokenizerFast
 from tests.parity.chatterbox_cases import CASES, SPEED, Case, recording
 from tests.parity.material import gumbel
 from tests.parity.reference.bare import bare, quiet
+from tests.parity.reference.draws import keyed_noise
 
 IDS, END = 6563, 6562
 
@@ -114,20 +113,14 @@ def model_of(tensors: Tensors, kind: str, dtype: torch.dtype) -> Any:
     return model.eval().to(dtype)
 
 
-@contextmanager
-def keyed_noise(seed: int, *, greedy: bool) -> Iterator[None]:
-    """Draws become a function of (seed, step): single requests only."""
-    step = 0
+def noise_of(case: Case) -> Callable[[int, int], Any]:
+    """Of a step's draw; ids that the checkpoint's table has beside the model's are never drawn."""
 
-    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
-        nonlocal step
-        assert num_samples == len(weights) == 1
-        noise = torch.zeros(IDS) if greedy else torch.from_numpy(gumbel(seed, step, 0, IDS))
-        step += 1
-        return (weights[0, :IDS].log() + noise).argmax().view(1, 1)
+    def noise(step: int, count: int) -> Any:
+        told = gumbel(case.seed, step, 0, IDS) if case.temperature else np.zeros(IDS)
+        return np.pad(told, (0, count - IDS), constant_values=-np.inf)
 
-    with patch.object(torch, "multinomial", multinomial):
-        yield
+    return noise
 
 
 def text_ids(folder: Path, case: Case) -> list[int]:
@@ -246,7 +239,7 @@ def write(checkpoints: Path, goldens: Path) -> None:
                 "speaker": told.speaker_emb[0].tolist(),
                 "tokens": told.cond_prompt_speech_tokens[0].tolist(),
             }
-        with keyed_noise(case.seed, greedy=not case.temperature), torch.inference_mode():
+        with keyed_noise(noise_of(case)), torch.inference_mode():
             tokens[case.name] = generated(model, told, texts[case.name], case)
         assert max(tokens[case.name]) < END - 1, case.name
     found = {"tokens": tokens, "texts": texts, "heard": heard}

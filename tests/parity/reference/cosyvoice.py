@@ -58,7 +58,7 @@ def authors() -> tuple[Any, Any]:
 class Keyed:
     """Sampling whose noise is a function of (seed, draws so far, which draw)."""
 
-    def __init__(self, case: Case, tokens: int = 0) -> None:
+    def __init__(self, case: Case) -> None:
         self._case, self._common = case, authors()[1]
         self.drawn: list[int] = []
 
@@ -124,19 +124,14 @@ def ids(folder: Path, text: str) -> Any:
 def asked(folder: Path, case: Case) -> dict[str, Any]:
     """As the frontend builds it."""
     text, before = case.text, case.said
+    system = SYSTEM if case.version == 3 else ""
     if case.how:
-        before = (
-            f"{SYSTEM} {case.how}<|endofprompt|>"
-            if case.version == 3
-            else f"{case.how}<|endofprompt|>"
-        )
-    elif case.version == 3 and case.said:
-        before = f"{SYSTEM}<|endofprompt|>{case.said}"
-    elif case.version == 3:
-        text = f"{SYSTEM}<|endofprompt|>{case.text}"
-    speech = (
-        heard(case)[None].astype("int64") if case.said and not case.how else heard(case)[None, :0]
-    )
+        before = f"{system} {case.how}<|endofprompt|>".lstrip()
+    elif system and case.said:
+        before = f"{system}<|endofprompt|>{case.said}"
+    elif system:
+        text = f"{system}<|endofprompt|>{case.text}"
+    speech = heard(case)[None, : None if case.said and not case.how else 0]
     prompt, tokens = ids(folder, before), torch.from_numpy(speech.astype("int64"))
     return {
         "text": ids(folder, text),
@@ -187,9 +182,8 @@ def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
             told = asked(folder, case)
             text = told.pop("text")
             length = torch.tensor([text.shape[1]])
-            frames += len(
-                list(islice(model.inference(text=text, text_len=length, **told), SPEED_TOKENS))
-            )
+            found = model.inference(text=text, text_len=length, **told)
+            frames += len(list(islice(found, SPEED_TOKENS)))
         return frames, time.perf_counter() - began_s
 
     return speak

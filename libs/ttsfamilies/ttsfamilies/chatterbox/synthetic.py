@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -41,7 +40,6 @@ PUBLISHED: Final = {
     "english": T3Sizes(False, 1024, 30, 4096, 704, 8194, 2050, 4100),
     "multilingual": T3Sizes(False, 1024, 30, 4096, 2454, 8194, 2050, 4100),
     "turbo": T3Sizes(True, 1024, 24, 4096, 50_276, IDS, wholes=8196),
-    "nano": T3Sizes(True, 768, 12, 3072, 50_276, IDS, wholes=8196),
 }
 
 
@@ -161,11 +159,6 @@ def _write_bytes(folder: Path) -> None:
     known = vocabulary()
     write_merges(folder, known)
     dump_json(folder / "added_tokens.json", {tag: len(known) + i for i, tag in enumerate(_TAGS)})
-
-
-def with_heads(kind: str) -> T3Sizes:
-    """The published width and heads, in one layer."""
-    return replace(PUBLISHED[kind], layers=1, hidden=256, text_ids=TINY[kind].text_ids)
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

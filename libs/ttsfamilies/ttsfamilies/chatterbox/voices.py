@@ -21,9 +21,9 @@ from ttsfamilies.base.s3.weights import load_speaker, load_tokens
 from ttsfamilies.chatterbox.facts import SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.request import HEARD, SPEAKER_ROW
 
-# Of the head's high shelf and of the high pass: gain in dB, quality, frequency in Hz.
+# Of the head's high shelf and of the high pass: gain in dB of the one, quality, frequency in Hz.
 _SHELF: Final = 4.0, 2**-0.5, 1500.0
-_PASS: Final = 0.0, 0.5, 38.0
+_PASS: Final = 0.5, 38.0
 _BLOCK_S, _OVERLAP = 0.4, 0.75
 _OFFSET, _SILENT, _BELOW = -0.691, -70.0, -10.0
 
@@ -75,7 +75,7 @@ def _shelf(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
     return [amplitude * value for value in b], a
 
 
-def _high_pass(gain: float, quality: float, hz: float, rate: int) -> Polynomials:
+def _high_pass(quality: float, hz: float, rate: int) -> Polynomials:
     cosine, alpha = _angle(quality, hz, rate)
     b = [(1 + cosine) / 2, -(1 + cosine), (1 + cosine) / 2]
     return b, [1 + alpha, -2 * cosine, 1 - alpha]

@@ -174,7 +174,6 @@ class StepPrompt(NamedTuple):
         return len(self.ids)
 
     def keys(self) -> Sequence[bytes]:
-        """See TalkerStream.prefix."""
         return keys((self.ids,), self.common)
 
 

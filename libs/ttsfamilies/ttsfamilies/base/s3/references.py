@@ -182,7 +182,6 @@ class FlowReferences:
         self.revision = digest((tokens, speaker))[:32]
 
     def derive(self, recording: bytes) -> Arrays:
-        """See Family.derive."""
         samples, rate = read_recording(recording)
         if rate < RATE_HZ:
             raise BadRecording(f"the recording has {rate} Hz, this model needs {RATE_HZ}")

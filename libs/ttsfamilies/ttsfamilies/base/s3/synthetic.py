@@ -17,8 +17,8 @@ from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import FixedNorm, SpeakerSizes, SpeakerVector
 from ttsfamilies.base.synthetic.tensors import Array, constant, drawn, model, node
 
-SMALL_TOKENS: Final = TokenSizes(64, 2, 256)
-SMALL_SPEAKER: Final = SpeakerSizes(4, 8, (2, 1, 2), 4, 8, 4)
+_TOKENS: Final = TokenSizes(64, 2, 256)
+_SPEAKER: Final = SpeakerSizes(4, 8, (2, 1, 2), 4, 8, 4)
 _CODEBOOK: Final = "quantizer._codebook.project_down"
 # What the exporter of version 2 called tensors whose modules have no names.
 _NUMBERED: Final = {
@@ -31,18 +31,6 @@ _NUMBERED: Final = {
 }
 
 
-def token_tensors(sizes: TokenSizes, seed: int) -> dict[str, Tensor]:
-    """Of a tokenizer, by the names of its modules."""
-    net = unfilled(SpeechTokens, sizes)
-    return _drawn(net, seed)
-
-
-def speaker_tensors(sizes: SpeakerSizes, seed: int) -> dict[str, Tensor]:
-    """Of a speaker network, likewise."""
-    net = unfilled(SpeakerVector, sizes)
-    return _drawn(net, seed)
-
-
 def _drawn(net: nn.Module, seed: int) -> dict[str, Tensor]:
     found = dict(drawn({n: tuple(t.shape) for n, t in net.state_dict().items()}, seed))
     for name, tensor in found.items():
@@ -53,14 +41,14 @@ def _drawn(net: nn.Module, seed: int) -> dict[str, Tensor]:
     return found
 
 
-def write_tokens(
-    path: Path, *, version: int, sizes: TokenSizes = SMALL_TOKENS, seed: int = 0
-) -> dict[str, Tensor]:
-    """speech_tokenizer_v2.onnx or _v3.onnx; returns its tensors by the names of the modules."""
-    tensors = token_tensors(sizes, seed)
-    nodes, stored = (_nodes_v2 if version == 2 else _nodes_v3)(sizes.layers, tensors)
+def write_tokens(path: Path, *, version: int, seed: int = 0) -> None:
+    """speech_tokenizer_v2.onnx or _v3.onnx."""
+    tensors, layers = _drawn(unfilled(SpeechTokens, _TOKENS), seed), _TOKENS.layers
+    if version == 2:
+        nodes, stored = _token_nodes(layers, tensors, dict(_NUMBERED), normed=True)
+    else:
+        nodes, stored = _nodes_v3(layers, tensors)
     path.write_bytes(model(nodes, stored))
-    return tensors
 
 
 def _path(module: str) -> str:
@@ -74,10 +62,6 @@ def _path(module: str) -> str:
 
 
 Nodes = tuple[list[bytes], dict[str, Array]]
-
-
-def _nodes_v2(layers: int, tensors: Mapping[str, Tensor]) -> Nodes:
-    return _token_nodes(layers, tensors, dict(_NUMBERED), normed=True)
 
 
 def _nodes_v3(layers: int, tensors: Mapping[str, Tensor]) -> Nodes:
@@ -142,13 +126,13 @@ def _token_nodes(
 
 
 def write_speaker(
-    path: Path, *, sizes: SpeakerSizes = SMALL_SPEAKER, seed: int = 0
+    path: Path, *, sizes: SpeakerSizes = _SPEAKER, seed: int = 0
 ) -> dict[str, Tensor]:
     """campplus.onnx, whose norms right behind a convolution are folded into it as exporters do it;
     returns the tensors from before that.
     """
-    tensors = speaker_tensors(sizes, seed)
     net = unfilled(SpeakerVector, sizes)
+    tensors = _drawn(net, seed)
     stored: dict[str, Array] = {}
     path.write_bytes(model(list(_speaker_nodes(net, tensors, stored)), stored))
     return tensors
@@ -211,6 +195,3 @@ def _speaker_path(module: str) -> str:
     for part in module.split("."):
         path.append(f"{path[-1]}.{part}" if part.isdigit() else part)
     return "/" + "/".join(path)
-
-
-__all__ = ["SMALL_SPEAKER", "SMALL_TOKENS", "write_speaker", "write_tokens"]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.hub import CheckpointError
-from ttscommon.engine.nn.weights import Tensors, check, fill, same
+from ttscommon.engine.nn.weights import Tensors, fill, same
 from ttscommon.engine.onnx import Graph, Node, read_graph
 from ttscommon.engine.onnx_weights import OnnxWeights, module_of, put
 from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
@@ -38,26 +38,17 @@ _UNCHANGED: Final = {"running_mean": 0.0, "running_var": 1.0 - _EPS, "weight": 1
 
 
 def load_tokens(
-    weights: Tensors,
-    device: str,
-    *,
-    prefix: str = "",
-    others: Sequence[str] = (),
-    eps: float = _EPS,
+    weights: Tensors, device: str, *, prefix: str = "", eps: float = _EPS
 ) -> SpeechTokens:
-    """prefix: of the names. others: beginnings of names that belong elsewhere. Raises
-    CheckpointError.
-    """
+    """prefix: of the names. Raises CheckpointError."""
     sizes = _checked(weights, lambda: _token_sizes(weights.shapes, prefix, eps))
-    return _filled(SpeechTokens(sizes), weights, device, prefix, others)
+    return _filled(SpeechTokens(sizes), weights, device, prefix)
 
 
-def load_speaker(
-    weights: Tensors, device: str, *, prefix: str = "", others: Sequence[str] = ()
-) -> SpeakerVector:
+def load_speaker(weights: Tensors, device: str, *, prefix: str = "") -> SpeakerVector:
     """See load_tokens."""
     sizes = _checked(weights, lambda: _speaker_sizes(weights.shapes, prefix))
-    return _filled(SpeakerVector(sizes), weights, device, prefix, others)
+    return _filled(SpeakerVector(sizes), weights, device, prefix)
 
 
 def load_published_tokens(path: Path, device: str) -> SpeechTokens:
@@ -74,10 +65,9 @@ def load_published_speaker(path: Path, device: str) -> SpeakerVector:
     return load_speaker(FoldedNorms(read_graph(path)), device)
 
 
-def _filled(net: Net, weights: Tensors, device: str, prefix: str, others: Sequence[str]) -> Net:
+def _filled(net: Net, weights: Tensors, device: str, prefix: str) -> Net:
     sources = {name: same(f"{prefix}{name}") for name in net.state_dict()}
-    check(net, sources, weights, others=others)
-    fill(net, sources, weights, others=others)
+    fill(net, sources, weights)
     return net.eval().requires_grad_(False).to(device)
 
 

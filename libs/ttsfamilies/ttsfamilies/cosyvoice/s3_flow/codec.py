@@ -7,6 +7,7 @@ recorded (docs/decisions/cuda-graphs.md).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -50,7 +51,7 @@ from ttsfamilies.cosyvoice.s3_flow.sound import (
     fresh,
     together,
 )
-from ttsfamilies.cosyvoice.s3_flow.stretches import WINDOW, S3News, S3Stream, Stretches
+from ttsfamilies.cosyvoice.s3_flow.stretches import WINDOW, S3Stream, Stretches
 
 
 class S3Flow(Codec):
@@ -72,7 +73,7 @@ class S3Flow(Codec):
         self._device = nets.flow.input_embedding.weight.device
         self._voice, self._carrying = voice, carrying_of(nets.flow, how)
         self._stretches = Stretches(self._carrying, self._sound)
-        self._prompts = FlowPrompts(self._heard_of)
+        self._prompts, self._keys = FlowPrompts(self._heard_of), itertools.count()
         self.spec = spec_of(name, family, nets, self._sound.lag)
         self.silences = not self.spec.left
 
@@ -80,7 +81,8 @@ class S3Flow(Codec):
 
     def open(self, request: SpeechRequest, frame: int = 0) -> S3Stream:
         mels = self._flow.sizes.mels
-        return S3Stream((fresh if self._own else fixed)(request.seed, mels), frame)
+        draws = (fresh if self._own else fixed)(request.seed, mels)
+        return S3Stream(next(self._keys), draws, frame)
 
     def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """See Codec. Without a recording, a checkpoint's own voice."""
@@ -94,7 +96,7 @@ class S3Flow(Codec):
         state.prompt = self._prompts.of(conditions)
         if self._flow.windowed:
             bound = len(state.prompt.tokens) + WINDOW // MEL_FRAMES
-            self._carrying.expect(id(state), bound)
+            self._carrying.expect(state.key, bound)
 
     def _heard_of(self, conditions: Arrays) -> FlowPrompt:
         return self._carrying.run(lambda: self._prompt(conditions))
@@ -110,16 +112,14 @@ class S3Flow(Codec):
         return FlowPrompt(tokens.long(), mel.mT.to(dtype), told)
 
     def close(self, state: S3Stream) -> None:
-        self._carrying.keep(id(state), None)
+        self._carrying.keep(state.key, None)
 
     @property
     def room(self) -> tuple[int, int]:
-        """See Codec."""
         return self._carrying.room
 
     @property
     def state_use(self) -> StateUse:
-        """See Codec."""
         of = self._carrying
         return StateUse(of.held, of.memory, of.recomputed)
 
@@ -134,7 +134,7 @@ class S3Flow(Codec):
         if passage is None:
             if not count:
                 return None
-            passage = self._stretches.blank(state, state.frame)
+            passage = self._stretches.blank(state)
         if not count and not (ended and passage.waiting and not passage.closed):
             return None
         hop = passage.hop(self._sound.lag, from_prompt=self._flow.windowed)
@@ -166,7 +166,7 @@ class S3Flow(Codec):
             decoded = self._carrying.run(lambda: self._launched(batch))
         finally:  # a launch that failed changed no stream, and gives back what it took for it
             for work in batch:
-                self._carrying.keep(id(work.state), work.state.passage)
+                self._carrying.keep(work.state.key, work.state.passage)
             paths = self._carrying.took()
         return S3Ticket(decoded, paths)
 
@@ -177,17 +177,16 @@ class S3Flow(Codec):
         return ticket.paths
 
     def _launched(self, batch: Sequence[Work]) -> list[Decoded]:
-        news = [S3News(work.state) for work in batch]
+        news = [replace(work.state) for work in batch]
         self._advance(
             [pair for pair in zip(news, batch, strict=True) if pair[1].segment is not None]
         )
         found = together([self._done(*pair) for pair in zip(news, batch, strict=True)])
-        for new in news:
-            state = new.state
-            state.frame, state.of, state.passage = new.frame, new.of, new.passage
+        for new, work in zip(news, batch, strict=True):
+            vars(work.state).update(vars(new))
         return found
 
-    def _advance(self, pairs: Sequence[tuple[S3News, Work]]) -> None:
+    def _advance(self, pairs: Sequence[tuple[S3Stream, Work]]) -> None:
         """A step of every stretch, of those that begin the first."""
         begins = []
         for new, work in pairs:
@@ -200,12 +199,12 @@ class S3Flow(Codec):
     def _closes(self, work: Work) -> bool:
         return work.final or bool(self.spec.left)
 
-    def _done(self, new: S3News, work: Work) -> Asking[Decoded]:
+    def _done(self, new: S3Stream, work: Work) -> Asking[Decoded]:
         if work.segment is None:
             return self._heard(new, work)
         return self._prepared(new, work.segment)
 
-    def _prepared(self, new: S3News, segment: Arrays) -> Asking[Decoded]:
+    def _prepared(self, new: S3Stream, segment: Arrays) -> Asking[Decoded]:
         passage = new.passage
         assert passage is not None
         if passage.work is not None:
@@ -217,7 +216,7 @@ class S3Flow(Codec):
 
     # frames that are heard
 
-    def _heard(self, new: S3News, work: Work) -> Asking[Decoded]:
+    def _heard(self, new: S3Stream, work: Work) -> Asking[Decoded]:
         parts: list[Tensor] = []
         if work.silent:
             rest = yield from self._flushed(new)
@@ -240,7 +239,7 @@ class S3Flow(Codec):
     def _whole(self, frames: Arrays, count: int) -> bool:
         return bool(self.spec.left) and int(frames[self.spec.left][count - 1]) == 0
 
-    def _sounded(self, new: S3News, frames: Arrays, *, closes: bool) -> Asking[Tensor]:
+    def _sounded(self, new: S3Stream, frames: Arrays, *, closes: bool) -> Asking[Tensor]:
         """The samples of a passage's next frames; what was not prepared is solved at once."""
         self._stretches.finish(new)
         known = 0 if new.passage is None else len(new.passage.tokens) - new.passage.prompt
@@ -263,7 +262,7 @@ class S3Flow(Codec):
             return taken * MEL_FRAMES
         return max(0, taken - LOOKAHEAD) * MEL_FRAMES - self._sound.lag
 
-    def _flushed(self, new: S3News) -> Asking[Tensor]:
+    def _flushed(self, new: S3Stream) -> Asking[Tensor]:
         """All that is held back of the passage, which is over."""
         self._stretches.finish(new)
         if new.passage is None:
@@ -274,7 +273,7 @@ class S3Flow(Codec):
         new.passage = None
         return sound
 
-    def _shown(self, new: S3News, upto: int) -> Asking[Tensor]:
+    def _shown(self, new: S3Stream, upto: int) -> Asking[Tensor]:
         """What HiFT makes of the mel frames up to `upto` of the passage, as far as it can."""
         passage = new.passage
         assert passage is not None
@@ -283,7 +282,7 @@ class S3Flow(Codec):
         window, sound = yield from self._sound.advance(
             passage.window,
             passage.mel[:, :count],
-            self._noise(new.state.draws, passage.first * TOKEN_SAMPLES),
+            self._noise(new.draws, passage.first * TOKEN_SAMPLES),
             upto=upto,
             complete=passage.closed and passage.work is None and count == known,
         )

@@ -50,23 +50,17 @@ class Carried:
         return self.encoded.nbytes + sum(past.nbytes for past in self.pasts)
 
 
-@dataclass
-class Opened:
-    """What the flow goes on from behind a recording, once a stream has solved that by itself."""
-
-    kept: Carried | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class FlowPrompt:
     """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
-    [mels], as the flow is told of it. opened: of all streams that have this one, see `windows`.
+    [mels], as the flow is told of it. opened: what the flow goes on from behind the recording, once
+    one of the streams that have this prompt has solved that by itself.
     """
 
     tokens: Tensor
     mel: Tensor
     speaker: Tensor
-    opened: Opened = field(default_factory=Opened)
+    opened: Carried | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +123,8 @@ class Begun(NamedTuple):
     tokens: Tensor
     noise: int
     fresh: tuple[int, ...]
+    prompt: FlowPrompt
+    draws: Draws
 
 
 def blank(net: FlowNet, first: int, prompt: FlowPrompt, window: MelWindow) -> Passage:
@@ -149,12 +145,7 @@ def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Pas
     return replace(passage, tokens=whole, closed=due.closes), end
 
 
-def begun(
-    net: FlowNet,
-    passages: Sequence[Begun],
-    prompts: Sequence[FlowPrompt],
-    draws: Sequence[Draws],
-) -> list[Passage]:
+def begun(net: FlowNet, passages: Sequence[Begun]) -> list[Passage]:
     """Passages with a stretch to solve."""
     works = [
         Ahead(one.tokens, one.end - one.passage.kept.tokens, one.passage.kept.encoded)
@@ -162,13 +153,14 @@ def begun(
     ]
     told, encoded = net.encode(works)
     found = []
-    for i, (passage, due, end, _, noise, fresh) in enumerate(passages):
-        mu, first = told[i], passage.kept.tokens * MEL_FRAMES
-        x = draws[i].frames(noise, mu.shape[1], mu.device).to(mu.dtype)
-        cond, speaker = _cond(prompts[i], first, mu), prompts[i].speaker
-        kept = passage.kept
-        solving = Solving(x, mu, cond, speaker, kept.pasts, pages=kept.pages, fresh=fresh)
-        found.append(replace(passage, work=Solved(due, end, encoded[i], solving)))
+    for one, mu, after in zip(passages, told, encoded, strict=True):
+        kept, prompt = one.passage.kept, one.prompt
+        x = one.draws.frames(one.noise, mu.shape[1], mu.device).to(mu.dtype)
+        cond = _cond(prompt, kept.tokens * MEL_FRAMES, mu)
+        solving = Solving(
+            x, mu, cond, prompt.speaker, kept.pasts, pages=kept.pages, fresh=one.fresh
+        )
+        found.append(replace(one.passage, work=Solved(one.due, one.end, after, solving)))
     return found
 
 

@@ -92,26 +92,16 @@ def _ends(part: Tensor, newest: int) -> Tensor:
 
 @dataclass(eq=False)
 class S3Stream:
-    """frame: the next one. passage: the one that frames are of; it begins when frames come."""
+    """key: a number of its own. frame: the next one. passage: the one that frames are of; it begins
+    when frames come. A launch works on copies, which are the streams when all of it is done.
+    """
 
+    key: int
     draws: Draws
     frame: int
     prompt: FlowPrompt | None = None
     passage: Passage | None = None
     of: int = -1
-
-
-@dataclass(eq=False)
-class S3News:
-    """What a launch makes of a stream, which has it when all of the launch is done."""
-
-    state: S3Stream
-    frame: int = 0
-    passage: Passage | None = None
-    of: int = -1
-
-    def __post_init__(self) -> None:
-        self.frame, self.passage, self.of = self.state.frame, self.state.passage, self.state.of
 
 
 class Stretches:
@@ -121,37 +111,31 @@ class Stretches:
         self._net, self._carrying, self._sound = carrying.net, carrying, sound
         self._device = carrying.net.input_embedding.weight.device
 
-    def blank(self, state: S3Stream, frame: int) -> Passage:
-        """A passage that begins with this frame of a stream."""
+    def blank(self, state: S3Stream) -> Passage:
+        """A passage that begins with the stream's next frame."""
         if state.prompt is None:
             raise MalformedMessage("a stream without a recording")
         where = begin(state.draws, self._sound.net.sizes.harmonics, self._device)
         if self._sound.phase is not Phase.PACE:
             where = torch.zeros_like(where)
-        return blank(self._net, frame, state.prompt, self._sound.window(where))
+        return blank(self._net, state.frame, state.prompt, self._sound.window(where))
 
-    def begin(self, begins: Sequence[tuple[S3News, Arrays, Due]]) -> None:
+    def begin(self, begins: Sequence[tuple[S3Stream, Arrays, Due]]) -> None:
         """New frames of each; what of them can be solved is at work then."""
         grew = [(new, due, self._grow(new, frames, due)) for new, frames, due in begins]
         self._start([(new, due, end) for new, due, end in grew if end > _of(new).solved])
 
-    def _start(self, works: Sequence[tuple[S3News, Due, int]]) -> None:
+    def _start(self, works: Sequence[tuple[S3Stream, Due, int]]) -> None:
         if not works:
             return
-        prompts = [new.state.prompt for new, _, _ in works if new.state.prompt is not None]
-        after = begun(
-            self._net,
-            [self._begun(*work) for work in works],
-            prompts,
-            [new.state.draws for new, _, _ in works],
-        )
+        after = begun(self._net, [self._begun(*work) for work in works])
         for (new, _, _), passage in zip(works, after, strict=True):
             new.passage = passage
 
-    def _grow(self, new: S3News, frames: Arrays, due: Due) -> int:
+    def _grow(self, new: S3Stream, frames: Arrays, due: Due) -> int:
         """Up to which token the passage can be solved then."""
         if new.passage is None:
-            new.passage = self.blank(new.state, new.frame)
+            new.passage = self.blank(new)
             new.of = int(frames[PASSAGE][0]) if PASSAGE in frames else 0
         tokens = torch.from_numpy(frames["token"].astype(np.int64)).to(self._device)
         new.passage, end = grown(self._net, new.passage, tokens, due)
@@ -161,21 +145,23 @@ class Stretches:
             raise MalformedMessage(f"more than {MOST_FRAMES} mel frames of recording and speech")
         return reach(new.passage)
 
-    def _begun(self, new: S3News, due: Due, end: int) -> Begun:
-        passage, fresh = self._carrying.begin(id(new.state), _of(new), end)
+    def _begun(self, new: S3Stream, due: Due, end: int) -> Begun:
+        passage, fresh = self._carrying.begin(new.key, _of(new), end)
+        prompt = new.prompt
+        assert prompt is not None
         if passage.solved > passage.prompt and not passage.kept.tokens:
             self._carrying.recomputed += 1
-        if not self._net.windowed:
+        if self._net.windowed:
+            if prompt.opened is not None and not passage.kept.tokens:
+                passage = replace(passage, kept=prompt.opened)
+            end = stretch_end(passage)
+            tokens, noise = looked_at(passage, end), noise_from(passage)
+        else:
             first = passage.kept.tokens
-            ahead = passage.tokens[first : end + LOOKAHEAD]
-            return Begun(passage, due, end, ahead, first * MEL_FRAMES, fresh)
-        opened = new.state.prompt.opened.kept if new.state.prompt is not None else None
-        if opened is not None and not passage.kept.tokens:
-            passage = replace(passage, kept=opened)
-        end = stretch_end(passage)
-        return Begun(passage, due, end, looked_at(passage, end), noise_from(passage), fresh)
+            tokens, noise = passage.tokens[first : end + LOOKAHEAD], first * MEL_FRAMES
+        return Begun(passage, due, end, tokens, noise, fresh, prompt, new.draws)
 
-    def step(self, news: Sequence[S3News]) -> None:
+    def step(self, news: Sequence[S3Stream]) -> None:
         """A step of each stretch that is at work. Behind a stretch whose passage can be solved
         farther comes the next.
         """
@@ -192,32 +178,29 @@ class Stretches:
                 more.append((new, before.work.due, reach(passage)))
         self._start(more)
 
-    def _rests(self, new: S3News) -> bool:
+    def _rests(self, new: S3Stream) -> bool:
         """Whether nothing more of the passage can be solved; what it carries is settled then."""
         passage = _of(new)
         if self._net.windowed:
             passage = new.passage = shortened(passage)
-            self._open(new.state, passage)
+            if new.prompt is not None and passage.kept.tokens == passage.prompt:
+                new.prompt.opened = passage.kept
             if passage.kept.tokens < reach(passage):
                 return False
-        new.passage = self._carrying.behind(id(new.state), passage)
+        new.passage = self._carrying.behind(new.key, passage)
         return True
 
-    def _open(self, state: S3Stream, passage: Passage) -> None:
-        if state.prompt is not None and passage.kept.tokens == passage.prompt:
-            state.prompt.opened.kept = passage.kept
-
-    def finish(self, new: S3News) -> None:
+    def finish(self, new: S3Stream) -> None:
         """All steps of what is at work."""
         while new.passage is not None and new.passage.work is not None:
             self.step([new])
 
-    def solve(self, new: S3News, frames: Arrays, *, closes: bool) -> None:
+    def solve(self, new: S3Stream, frames: Arrays, *, closes: bool) -> None:
         """All of these frames at once, as far as they can be."""
         self.begin([(new, frames, Due(rows(frames), closes))])
         self.finish(new)
 
 
-def _of(new: S3News) -> Passage:
+def _of(new: S3Stream) -> Passage:
     assert new.passage is not None
     return new.passage

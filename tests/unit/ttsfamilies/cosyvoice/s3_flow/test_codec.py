@@ -251,7 +251,7 @@ def test_streams_of_a_voice_share_what_its_recording_leaves() -> None:
     assert one.prompt is other.prompt
     assert one.prompt is not third.prompt
     assert other.prompt is not None
-    assert other.prompt.opened.kept is not None
+    assert other.prompt.opened is not None
     np.testing.assert_allclose(spoken(of, other, 40, final=True), alone, 0, 2e-4)
 
 
