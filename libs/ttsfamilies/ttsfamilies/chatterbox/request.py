@@ -1,7 +1,7 @@
 """A request as T3 takes it, its voice, and its prompts. No torch.
 
-A sentence's tokens wait until it has all of them, because its frames say how many follow (record
-125); where the codec decodes on a grid, they are given out as they are drawn.
+A sentence's tokens wait until it has all of them, because its frames say how many follow; where the
+codec decodes on a grid, they are given out as they are drawn.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ USER: Final = 0
 # What the authors' examples begin with.
 _SYSTEM: Final = "You are a helpful assistant."
 _PROMPT_SHARE: Final = 2
-# Mel frames of recording and answer that the flow takes, two a token: see the codec's `windows`.
+# Mel frames of recording and answer that the flow takes, two a token: see the codec's MOST_FRAMES.
 MOST_TOKENS: Final = 2500
 
 

@@ -2,21 +2,20 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.parity.subject import answered
 from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.unit.ttsfamilies.glm_voice.tiny import tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, Derived, cut
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
 
-SOUND = Reference(f"{'a' * 16}-{'b' * 64}")
 IDS = AnswerIds(1000, 16_384, (5,))
 
 
@@ -35,17 +34,10 @@ class Spelling(AnswerStream):
         return {}
 
 
-def frames(*texts: bytes) -> Arrays:
-    """A frame for each, which that was said before."""
-    between = [list(text) + [NO_ID] * (MOST_BETWEEN - len(text)) for text in texts]
-    silent = np.zeros(len(texts), np.uint8)
-    token = np.arange(len(texts), dtype=np.int16)
-    return {"token": token, "between": np.array(between, np.int32), "silent": silent}
-
-
 def test_characters_come_once_and_whole_wherever_a_successor_begins() -> None:
     euro = "\u20ac".encode()
-    logged = frames(b"It costs ", b"", b"5 " + euro[:1], euro[1:2], b"", euro[2:] + b"!", b"")
+    words = (b"It costs ", b"", b"5 " + euro[:1], euro[1:2], b"", euro[2:] + b"!", b"")
+    logged = answered([id for said in words for id in (*said, 1000)], 1000, 16_384)
     for known, at in enumerate((0, 9, 9, 11, 11, 11, 13, 13)):
         stream = Spelling()
         if known:
@@ -71,28 +63,14 @@ def test_words_without_sound_travel_with_silence() -> None:
         assert field.checked(name, spoken.arrays[name]).any()
 
 
-def prompt(asked: SpeechRequest, *sounds: Arrays | None) -> list[int]:
-    (found,) = tiny().prepare(asked, Derived(None, sounds)).read([Text(asked.text)], final=True)
-    return list(found.ids)
-
-
-def test_a_spoken_turn_needs_no_text_and_text_may_stand_beside_it() -> None:
-    model = tiny()
-    heard = model.derive(wav(0.4, rate=16_000))
-    assert heard["codes"].shape == (5, 1)
-    alone = prompt(request("", turns=(Turn(sound=SOUND),)), heard)
-    beside = prompt(request("Briefly!", turns=(Turn(sound=SOUND),)), heard)
-    assert len(beside) > len(alone)
-    assert {model.ids.first + int(code) for code in heard["codes"][:, 0]} <= set(alone)
-
-
 def test_what_cannot_be_answered_is_refused() -> None:
     model = tiny()
     with pytest.raises(UnknownVoice, match="slt"):
         model.prepare(request(voice="stranger"))
+    unasked = request("", turns=(Turn(0, "Hello?"),))
     with pytest.raises(NothingToSay):
-        prompt(request("", turns=(Turn(0, "Hello?"),)), None)
+        list(model.prepare(unasked, Derived(None, (None,))).read([], final=True))
     with pytest.raises(TextTooLong, match="oldest turns"):
-        prompt(request("word " * 4000))
+        list(model.prepare(request()).read([Text("word " * 4000)], final=True))
     with pytest.raises(BadRequest, match="is the least"):
         model.derive(wav(0.05, rate=16_000))

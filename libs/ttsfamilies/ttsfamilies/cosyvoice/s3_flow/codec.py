@@ -150,11 +150,8 @@ class S3Flow(Codec):
 
     def example(self, request: SpeechRequest) -> S3Stream:
         """With a recording of a stretch's length."""
-        counts, state = (
-            {"token": CHUNK, "mel": MEL_FRAMES * CHUNK, "speaker": 1},
-            self.open(request),
-        )
-        told = {name: one.zeros(counts[name]) for name, one in self.spec.conditions.items()}
+        counts, state = {"token": CHUNK, "mel": MEL_FRAMES * CHUNK}, self.open(request)
+        told = {name: one.zeros(counts.get(name, 1)) for name, one in self.spec.conditions.items()}
         self.tell(state, told)
         return state
 
@@ -177,12 +174,10 @@ class S3Flow(Codec):
         return ticket.paths
 
     def _launched(self, batch: Sequence[Work]) -> list[Decoded]:
-        news = [replace(work.state) for work in batch]
-        self._advance(
-            [pair for pair in zip(news, batch, strict=True) if pair[1].segment is not None]
-        )
-        found = together([self._done(*pair) for pair in zip(news, batch, strict=True)])
-        for new, work in zip(news, batch, strict=True):
+        pairs = [(replace(work.state), work) for work in batch]
+        self._advance([pair for pair in pairs if pair[1].segment is not None])
+        found = together([self._done(*pair) for pair in pairs])
+        for new, work in pairs:
             vars(work.state).update(vars(new))
         return found
 
@@ -192,12 +187,10 @@ class S3Flow(Codec):
         for new, work in pairs:
             assert work.segment is not None
             if new.passage is None or new.passage.work is None:
-                begins.append((new, work.segment, Due(rows(work.segment), self._closes(work))))
+                closes = work.final or bool(self.spec.left)
+                begins.append((new, work.segment, Due(rows(work.segment), closes)))
         self._stretches.begin(begins)
         self._stretches.step([new for new, _ in pairs])
-
-    def _closes(self, work: Work) -> bool:
-        return work.final or bool(self.spec.left)
 
     def _done(self, new: S3Stream, work: Work) -> Asking[Decoded]:
         if work.segment is None:

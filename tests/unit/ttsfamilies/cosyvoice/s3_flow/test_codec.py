@@ -122,7 +122,7 @@ def test_streams_are_sounded_as_one_batch_and_as_each_is_alone(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codec, shown = tiny(kind), list[int]()
-    hift = networks(kind).hift
+    hift = codec._sound.net
     plain = hift.decode
 
     def decode(mel: Tensor, source: Tensor) -> Tensor:
