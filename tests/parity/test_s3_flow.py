@@ -53,7 +53,7 @@ class Golden(S3Flow):
 def golden_draws(*, own: bool) -> Draws:
     """CosyVoice's flow begins with the table that its authors draw."""
 
-    def of(blocks: Sequence[Any]) -> Noise:
+    def of(blocks: Any) -> Noise:
         return lambda block, first, count, device: torch.from_numpy(
             blocks[block][..., first : first + count]
         ).to(device)
@@ -85,7 +85,7 @@ def codec(kind: str, grid: int, memory: int = 1 << 30, *, double: bool = True) -
 
 def frames(of: S3Flow) -> Arrays:
     count = cases.TOKENS
-    every = {
+    every: Arrays = {
         "token": cases.tokens(),
         "passage": np.zeros(count, np.int32),
         "left": np.arange(count, dtype=np.int32)[::-1].copy(),

@@ -214,9 +214,9 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
     if request.instructions:
         told = f"{v.system} {request.instructions}" if v.system else request.instructions
         said = (*tokens(told), END_OF_PROMPT)
-        # Version 2 reads an instruction as the beginning of the text.
-        led = ((*start, *said), ()) if v.system else (start, said)
-        return Opening(*led, (), v.task)
+        if v.system:
+            return Opening((*start, *said), (), (), v.task)
+        return Opening(start, said, (), v.task)  # version 2 reads it as the text's beginning
     system = (*tokens(v.system), END_OF_PROMPT) if v.system else ()
     heard = request.reference
     text = "" if heard is None or heard.x_vector_only else heard.text

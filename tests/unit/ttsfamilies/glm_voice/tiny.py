@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import msgspec
 
@@ -25,7 +26,7 @@ class Brief(GlmVoice):
 
 
 @cache
-def written() -> GlmVoice:
+def written() -> Any:
     return loaded(partial(load, "m"), write_checkpoint, seed=3)
 
 

@@ -178,7 +178,8 @@ class S3Flow(Codec):
         self._advance([pair for pair in pairs if pair[1].segment is not None])
         found = together([self._done(*pair) for pair in pairs])
         for new, work in pairs:
-            vars(work.state).update(vars(new))
+            state = work.state
+            state.frame, state.of, state.passage = new.frame, new.of, new.passage
         return found
 
     def _advance(self, pairs: Sequence[tuple[S3Stream, Work]]) -> None:

@@ -137,14 +137,14 @@ def test_streams_are_sounded_as_one_batch_and_as_each_is_alone(
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     monkeypatch.setattr(hift, "decode", decode)
-    beside = heard(1, 2)
+    beside = one, other = heard(1, 2)
     assert set(shown) == {2}
     for seed, samples in enumerate(beside, 1):
         (alone,) = heard(seed)
         assert len(alone) == 75 * TOKEN_SAMPLES
         # Convolutions of a batch may sum in another order.
         np.testing.assert_allclose(samples, alone, 0, 0.1 / 32768)
-    assert not np.array_equal(*beside)
+    assert not np.array_equal(one, other)
 
 
 def test_streams_carry_what_there_is_memory_for_and_are_computed_again_without() -> None:
