@@ -1,7 +1,7 @@
 """Zonos beside the authors' package."""
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -16,7 +16,6 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.zonos.facts import IDS
 from ttsfamilies.zonos.family import load
-from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.synthetic import PUBLISHED_HEADS, write_checkpoint
 
 # Rows [rows, codebooks] by case, and what the encoders make of the recording.
@@ -57,14 +56,6 @@ class ZonosSubject(Subject[Case]):
     def wanted(self, case: Case) -> Arrays:
         rows = goldens()[case.name]
         return {"codes": rows, "passage": np.zeros(len(rows), np.int32)}
-
-
-@cache
-def readings() -> Readings:
-    """Of the repository's English."""
-    from ttsfamilies.base.talker.options import LEXICON
-
-    return Readings.load(LEXICON)
 
 
 FAMILY: Final = ZonosSubject()

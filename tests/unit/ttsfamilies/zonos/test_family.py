@@ -9,8 +9,9 @@ from safetensors.numpy import save_file
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.parity.zonos_cases import PHONES, SAID, TEXT, WORDS
 from tests.unit.ttsfamilies.zonos.tiny import readings, tiny
-from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.checkpoint import CheckpointError, dump_json, read_json
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, Derived
@@ -22,6 +23,7 @@ from ttsfamilies.zonos.facts import EMOTIONS, END, MASK
 from ttsfamilies.zonos.phones import Readings, code_of, ids_of
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import ends
+from ttsfamilies.zonos.synthetic import write_checkpoint
 
 _SOUND = "0" * 16 + "-" + "0" * 64
 SENTENCE = "It's the end of the world, and you're singing to the user. "
@@ -78,6 +80,11 @@ def test_what_cannot_be_spoken_is_refused() -> None:
     for language in ("ja", "xx"):
         with pytest.raises(BadRequest, match="does not speak"):
             tiny().prepare(request(language=language))
+
+
+def test_english_has_the_phones_that_goldens_were_made_of() -> None:
+    for text, phones in ((TEXT, PHONES), (WORDS, SAID)):
+        assert "".join(readings().of("en", "own")(text, ()).symbols) == phones
 
 
 def test_languages_and_espeaks_phones_need_the_program() -> None:
@@ -151,6 +158,14 @@ def test_without_its_encoders_a_checkpoint_clones_no_voices() -> None:
     assert "ref_audio" not in tiny().spec.accepts
     with pytest.raises(BadRequest, match="clone"):
         none.derive(b"")
+
+
+def test_encoders_of_another_codec_are_refused(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    path = tmp_path / "dac" / "config.json"
+    dump_json(path, read_json(path, dict[str, object]) | {"sampling_rate": 16_000})
+    with pytest.raises(CheckpointError, match="another codec"):
+        ZonosRecordings.load(tmp_path)
 
 
 def test_an_end_that_is_drawn_first_ends_nothing() -> None:
