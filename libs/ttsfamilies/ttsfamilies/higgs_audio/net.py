@@ -20,12 +20,11 @@ from ttscommon.engine.nn.weights import Source, decoder_sources, filled, same, u
 from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.lm.turns import FRAME
-from ttsfamilies.higgs_audio.sizes import tensors_of
+from ttsfamilies.higgs_audio.sizes import THIRD_KIND, tensors_of
 
 V2: Final = "higgs_audio_v2"
 # By the authors' own names.
 AUTHORS: Final = "higgs_audio"
-V3: Final = "higgs_multimodal_qwen3"
 # Sequences of the third version are served no longer by those who published it.
 _MOST_POSITIONS: Final = 8192
 # Ids of a codebook that are no codes: it has not begun, and it is over.
@@ -125,7 +124,7 @@ def load_config(folder: Path) -> HiggsConfig:
     """Read and check a checkpoint's config.json; raises CheckpointError."""
     path = folder / "config.json"
     kind = read_json(path, dict[str, Any]).get("model_type")
-    if kind == V3:
+    if kind == THIRD_KIND:
         third = read_json(path, _ThirdFile)
         codes = third.audio_encoder_config
         config = HiggsConfig(third.text_config, codes.num_codebooks, codes.vocab_size, True)

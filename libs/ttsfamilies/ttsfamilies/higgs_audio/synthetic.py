@@ -14,8 +14,8 @@ from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer
 from ttsfamilies.higgs_audio.codec import HiggsDecoder
 from ttsfamilies.higgs_audio.codec import sources as decoder_sources
 from ttsfamilies.higgs_audio.encoder import HiggsEncoder, encoder_sources
-from ttsfamilies.higgs_audio.net import V2, V3, HiggsConfig, HiggsNet, load_config, sources
-from ttsfamilies.higgs_audio.sizes import KIND, load_sizes
+from ttsfamilies.higgs_audio.net import V2, HiggsConfig, HiggsNet, load_config, sources
+from ttsfamilies.higgs_audio.sizes import KIND, THIRD_KIND, load_sizes
 
 SECOND, THIRD = "v2", "v3"
 Heads = tuple[int, int, int]
@@ -62,7 +62,7 @@ def config(kind: str, codebooks: int, heads: Heads = SMALL) -> dict[str, Any]:
         text = {"rms_norm_eps": 1e-6, "rope_theta": 1e6, "max_position_embeddings": 32_768}
         return {
             "architectures": ["HiggsMultimodalQwen3ForConditionalGeneration"],
-            "model_type": V3,
+            "model_type": THIRD_KIND,
             "audio_token_id": -100,
             "audio_encoder_config": {
                 "num_codebooks": codebooks,
