@@ -11,8 +11,11 @@ from pathlib import Path
 
 import torch
 
-from tests.evaluation.speaking import spoken
+from talker.engine.engine import Engine
+from talker.synthesis import synthesise
+from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.codec.base import Work
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load as load_talker
 from vocoder.pcm import gain_of, levelled
@@ -39,8 +42,10 @@ def main() -> None:
             for at, text in enumerate(texts)
         ]
         scores = Scores()
-        sounds = spoken(talker, codec, asked, slots=_TOGETHER)
-        for request, (sound, _) in zip(asked, sounds, strict=True):
+        engine = Engine(talker, slots=_TOGETHER, blocks=600 * _TOGETHER, metrics=Metrics())
+        for request, made in zip(asked, synthesise(engine, asked), strict=True):
+            frames = {name: made.arrays[name] for name in codec.spec.frame}
+            (sound,) = codec.decode([Work(codec.open(request), frames, final=True)])
             gain = gain_of(codec.spec.voices, request.voice, codec.spec.gain_db, request.text)
             scores.add(judges, request.text, levelled(sound, gain), dnsmos=False)
         print(f"seed {seed}:", scores.report(), flush=True)

@@ -12,18 +12,20 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import soxr
 import torch
 
-from gateway.audio import Pcm
+from gateway.audio import AudioFormat, Pcm
+from gateway.audio.encoders.chosen import MULAW
+from gateway.audio.formats import Codec
 from gateway.audio.watermark import MARKED, Perth, WatermarkedStream, scores_of_cuts
 from gateway.audio.watermark.stream import CUT_S
-from tests.evaluation.treatments import TREATMENTS
-from tests.unit.gateway.audio.test_encoders import RATE
+from tests.unit.gateway.audio.test_encoders import RATE, decoded, encoded
 from voicetrain.corpus import everyday_sentences, held_out
 from voicetrain.vesper.judges import Judges
 from voicetrain.vesper.scores import Scores
@@ -35,6 +37,7 @@ _FULL: Final = np.float32(32_768)
 _MOST_TEXTS: Final = 10_000
 _BATCH: Final = 48
 _SURE: Final = 0.9
+_TELEPHONE_HZ: Final = 8000
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def passages(voice: Voice, texts: Sequence[str], seed: int = 0) -> Iterator[Pcm]
 
 def as_pcm(sound: Any) -> Pcm:
     """[samples] of full scale 1."""
-    return np.clip(np.rint(sound * _FULL), -32_768, 32_767).astype(np.int16)
+    return _rounded(sound * _FULL)
 
 
 def marked(perth: Perth, pcm: Pcm) -> Pcm:
@@ -97,6 +100,53 @@ def cost(e: Evaluated) -> dict[str, float]:
         "detecting_ms": 1e3 * (ended - between) / seconds,
         "signal_to_mark_db": 10 * float(np.log10(power)),
     }
+
+
+# What becomes of sound on its way; samples, and their rate in Hz.
+Treated = tuple[Pcm, int]
+
+
+def packed(pcm: Pcm, codec: Codec, bit_rate: int) -> Treated:
+    """Through one of the gateway's encoders, and FFmpeg's decoder."""
+    return decoded(encoded(AudioFormat(codec, bit_rate=bit_rate), pcm, len(pcm))), RATE
+
+
+def telephone(pcm: Pcm) -> Treated:
+    """8 kHz, G.711 mu-law and back."""
+    codes = MULAW[resampled(pcm, RATE, _TELEPHONE_HZ).astype(int) + 32_768]
+    every = np.arange(-32_768, 32_768)
+    meant = np.array([every[code == MULAW].mean() for code in range(256)])
+    return np.rint(meant[codes]).astype(np.int16), _TELEPHONE_HZ
+
+
+def faster(pcm: Pcm, factor: float) -> Treated:
+    """Played faster, pitch and all."""
+    return resampled(pcm, factor * RATE, RATE), RATE
+
+
+def noisy(pcm: Pcm, decibels: float) -> Treated:
+    """White noise, so far below the speech."""
+    level = np.sqrt(np.mean(pcm.astype(float) ** 2)) * 10 ** (-decibels / 20)
+    return _rounded(pcm + level * np.random.default_rng(0).standard_normal(len(pcm))), RATE
+
+
+def resampled(pcm: Pcm, source_hz: float, target_hz: float) -> Pcm:
+    return _rounded(soxr.resample(pcm.astype(np.float32), source_hz, target_hz))
+
+
+def _rounded(sound: Any) -> Pcm:
+    return np.clip(np.rint(sound), -32_768, 32_767).astype(np.int16)
+
+
+TREATMENTS: Final[dict[str, Callable[[Pcm], Treated]]] = {
+    "nothing": lambda pcm: (pcm, RATE),
+    "mp3, 64 kbit/s": partial(packed, codec="mp3", bit_rate=64_000),
+    "Opus, 24 kbit/s": partial(packed, codec="opus", bit_rate=24_000),
+    "Opus, 12 kbit/s": partial(packed, codec="opus", bit_rate=12_000),
+    "mu-law, 8 kHz": telephone,
+    "5 % faster": partial(faster, factor=1.05),
+    "white noise 20 dB below": partial(noisy, decibels=20),
+}
 
 
 def detection(e: Evaluated) -> dict[str, Any]:

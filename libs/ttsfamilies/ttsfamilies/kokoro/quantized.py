@@ -49,7 +49,7 @@ _SIZES: Final[Mapping[str, Any]] = {
         "resblock_dilation_sizes": [[1, 3, 5]] * 3, "upsample_initial_channel": 512,
     },
 }  # fmt: skip
-# Measured and judged on sentences through this family (docs/decisions: loudness, second-speaker).
+# Measured and judged on sentences (docs/decisions/loudness.md, docs/models/kokoro.md).
 _GAINS_DB: Final[Mapping[str, float]] = {
     "am_kumo": 3.0, "af_alpha": 2.9, "af_gongitsune": 3.5, "af_nezumi": 3.7, "af_tebukuro": 3.5,
 }  # fmt: skip
