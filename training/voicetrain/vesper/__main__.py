@@ -3,7 +3,6 @@
 make       all stages and the voice folder; run again after an interruption, it goes on
 export     write the voice folder from the checkpoints of a run that is still going
 eval       measure a voice folder; what it measured before stays in its report
-onset      judge speech without the silence in front beside the whole
 card       the voice folder's README with samples, from the last evaluation
 page       sounds of the teacher and the voice side by side, to listen to
 """
@@ -17,7 +16,6 @@ import torch
 from voicetrain.vesper.card import write_card
 from voicetrain.vesper.evaluate import Evaluation
 from voicetrain.vesper.export import export_voice
-from voicetrain.vesper.onset import judge_onsets
 from voicetrain.vesper.page import write_page
 from voicetrain.vesper.parts import REPORT_NAME, Report
 from voicetrain.vesper.report import MEASURES, evaluate_voice, texts_of
@@ -27,10 +25,9 @@ from voicetrain.vesper.voice import Voice
 WORK = Path("build/vesper")
 VOICE = Path("voices/vesper")
 MEMORY = Path("build/vesper-eval.jsonl")
-ONSET = Path("build/vesper-onset.json")
 PAGE = Path("build/vesper-page")
 BUDGET_MINUTES = 120.0
-COMMANDS = ("make", "export", "eval", "card", "page", "onset")
+COMMANDS = ("make", "export", "eval", "card", "page")
 
 
 def _arguments() -> argparse.Namespace:
@@ -77,8 +74,6 @@ def main() -> None:
         evaluate_voice(evaluation, _report(arguments), texts)
     if command == "card":
         write_card(arguments.voice, _report(arguments))
-    if command == "onset":
-        judge_onsets(arguments.voice, ONSET, arguments.sentences)
     if command == "page":
         print(write_page(arguments.page, Voice.load(arguments.voice)))
 

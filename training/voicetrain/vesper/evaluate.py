@@ -1,7 +1,6 @@
 """Evaluation of a voice folder: what judges say of it, how it ends, keeps time, and keeps still."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,6 @@ from voicetrain.vesper.voice import Voice
 UNIT_S: Final = 0.025
 LENGTH_TOLERANCE: Final = 0.15
 LEAST_FRAMES: Final = 3
-SENTENCES: Final = 100
 SAY_AGAIN: Final = 3
 
 
@@ -35,10 +33,6 @@ class Reference:
 
     teacher: Teacher
     voice: Voice
-
-    def own_sound(self, text: str) -> Array:
-        """The teacher's own reading of a text, as its package gives it."""
-        return self.teacher.sound(text)
 
     def units(self, text: str, pace: float = 1.0) -> Array:
         """[tokens] the teacher's durations of our tokens, in units of 25 ms."""
@@ -81,54 +75,55 @@ class Evaluation:
         self.reference = Reference(Teacher(), self.voice)
         self.judges = Judges(memory)
 
-    def of_set(self, name: str, limit: int = SENTENCES) -> dict[str, Any]:
+    def of_set(self, name: str, limit: int) -> dict[str, Any]:
         """Teacher, codec and full speech on `easy` or `hard`."""
         texts = held_out(name)[:limit]
-        teacher, codec, speech = Scores(), Scores(), Scores()
-        for text, spoken in zip(texts, self.voice.spoken(texts), strict=True):
-            teacher.add(self.judges, text, self.reference.own_sound(text))
-            codec.add(self.judges, text, self.reference.codec_sound(text))
-            speech.add(self.judges, text, self.voice.sound(spoken))
-        systems = {"teacher": teacher, "codec": codec, "speech": speech}
-        return {system: scores.report() for system, scores in systems.items()}
+        said = self.voice.spoken(texts)
+        return {
+            "teacher": self._scored(texts, map(self.reference.teacher.sound, texts)),
+            "codec": self._scored(texts, map(self.reference.codec_sound, texts)),
+            "speech": self._scored(texts, map(self.voice.sound, said)),
+        }
+
+    def _scored(
+        self, texts: Sequence[str], sounds: Iterable[Array], *, dnsmos: bool = True
+    ) -> dict[str, Any]:
+        scores = Scores()
+        for text, heard in zip(texts, sounds, strict=True):
+            scores.add(self.judges, text, heard, dnsmos=dnsmos)
+        return scores.report()
 
     def of_preset(self, preset: str, limit: int) -> dict[str, Any]:
         """Full speech of the easy set in another preset."""
         texts = held_out("easy")[:limit]
-        scores = Scores()
-        for text, spoken in zip(texts, self.voice.spoken(texts, preset=preset), strict=True):
-            scores.add(self.judges, text, self.voice.sound(spoken, preset))
-        return scores.report()
+        said = self.voice.spoken(texts, preset=preset)
+        return self._scored(texts, (self.voice.sound(one, preset) for one in said))
 
     def at_pace(self, pace: float, limit: int) -> dict[str, Any]:
         """Full speech of the easy set at another pace, beside the teacher's lengths."""
-        texts, scores = held_out("easy")[:limit], Scores()
+        texts = held_out("easy")[:limit]
         found = self.voice.spoken(texts, pace=pace)
-        for text, spoken in zip(texts, found, strict=True):
-            scores.add(self.judges, text, self.voice.sound(spoken), dnsmos=False)
-        return {**scores.report(), "lengths": self.lengths(texts, found, pace)}
+        scores = self._scored(texts, map(self.voice.sound, found), dnsmos=False)
+        return {**scores, "lengths": self.lengths(texts, found, pace)}
 
     def at_temperature(self, temperature: float, limit: int) -> dict[str, Any]:
         """Full speech of the easy set at one temperature, and how much two takes differ."""
-        texts, scores = held_out("easy")[:limit], Scores()
+        texts = held_out("easy")[:limit]
         takes = [self.voice.spoken(texts, temperature=temperature, seed=seed) for seed in (0, 1)]
-        for text, spoken in zip(texts, takes[0], strict=True):
-            scores.add(self.judges, text, self.voice.sound(spoken), dnsmos=False)
+        scores = self._scored(texts, map(self.voice.sound, takes[0]), dnsmos=False)
         ratios = [len(a.codes) / len(b.codes) for a, b in zip(*takes, strict=True)]
-        return {**scores.report(), "takes_length_deviation": float(np.std(ratios))}
+        return {**scores, "takes_length_deviation": float(np.std(ratios))}
 
-    def of_long_texts(self, limit: int | None = None) -> dict[str, Any]:
+    def of_long_texts(self, limit: int) -> dict[str, Any]:
         """Teacher and full speech on whole paragraphs, and whether pitch or pace drift."""
-        teacher, speech, drifts = Scores(), Scores(), []
-        for text in long_texts()[:limit]:
-            pieces = utterances(text)
-            found = self.voice.spoken(pieces)
-            speech.add(self.judges, text, np.concatenate([self.voice.sound(s) for s in found]))
-            teacher.add(self.judges, text, self.reference.own_sound(text))
-            drifts.append(self._drift(pieces, found))
+        texts = long_texts()[:limit]
+        parts = [utterances(text) for text in texts]
+        said = [self.voice.spoken(each) for each in parts]
+        drifts = [self._drift(*one) for one in zip(parts, said, strict=True)]
+        whole = (np.concatenate([self.voice.sound(one) for one in each]) for each in said)
         return {
-            "teacher": teacher.report(),
-            "speech": speech.report(),
+            "teacher": self._scored(texts, map(self.reference.teacher.sound, texts)),
+            "speech": self._scored(texts, whole),
             "drift": {name: [d[name] for d in drifts] for name in ("semitones", "pace")},
         }
 
@@ -209,9 +204,3 @@ def _timing(
                 at = index + 1
                 break
     return differences
-
-
-def write_report(report: dict[str, Any], path: Path) -> None:
-    """The report as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", "utf-8")
