@@ -7,15 +7,12 @@ permissive licence) are added without phones: they tell the normaliser which cap
 """
 
 import ctypes
-import gzip
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 FORMAT = 1
-WORDNET = Path("/usr/share/wordnet")
 SUPPLEMENT = Path(__file__).parent / "data" / "supplement.txt"
 _END_OF_ENTRY = 255
 _END_OF_TREE = 255
@@ -244,10 +241,3 @@ def build(teacher: Teacher, wordnet: Path) -> dict[str, Any]:
         "tagger": tagger(teacher),
         "function_words": function_words(teacher),
     }
-
-
-def write(content: dict[str, Any], target: Path) -> None:
-    """Write the file so that equal contents give equal bytes."""
-    raw = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(gzip.compress(raw, compresslevel=9, mtime=0))

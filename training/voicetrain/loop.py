@@ -116,7 +116,7 @@ def train(
     while spent < schedule.budget_s:
         began = time.process_time()
         for group in optimizer.param_groups:
-            group["lr"] = schedule.rate(step, spent) * group.get("scale", 1.0)
+            group["lr"] = schedule.rate(step, spent)
         loss, parts = losses(step)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

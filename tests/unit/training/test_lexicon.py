@@ -1,6 +1,4 @@
 import ctypes.util
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -40,10 +38,3 @@ def test_the_supplement_holds_known_phones_only() -> None:
     entries = lexicon.supplement(lexicon.SUPPLEMENT)
     assert entries["we're"] == "w ih1 r"
     assert {phone for phones in entries.values() for phone in phones.split()} <= SYMBOL_IDS.keys()
-
-
-def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        lexicon.write({"format": 1, "words": {"a": "ey1"}}, tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert json.loads(gzip.decompress((tmp_path / "a").read_bytes()))["format"] == 1

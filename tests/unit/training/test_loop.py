@@ -18,7 +18,8 @@ def test_the_rate_warms_up_and_falls_to_its_floor() -> None:
     assert schedule.rate(50, 500.0) == pytest.approx(0.1)
 
 
-def run(model: nn.Linear, checkpoint: Path, budget_s: float) -> list[int]:
+def run(model: nn.Linear, checkpoint: Path, steps_s: float) -> list[int]:
+    """The steps of so many seconds, of which each takes one."""
     steps: list[int] = []
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
 
@@ -27,27 +28,17 @@ def run(model: nn.Linear, checkpoint: Path, budget_s: float) -> list[int]:
         loss = model(torch.ones(1, 4)).square().mean()
         return loss, {"loss": loss}
 
-    train("test", model, optimizer, Schedule(budget_s, 1e-2), losses, checkpoint)
+    train("test", model, optimizer, Schedule(steps_s, 1e-2), losses, checkpoint)
     return steps
 
 
-def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    checkpoint = tmp_path / "net.pt"
-    first = run(nn.Linear(4, 4), checkpoint, 0.2)
-    fresh = nn.Linear(4, 4)
-    second = run(fresh, checkpoint, 0.4)
-    assert first[0] == 0
-    assert second[0] == first[-1] + 1
-
-
-def test_a_spent_budget_trains_no_more(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "net.pt"
-    model = nn.Linear(4, 4)
-    run(model, checkpoint, 0.2)
-    again = nn.Linear(4, 4)
-    assert run(again, checkpoint, 0.2) == []
-    torch.testing.assert_close(again.weight, model.weight)
+@pytest.mark.usefixtures("clock")
+def test_training_goes_on_where_it_stopped_until_its_budget_is_spent(tmp_path: Path) -> None:
+    checkpoint, trained, again = tmp_path / "net.pt", nn.Linear(4, 4), nn.Linear(4, 4)
+    assert run(nn.Linear(4, 4), checkpoint, 3) == [0, 1, 2]
+    assert run(trained, checkpoint, 5) == [3, 4]
+    assert run(again, checkpoint, 5) == []
+    torch.testing.assert_close(again.weight, trained.weight)
 
 
 @pytest.mark.parametrize(("pays", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])

@@ -33,21 +33,15 @@ def write_samples(folder: Path) -> list[tuple[str, str, str]]:
     samples.mkdir(exist_ok=True)
     written, pictures = [], {}
     for number, (preset, text) in enumerate(zip(voice.presets, SENTENCES, strict=False), 1):
-        sound = spoken(voice, text, preset)
+        sound = voice.said(text, preset)
         name = f"{number}-{preset}.wav"
-        write_wav(samples / name, sound, RATE)
+        write_wav(samples / name, sound)
         written.append((name, preset, text))
         if number <= _PICTURED:
             pictures[f"teacher: {text}"] = teacher.sound(text)
-            pictures[f"vesper: {text}"] = spoken(voice, text, "vesper")
-    plot_spectrograms(pictures, folder / "spectrograms.png", RATE)
+            pictures[f"vesper: {text}"] = voice.said(text)
+    plot_spectrograms(pictures, folder / "spectrograms.png")
     return written
-
-
-def spoken(voice: Voice, text: str, preset: str) -> Array:
-    """[samples] of one sentence."""
-    (found,) = voice.spoken([text], preset=preset)
-    return voice.sound(found, preset)
 
 
 def write_card(folder: Path, report: Report) -> None:
@@ -136,15 +130,15 @@ _WINDOW_S, _OVERLAP = 0.032, 0.75
 _FLOOR_DB: Final = -100
 
 
-def plot_spectrograms(sounds: Mapping[str, Array], target: Path, rate: int) -> None:
-    """Spectrograms one above the other; sounds are [samples] float32 at `rate` Hz."""
+def plot_spectrograms(sounds: Mapping[str, Array], target: Path) -> None:
+    """Spectrograms one above the other; sounds are [samples] float32."""
     figure, axes = plt.subplots(len(sounds), 1, figsize=(9, 2.0 * len(sounds)), squeeze=False)
-    window = int(_WINDOW_S * rate)
+    window = int(_WINDOW_S * RATE)
     for axis, (title, sound) in zip(axes[:, 0], sounds.items(), strict=True):
         axis.specgram(
             sound + 1e-7,
             window,
-            rate,
+            RATE,
             noverlap=int(_OVERLAP * window),
             cmap="magma",
             vmin=_FLOOR_DB,

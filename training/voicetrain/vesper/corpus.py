@@ -20,15 +20,8 @@ from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME
 from ttsfamilies.vesper.net import VesperNet
 from voicetrain.progress import Progress
 from voicetrain.vesper.codes import Features, features
-from voicetrain.vesper.ported import port_text_encoders
 from voicetrain.vesper.teacher import Teacher
-from voicetrain.vesper.variation import (
-    Manner,
-    draw_manner,
-    durations,
-    shifted,
-    walked,
-)
+from voicetrain.vesper.variation import draw_manner, durations, shifted, walked
 
 OWN_SHARE: Final = 0.8
 FEWEST_TOKENS, MOST_TOKENS = 4, 400
@@ -199,6 +192,3 @@ class VesperCorpus:
                 torch.from_numpy(self.energy[hops]),
                 text.repeat_interleave(units, 0),
             )
-
-
-__all__ = ["Manner", "Reader", "Reading", "VesperCorpus", "port_text_encoders", "read_corpus"]

@@ -1,8 +1,9 @@
-"""A page to listen to: teacher, old voice and new side by side, and the new one's presets."""
+"""A page to listen to: the teacher and the voice side by side, its presets and paces."""
 
 import html
 import wave
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,56 +25,36 @@ SENTENCES: Final = (
 PACES: Final = (0.7, 0.85, 1.2, 1.4)
 _LEVEL: Final = 0.7
 
-Say = Callable[[str], tuple[Array, int]]
 
-
-def write_wav(path: Path, sound: Array, rate: int) -> None:
+def write_wav(path: Path, sound: Array) -> None:
     """A mono file of 16 bits, no louder than _LEVEL."""
     loudest = max(_LEVEL, float(np.abs(sound).max()))
     pcm = np.clip(sound * (_LEVEL / loudest) * 32767, -32768, 32767).astype("<i2")
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(rate)
+        file.setframerate(RATE)
         file.writeframes(pcm.tobytes())
 
 
-def write_page(folder: Path, voice: Voice, others: Mapping[str, Say] | None = None) -> Path:
-    """Sounds and `index.html`. others: more systems, by name, that say a sentence."""
+def write_page(folder: Path, voice: Voice) -> Path:
+    """Sounds and `index.html`."""
     folder.mkdir(parents=True, exist_ok=True)
-    teacher = Teacher()
-    systems: dict[str, Say] = {"teacher": lambda text: (teacher.sound(text), RATE)}
-    systems |= others or {}
-    systems |= {preset: _preset(voice, preset) for preset in voice.presets}
-    systems |= {f"at {pace}": _pace(voice, pace) for pace in PACES}
+    systems: dict[str, Callable[[str], Array]] = {"teacher": Teacher().sound}
+    systems |= {preset: partial(voice.said, preset=preset) for preset in voice.presets}
+    systems |= {f"at {pace}": partial(voice.said, pace=pace) for pace in PACES}
     rows = []
     for number, text in enumerate(SENTENCES):
         cells = []
         for name, say in systems.items():
             path = folder / f"{number}-{name.replace(' ', '-')}.wav"
-            write_wav(path, *say(text))
+            write_wav(path, say(text))
             cells.append(f'<td><audio controls preload="none" src="{path.name}"></audio></td>')
         rows.append(f"<tr><th>{html.escape(text)}</th>{''.join(cells)}</tr>")
     head = "".join(f"<th>{html.escape(name)}</th>" for name in systems)
     page = folder / "index.html"
     page.write_text(_PAGE.format(head=head, rows="\n".join(rows)), "utf-8")
     return page
-
-
-def _preset(voice: Voice, preset: str) -> Say:
-    def say(text: str) -> tuple[Array, int]:
-        (spoken,) = voice.spoken([text], preset=preset)
-        return voice.sound(spoken, preset), RATE
-
-    return say
-
-
-def _pace(voice: Voice, pace: float) -> Say:
-    def say(text: str) -> tuple[Array, int]:
-        (spoken,) = voice.spoken([text], pace=pace)
-        return voice.sound(spoken), RATE
-
-    return say
 
 
 _PAGE: Final = """<!doctype html>

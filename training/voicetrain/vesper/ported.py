@@ -15,9 +15,9 @@ _TEXT_NAMES = ("", "/Transpose_2", "/out_proj", "/linear1", "/linear2")
 _PROSODY_NAMES = ("_1", "/Transpose_25", "/out_proj_4", "/linear1_4", "/linear2_4")
 
 
-def port_text_encoders(net: VesperNet, found: Mapping[str, Tensor] | None = None) -> None:
+def port_text_encoders(net: VesperNet) -> None:
     """Load both text encoders of a talker from the teacher, and freeze them."""
-    found = found or weights()
+    found = weights()
     for encoder, prefix, names in (
         (net.text, "m.text.", _TEXT_NAMES),
         (net.prosody, "pn.text.", _PROSODY_NAMES),
@@ -65,12 +65,12 @@ def encoder_weights(
     return state
 
 
-def port_decoder(decoder: VesperDecoder, found: Mapping[str, Tensor] | None = None) -> None:
+def port_decoder(decoder: VesperDecoder) -> None:
     """Load the teacher's decoder: as it is where a layer looks 3 hops ahead, else cut short.
 
     The head's noise branch (its third part) is inaudible and left out.
     """
-    found = found or weights()
+    found = weights()
     state = decoder.state_dict()
     taps = cut(found["m.dec_in.weight"], decoder.config.ahead[0])
     state["first.weight"], state["first.bias"] = taps.flatten(1), found["m.dec_in.bias"]

@@ -13,6 +13,9 @@ from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
 from ttsfamilies.vesper.stream import VesperSampling
 from ttsfamilies.vesper.text import TextCodes
 
+_FRAMES_PER_TOKEN = 6.0
+"""So many for each token of the longest text at most, and some more."""
+
 
 @dataclass(frozen=True)
 class Spoken:
@@ -65,7 +68,6 @@ def speak(
     sampling: VesperSampling,
     pace: float = 1.0,
     seed: int = 0,
-    frames_per_token: float = 6.0,
 ) -> list[Spoken]:
     """Codes of several utterances, each given as tokens."""
     generator = torch.Generator().manual_seed(seed)
@@ -77,7 +79,7 @@ def speak(
     told = net.embed_pace(torch.full((rows,), pace))
     prosody = net.prosody(tokens, real) * real[..., None]
     contexts = token_contexts(net, tokens, prosody)
-    cap = min(int(frames_per_token * counts.max() / pace) + 20, net.config.positions - 1)
+    cap = min(int(_FRAMES_PER_TOKEN * counts.max() / pace) + 20, net.config.positions - 1)
     cache = _Cache(net, rows, 1 + cap)
     net.backbone(net.embed_begin(told), cache.lengths, cache.attend)
     cache.lengths = cache.lengths + 1

@@ -1,13 +1,13 @@
 """The stages that make the vesper voice, in order; each is skipped when its result is there.
 
-A stage's key is a hash of its version, its parameters and the keys of what it reads. Its result is
-kept with the key; another key throws the old result away, the same key resumes it.
+A stage's key is a hash of the stages' version, its parameters and the keys of what it reads. Its
+result is kept with the key; another key throws the old result away, the same key resumes it.
 """
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -25,6 +25,7 @@ from ttsfamilies.vesper.codec.net import VesperDecoder
 from ttsfamilies.vesper.net import VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain import lexicon as flite_lexicon
+from voicetrain.corpus import WORDNET
 from voicetrain.vesper import lexicon
 from voicetrain.vesper.codes import Tables, closest, features, fit, install, quantised
 from voicetrain.vesper.corpus import VesperCorpus, read_corpus
@@ -45,6 +46,7 @@ FITTED: Final = 2500
 HELD_OUT_SHARE = 0.01
 LEAST_HELD_OUT = 16
 LEAST_STAGE_S = 20.0
+_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,6 @@ class Plan:
         return cls(seed, min(MOST_TEXTS, max(FEWEST_TEXTS, texts)), *stages)
 
 
-def key_of(stage: str, version: int, parameters: dict[str, Any], inputs: Iterable[str]) -> str:
-    """The content key of a stage's result."""
-    content = json.dumps([stage, version, parameters, list(inputs)], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
 class Workshop:
     """A work folder and the stages of one plan in it."""
 
@@ -91,7 +87,10 @@ class Workshop:
         self._derive("drafter", {"budget_s": plan.drafter_s, "seed": plan.seed}, ["talker"])
 
     def _derive(self, stage: str, parameters: dict[str, Any], inputs: list[str]) -> None:
-        self.keys[stage] = key_of(stage, 1, parameters, [self.keys[name] for name in inputs])
+        """The key of a stage's result."""
+        told = [stage, _VERSION, parameters, [self.keys[name] for name in inputs]]
+        content = json.dumps(told, sort_keys=True).encode()
+        self.keys[stage] = hashlib.sha256(content).hexdigest()[:16]
 
     def make(self) -> None:
         """All stages; the decoder's in a process of its own, beside those of the talker."""
@@ -165,7 +164,7 @@ class Workshop:
     def _lexicon(self) -> None:
         folder = self.folder / "lexicon"
         folder.mkdir(exist_ok=True)
-        flite = flite_lexicon.build(flite_lexicon.Teacher(), flite_lexicon.WORDNET)
+        flite = flite_lexicon.build(flite_lexicon.Teacher(), WORDNET)
         lexicon.write(lexicon.build(flite), folder / FILE_NAME)
 
     def _text(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn import causal_attention
 from ttscommon.wire.fields import Array
-from ttsfamilies.vesper.net import VesperNet, moved, token_contexts
+from ttsfamilies.vesper.net import VesperNet, token_contexts
 from voicetrain.loop import Losses, Schedule, autocast, placed, train
 
 BATCH = 16
@@ -270,6 +270,3 @@ def train_talker(
     schedule = Schedule(budget_s, PEAK_RATE, WARMUP_STEPS)
     train("talker", net, optimizer, schedule, losses, checkpoint, validate)
     return net.eval()
-
-
-__all__ = ["Batch", "TalkCorpus", "Utterances", "moved", "path_of", "train_talker"]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from safetensors.torch import load_file
-from torch import nn
 
 from ttscommon.engine.voice import load_voice
 from ttscommon.wire.fields import Array
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.misaki import Tokens, tokens_of
-from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
+from ttsfamilies.vesper.codec.codec import read_decoder
+from ttsfamilies.vesper.codec.net import VesperDecoder
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 from ttsfamilies.vesper.stream import VesperSampling
 from voicetrain.vesper.speak import Spoken, sound, speak
@@ -43,12 +43,9 @@ class Voice:
     def load(cls, folder: Path) -> "Voice":
         """Read a voice folder. Raises VoiceError."""
         voice = load_voice(folder)
-        codec = dict(voice.config["codec"])
-        codec["ahead"] = tuple(codec["ahead"])
-        net = VesperNet(VesperConfig(**voice.config["talker"]))
-        decoder = VesperDecoder(VesperCodecConfig(**codec))
-        _load(net, voice.talker_weights)
-        _load(decoder, voice.vocoder_weights)
+        net, decoder = VesperNet(VesperConfig(**voice.config["talker"])), read_decoder(voice)
+        weights = load_file(voice.talker_weights)
+        net.load_state_dict({name: weight.float() for name, weight in weights.items()})
         presets = {name: Preset(**values) for name, values in voice.config["presets"].items()}
         frontend = EnglishFrontend.load(voice.path)
         sampling = VesperSampling(**voice.config["sampling"])
@@ -81,14 +78,12 @@ class Voice:
             made |= dict(zip(part, found, strict=True))
         return [made[index] for index in range(len(ids))]
 
+    def said(self, text: str, preset: str = "vesper", pace: float = 1.0) -> Array:
+        """[samples] of one utterance."""
+        (spoken,) = self.spoken([text], preset=preset, pace=pace)
+        return self.sound(spoken, preset)
+
     def sound(self, spoken: Spoken, preset: str = "vesper") -> Array:
         """[samples] float32 at 24 kHz."""
         chosen = self.presets[preset]
         return sound(self.decoder, spoken.codes, chosen.level, chosen.span)
-
-
-def _load(module: nn.Module, path: Path) -> None:
-    weights = load_file(path)
-    module.load_state_dict(
-        {name: w.float() if w.is_floating_point() else w for name, w in weights.items()}
-    )

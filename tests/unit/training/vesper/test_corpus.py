@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.vesper.codec.net import HOPS_PER_FRAME
 from ttsfamilies.vesper.net import VesperNet
 from voicetrain.vesper import corpus
@@ -17,24 +18,22 @@ pytest.importorskip("hibari", reason="the teacher belongs to the training enviro
 TEXTS = ["The train is late.", "***", "Is it, really?", "Two cats and a dog.", "Yes."]
 
 
-def _read(folder: Path, lexicon: Path) -> VesperCorpus:
+def _read(folder: Path) -> VesperCorpus:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus, "SHARD", 2)
-        read_corpus(TEXTS, lexicon, folder, seed=3, hidden_count=3)
+        read_corpus(TEXTS, LEXICON, folder, seed=3, hidden_count=3)
     return VesperCorpus.load(folder, hidden=True)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, lexicon: Path) -> Path:
-    """What was read, which no test changes."""
-    made = tmp_path_factory.mktemp("corpus")
-    _read(made, lexicon)
-    return made
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def found(folder: Path) -> VesperCorpus:
-    return VesperCorpus.load(folder, hidden=True)
+    """What was read into the folder, which no test changes."""
+    return _read(folder)
 
 
 def test_readings_are_whole_frames_laid_end_to_end(found: VesperCorpus) -> None:
@@ -47,12 +46,12 @@ def test_readings_are_whole_frames_laid_end_to_end(found: VesperCorpus) -> None:
 
 
 def test_readings_are_the_same_each_time_and_what_is_there_is_kept(
-    folder: Path, found: VesperCorpus, lexicon: Path, tmp_path: Path
+    folder: Path, found: VesperCorpus, tmp_path: Path
 ) -> None:
     first = tmp_path / "0000.npz"
     first.write_bytes((folder / first.name).read_bytes())
     kept = first.stat().st_mtime_ns
-    again = _read(tmp_path, lexicon)
+    again = _read(tmp_path)
     assert first.stat().st_mtime_ns == kept
     for name in ("ids", "units", "f0", "energy", "pace", "level", "span", "hidden"):
         assert np.array_equal(getattr(found, name), getattr(again, name)), name

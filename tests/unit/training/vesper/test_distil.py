@@ -1,6 +1,5 @@
 """The decoder's training: segments as in a stream, and an error that falls."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +17,20 @@ from voicetrain.vesper.distil import (
 )
 
 
-def _corpus(decoder: VesperDecoder, lengths: list[int]) -> HiddenCorpus:
-    """Hidden states that another decoder makes of random codes."""
-    frames = sum(lengths)
-    generator = np.random.default_rng(1)
-    codes = generator.integers(0, 32, (frames, 4)).astype(np.int16)
-    teacher, late = VesperDecoder(decoder.config).eval(), decoder.config.late_hops
-    for name in ("pitch_table", "energy_table", "text_table"):
-        getattr(teacher, name).data = getattr(decoder, name).data
-    start = np.concatenate([[0], np.cumsum(lengths)])
-    hidden = []
-    for first, last in itertools.pairwise(start):
-        told = torch.from_numpy(codes[first:last].astype(np.int64))[None]
+def _corpus(teacher: VesperDecoder, lengths: list[int]) -> HiddenCorpus:
+    """Hidden states that a decoder makes of random codes between silences."""
+    codes = np.random.default_rng(1).integers(0, 32, (sum(lengths), 4))
+    hidden, start = [], np.cumsum([0, *lengths])
+    begin = BEFORE * HOPS_PER_FRAME + teacher.config.late_hops
+    for part in torch.from_numpy(codes).split(lengths):
+        silences = (teacher.silence.expand(count, -1) for count in (BEFORE, 4))
+        told = torch.cat((part, *silences)).roll(BEFORE, 0)[None]
         f0 = teacher.pitch(told[..., 0], torch.zeros(1), torch.ones(1))
-        x = torch.nn.functional.pad(teacher.inputs(told, f0), (0, 0, 0, late))
         with torch.inference_mode():
-            hidden.append(teacher.hidden(x)[0, late:].numpy().astype(np.float16))
+            made = teacher.hidden(teacher.inputs(told, f0))[0]
+        hidden.append(made[begin : begin + len(part) * HOPS_PER_FRAME].half().numpy())
     flat = np.ones(len(lengths), np.float32)
-    return HiddenCorpus(codes, np.concatenate(hidden), start, 0 * flat, flat)
+    return HiddenCorpus(codes.astype(np.int16), np.concatenate(hidden), start, 0 * flat, flat)
 
 
 def test_segments_are_surrounded_by_silence_and_only_speech_counts(
@@ -55,31 +50,20 @@ def test_segments_are_surrounded_by_silence_and_only_speech_counts(
 def test_a_decoder_that_makes_the_hidden_state_has_no_error(
     decoder: VesperDecoder, generator: np.random.Generator
 ) -> None:
-    corpus = _corpus(decoder, [60, 70])
-    own = []
-    for first, last in ((0, 60), (60, 130)):
-        codes = torch.from_numpy(corpus.codes[first:last].astype(np.int64))[None]
-        late = decoder.config.late_hops
-        padded = torch.cat((decoder.silence.expand(1, 40, -1), codes, codes[:, :4]), 1)
-        f0 = decoder.pitch(padded[..., 0], torch.zeros(1), torch.ones(1))
-        with torch.inference_mode():
-            made = decoder.hidden(decoder.inputs(padded, f0))[0]
-        at = 40 * HOPS_PER_FRAME + late
-        own.append(made[at : at + (last - first) * HOPS_PER_FRAME].numpy().astype(np.float16))
-    corpus = HiddenCorpus(
-        corpus.codes, np.concatenate(own), corpus.frame_start, corpus.level, corpus.span
+    segments = Segments(
+        _corpus(decoder, [60, 70]), decoder.silence.numpy(), decoder.config.late_hops
     )
-    segments = Segments(corpus, decoder.silence.numpy(), decoder.config.late_hops)
     batch = segments.batch(np.array([0, 1, 0, 1]), generator)
-    batch["counted"][:, -FRAMES:] = False  # the frames behind the end are not those above
     with torch.inference_mode():
         assert float(distillation_error(decoder, batch, torch.ones(32))) < 0.02
 
 
-def test_training_lowers_the_error_and_resumes(
-    decoder: VesperDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = _corpus(decoder, [45] * 30)
+@pytest.mark.usefixtures("clock")
+def test_training_lowers_the_error_and_resumes(decoder: VesperDecoder, tmp_path: Path) -> None:
+    teacher = VesperDecoder(decoder.config).eval()
+    for name in ("pitch_table", "energy_table", "text_table"):
+        getattr(teacher, name).data = getattr(decoder, name).data
+    corpus = _corpus(teacher, [45] * 30)
     segments = Segments(corpus, decoder.silence.numpy(), decoder.config.late_hops)
     held, scale = np.arange(26, 30), torch.from_numpy(corpus.hidden.astype(np.float32)).std(0)
 
@@ -90,7 +74,6 @@ def test_training_lowers_the_error_and_resumes(
 
     errors = [error()]
     head = decoder.head.weight.detach().clone()
-    monkeypatch.setattr("voicetrain.loop.time.process_time", itertools.count().__next__)
     for steps in (12, 36):
         train_decoder(decoder, corpus, held, tmp_path / "decoder.pt", steps, seed=1)
         errors.append(error())

@@ -7,35 +7,29 @@ from typing import cast
 
 import pytest
 
+from ttsfamilies.base.talker.options import LEXICON
 from voicetrain.vesper import report as measures
 from voicetrain.vesper.card import figures
 from voicetrain.vesper.evaluate import Evaluation
 from voicetrain.vesper.parts import REPORT_NAME, Report
 from voicetrain.vesper.report import evaluate_voice, texts_of
 
-SHIPPED = Path(__file__).parents[4] / "voices" / "vesper"
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with what the key of a voice is made from."""
-    copied = tmp_path / "voice"
-    copied.mkdir()
     for name in ("config.json", "lexicon.json.gz"):
-        shutil.copy(SHIPPED / name, copied)
-    return copied
+        shutil.copy(LEXICON / name, tmp_path)
+    return tmp_path
 
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Parts of an evaluation that only note that they were measured."""
     calls: list[str] = []
-
-    def measure(name: str, count: int) -> int:
-        calls.append(name)
-        return count
-
-    fakes = {part: lambda _, count, part=part: measure(part, count) for part in ("long", "paces")}
+    fakes = {
+        part: lambda _, count, part=part: calls.append(part) or count for part in ("long", "paces")
+    }
     monkeypatch.setattr(measures, "MEASURES", fakes)
     return calls
 
@@ -46,17 +40,14 @@ def evaluate(folder: Path, texts: dict[str, int]) -> dict[str, int]:
     return Report(folder / REPORT_NAME, folder).parts
 
 
-def test_parts_are_added_to_those_that_are_there(folder: Path, measured: list[str]) -> None:
+def test_parts_are_added_and_measured_again_only_on_more_texts(
+    folder: Path, measured: list[str]
+) -> None:
     assert evaluate(folder, {"long": 10}) == {"long": 10}
     assert evaluate(folder, {"long": 10, "paces": 40}) == {"long": 10, "paces": 40}
-    assert measured == ["long", "paces"]
-
-
-def test_a_part_is_measured_again_only_on_more_texts(folder: Path, measured: list[str]) -> None:
-    evaluate(folder, {"paces": 40})
-    assert evaluate(folder, {"paces": 12}) == {"paces": 40}
-    assert evaluate(folder, {"paces": 60}) == {"paces": 60}
-    assert measured == ["paces", "paces"]
+    assert evaluate(folder, {"paces": 12}) == {"long": 10, "paces": 40}
+    assert evaluate(folder, {"paces": 60}) == {"long": 10, "paces": 60}
+    assert measured == ["long", "paces", "paces"]
 
 
 def test_parts_and_notes_of_another_voice_are_dropped(folder: Path, measured: list[str]) -> None:
@@ -77,7 +68,7 @@ def test_fewer_sentences_shorten_the_parts_that_are_made_of_sentences() -> None:
 
 
 def test_the_shipped_card_shows_the_evaluation_of_the_shipped_voice() -> None:
-    report = Report(SHIPPED / REPORT_NAME, SHIPPED)
-    card = (SHIPPED / "README.md").read_text("utf-8")
+    report = Report(LEXICON / REPORT_NAME, LEXICON)
+    card = (LEXICON / "README.md").read_text("utf-8")
     missing = [name for name, shown in figures(report.parts).items() if shown not in card]
     assert not missing

@@ -7,29 +7,12 @@ from pathlib import Path
 import pytest
 
 from voicetrain.vesper import stages
-from voicetrain.vesper.stages import FEWEST_TEXTS, MOST_TEXTS, Plan, Workshop, key_of
+from voicetrain.vesper.stages import FEWEST_TEXTS, MOST_TEXTS, Plan, Workshop
 
 PLAN = Plan(seed=1, texts=600, decoder_s=20, talker_s=20, drafter_s=20)
 
 
-def test_a_key_depends_on_version_parameters_and_inputs() -> None:
-    keys = {
-        key_of("tables", 1, {"seed": 1}, ["a"]),
-        key_of("tables", 2, {"seed": 1}, ["a"]),
-        key_of("tables", 1, {"seed": 2}, ["a"]),
-        key_of("tables", 1, {"seed": 1}, ["b"]),
-    }
-    assert len(keys) == 4
-
-
-def test_a_done_stage_is_skipped(tmp_path: Path) -> None:
-    calls: list[str] = []
-    for _ in range(2):
-        Workshop(tmp_path, PLAN).run("tables", lambda: calls.append("work"))
-    assert calls == ["work"]
-
-
-def test_an_interrupted_stage_keeps_its_files_and_is_done_again(tmp_path: Path) -> None:
+def test_an_interrupted_stage_keeps_its_files_and_is_done_again_but_once(tmp_path: Path) -> None:
     workshop, checkpoint = Workshop(tmp_path, PLAN), tmp_path / "talker.pt"
 
     def interrupted() -> None:
@@ -39,7 +22,8 @@ def test_an_interrupted_stage_keeps_its_files_and_is_done_again(tmp_path: Path) 
     with suppress(KeyboardInterrupt):
         workshop.run("talker", interrupted)
     seen: list[str] = []
-    workshop.run("talker", lambda: seen.append(checkpoint.read_text()))
+    for again in (workshop, Workshop(tmp_path, PLAN)):
+        again.run("talker", lambda: seen.append(checkpoint.read_text()))
     assert seen == ["half"]
 
 
@@ -49,7 +33,8 @@ def test_another_plan_throws_away_what_it_cannot_use(tmp_path: Path) -> None:
     longer.run("decoder", lambda: None)
     longer.run("talker", lambda: None)
     assert not (tmp_path / "talker.pt").exists()
-    assert longer.keys["decoder"] == Workshop(tmp_path, PLAN).keys["decoder"]
+    changed = longer.keys.items() - Workshop(tmp_path, PLAN).keys.items()
+    assert {stage for stage, _ in changed} == {"talker", "drafter"}
 
 
 class Signed(Workshop):

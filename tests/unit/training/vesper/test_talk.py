@@ -1,6 +1,5 @@
 """Batches for the talker, its training and its drafter's, and that speaking computes the same."""
 
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from voicetrain.vesper.drafter import drafter_losses, total, tune_drafter
 from voicetrain.vesper.speak import speak
 from voicetrain.vesper.talk import (
     DRAFTS,
-    Batch,
     TalkCorpus,
     Utterances,
     drafts_of,
@@ -87,11 +85,8 @@ def test_losses_reach_every_trained_part(net: VesperNet) -> None:
 
 
 @pytest.mark.slow
-def test_a_trained_talker_says_tokens_at_their_lengths(
-    net: VesperNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A step reads the clock twice.
-    monkeypatch.setattr("voicetrain.loop.time.process_time", count().__next__)
+@pytest.mark.usefixtures("clock")
+def test_a_trained_talker_says_tokens_at_their_lengths(net: VesperNet, tmp_path: Path) -> None:
     corpus = corpus_of(200)
     before = net.prosody.embedding.weight.clone()
     train_talker(net, corpus, np.arange(190, 200), tmp_path / "talker.pt", STEPS, seed=1)
@@ -115,21 +110,20 @@ def test_guesses_are_of_the_frames_behind_and_stay_in_the_utterance(net: VesperN
     assert found == [[1, last], *([ahead] for ahead in range(2, DRAFTS + 1))]
 
 
-def how_far_apart(net: VesperNet, batch: Batch) -> float:
-    with torch.inference_mode():
-        return float(total(drafter_losses(net, batch, VesperSampling())))
-
-
+@pytest.mark.usefixtures("clock")
 def test_the_drafter_comes_closer_to_a_talker_that_stays_as_it_is(
     net: VesperNet, tmp_path: Path
 ) -> None:
-    spoken = corpus_of(24)
+    spoken, held = corpus_of(24), np.array([22, 23])
     batch = Utterances(spoken, net.config.bos).batch([22, 23])
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    apart = how_far_apart(net, batch)
-    tuned = tune_drafter(
-        net, spoken, np.array([22, 23]), VesperSampling(), tmp_path / "d.pt", 1.0, 1
-    )
-    assert how_far_apart(tuned, batch) < apart
+
+    def apart() -> float:
+        with torch.inference_mode():
+            return float(total(drafter_losses(net, batch, VesperSampling())))
+
+    untuned = apart()
+    tuned = tune_drafter(net, spoken, held, VesperSampling(), tmp_path / "d.pt", 20.0, 1)
+    assert apart() < untuned
     for name, value in tuned.state_dict().items():
         assert name.startswith("drafter.") or torch.equal(value, before[name]), name

@@ -34,15 +34,6 @@ def test_the_parts_give_the_pitch_of_the_whole(teacher: Teacher, ids: list[int])
     assert np.abs(whole - f0).mean() < 0.2  # activations are rounded to int8
 
 
-def test_durations_can_be_changed(teacher: Teacher, ids: list[int]) -> None:
-    plan = teacher.plan(ids)
-    units = np.full(len(ids), 3)
-    f0, energy = teacher.prosody(plan, units)
-    inputs = teacher.inputs(plan, units, f0, energy)
-    assert inputs.shape == (6 * len(ids), 130)
-    assert teacher.hidden(inputs).shape == (6 * len(ids), 256)
-
-
 def test_the_ported_text_encoders_say_what_the_graph_says(teacher: Teacher, ids: list[int]) -> None:
     net, plan = VesperNet(), teacher.plan(ids)
     port_text_encoders(net)

@@ -17,6 +17,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.codec.base import Work
+from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.codecs import load as load_codec
 from ttsfamilies.talkers import load as load_talker
 from ttsfamilies.vesper.codec.net import VesperDecoder
@@ -31,15 +32,14 @@ from voicetrain.vesper.report import sizes, speed
 from voicetrain.vesper.speak import speak
 from voicetrain.vesper.voice import Voice
 
-SHIPPED = Path(__file__).parents[4] / "voices" / "vesper"
 TEXTS = ["Two cats.", "Is it late, or early?"]
 
 
 @pytest.fixture
-def folder(net: VesperNet, decoder: VesperDecoder, lexicon: Path, tmp_path: Path) -> Path:
+def folder(net: VesperNet, decoder: VesperDecoder, tmp_path: Path) -> Path:
     wide = VesperNet(net.config.__class__(**{**vars(net.config), "symbols": 178})).eval()
     wide.text_table.data = net.text_table.data
-    export_voice(wide, decoder, lexicon, tmp_path / "vesper")
+    export_voice(wide, decoder, LEXICON, tmp_path / "vesper")
     return tmp_path / "vesper"
 
 
@@ -56,7 +56,7 @@ def test_a_folder_holds_presets_notice_and_weights_it_vouches_for(folder: Path) 
 @pytest.fixture
 def lower(folder: Path) -> Path:
     """A voice that has vesper's files and another config."""
-    told = json.loads((SHIPPED / "nocturn" / "config.json").read_text())
+    told = json.loads((LEXICON / "nocturn" / "config.json").read_text())
     (folder / "nocturn").mkdir()
     (folder / "nocturn" / "config.json").write_text(json.dumps(told))
     return folder / "nocturn"
@@ -111,10 +111,9 @@ def test_a_page_has_a_sound_of_every_system_for_every_sentence(
     pytest.importorskip("hibari", reason="the teacher belongs to the training environment")
     monkeypatch.setattr(page, "SENTENCES", TEXTS)
     monkeypatch.setattr(page, "PACES", (0.9,))
-    other = {"other": lambda _: (np.ones(160, np.float32), 16_000)}
-    written = page.write_page(tmp_path / "page", Voice.load(folder), other).read_text()
+    written = page.write_page(tmp_path / "page", Voice.load(folder)).read_text()
     sounds = sorted(path.name for path in (tmp_path / "page").glob("*.wav"))
-    assert len(sounds) == len(TEXTS) * (3 + len(PRESETS))
+    assert len(sounds) == len(TEXTS) * (2 + len(PRESETS))
     assert all(f'src="{name}"' in written for name in sounds)
 
 

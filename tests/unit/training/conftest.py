@@ -1,6 +1,6 @@
 """Small networks and readings that need no teacher."""
 
-from pathlib import Path
+from itertools import count
 
 import numpy as np
 import pytest
@@ -9,19 +9,11 @@ import torch
 from ttsfamilies.vesper.codec.net import VesperCodecConfig, VesperDecoder
 from ttsfamilies.vesper.net import VesperConfig, VesperNet
 
-LEXICON = Path(__file__).parents[4] / "voices" / "vesper"
-
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-
-
-@pytest.fixture(scope="session")
-def lexicon() -> Path:
-    """A folder with a lexicon."""
-    return LEXICON
 
 
 @pytest.fixture
@@ -52,3 +44,9 @@ def decoder() -> VesperDecoder:
 def generator() -> np.random.Generator:
     """The same numbers each time."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a training, which reads the clock twice, takes a second."""
+    monkeypatch.setattr("voicetrain.loop.time.process_time", count().__next__)
