@@ -161,7 +161,7 @@ def _numeral(atoms: Sequence[Atom], index: int, core: str) -> list[str] | None:
     capital = before[:1].isupper()
     if capital and (name in KINGS or ruler in RULERS):
         following = neighbour(atoms, index + 1)
-        if core != "I" or atoms[index].tail or following is NOTHING or following.start == -1:
+        if core != "I" or atoms[index].tail or following is NOTHING:
             return ["the", *numbers.ordinal(value)]
     in_section = name in SECTIONS and (capital or len(core) > 1)
     if in_section and core not in ("C", "D", "L", "M"):

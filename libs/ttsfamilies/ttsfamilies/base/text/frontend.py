@@ -139,7 +139,7 @@ class EnglishFrontend:
         """base: where `text` begins in its utterance."""
         for written in self._normalizer.words(text, british):
             builder.say_all(written.spoken, written.text, base + written.start, base + written.end)
-            if written.pause:
+            if written.mark:
                 builder.pause(written.mark)
 
     def _words_of(self, given: Substitution, british: bool) -> Sequence[str]:

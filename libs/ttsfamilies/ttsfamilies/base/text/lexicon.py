@@ -96,28 +96,23 @@ class Tagger:
 
 
 _VOICELESS = collection("p t k f th s sh ch")
-_SHORTEST_STEM = 4
-_SHORTEST_LISTED_STEM = 3
+_SHORTEST_STEM = 3
 
 
-def _plural(stem: Phones, reduced: str | None) -> Phones | None:
+def _plural(stem: Phones, reduced: str) -> Phones:
     if stem[-1] in _SIBILANTS:
-        return (*stem, reduced, "z") if reduced else None
+        return (*stem, reduced, "z")
     return (*stem, "s" if stem[-1] in _VOICELESS else "z")
 
 
-def _past(stem: Phones, reduced: str | None) -> Phones | None:
+def _past(stem: Phones, reduced: str) -> Phones:
     if stem[-1] in ("t", "d"):
-        return (*(_flapped(stem) if reduced else stem), reduced or "ax0", "d")
+        return (*_flapped(stem), reduced, "d")
     return (*stem, "t" if stem[-1] in _VOICELESS else "d")
 
 
-def _adverb(stem: Phones, _reduced: str | None) -> Phones | None:
+def _adverb(stem: Phones, _reduced: str) -> Phones:
     return (*(stem[:-1] if stem[-1] == "l" else stem), "l", "iy0")
-
-
-def _participle(stem: Phones, reduced: str | None) -> Phones | None:
-    return (*(_flapped(stem) if reduced else stem), "ih0", "ng")
 
 
 def _flapped(stem: Phones) -> Phones:
@@ -126,10 +121,10 @@ def _flapped(stem: Phones) -> Phones:
     return (*stem[:-1], "dx") if opens and stem[-1] == "t" else stem
 
 
-_ENDINGS: tuple[tuple[str, str, Callable[[Phones, str | None], Phones | None]], ...] = (
+_ENDINGS: tuple[tuple[str, str, Callable[[Phones, str], Phones]], ...] = (
     ("s", "su", _plural),
     ("ed", "s", _past),
-    ("ing", "s", _participle),
+    ("ing", "s", lambda stem, _: (*_flapped(stem), "ih0", "ng")),
     ("ly", "i", _adverb),
     ("ness", "i", lambda stem, _: (*stem, "n", "ax0", "s")),
     ("less", "i", lambda stem, _: (*stem, "l", "ax0", "s")),
@@ -142,30 +137,23 @@ def derived(
     word: str,
     entry: Callable[[str], str | None],
     knows: Callable[[str], bool],
-    reduced: str | None = None,
+    reduced: str,
 ) -> Phones | None:
     """Phones of a word whose stem has an entry, or None.
 
-    A stem with an entry is one the letter-to-phone trees get wrong; left to themselves they
-    would get its inflections wrong as well. Where two stems are possible ("ranged": "rang",
-    "range") the trees decide. `entry` gives phones separated by spaces. `reduced`: the vowel of
-    "wanted" and "wishes" in lexicons that have one of their own, and know more than the trees:
-    there the spelling decides between two stems, and a t is flapped.
+    `entry` gives phones separated by spaces. `reduced`: the vowel of "wanted" and "wishes". Where
+    two stems are possible ("ranged": "rang", "range") the spelling decides.
     """
-    if reduced and word.endswith("ies") and (phones := entry(word[:-3] + "y")) is not None:
+    if word.endswith("ies") and (phones := entry(word[:-3] + "y")) is not None:
         return (*phones.split(), "z")
-    shortest = _SHORTEST_STEM if reduced is None else _SHORTEST_LISTED_STEM
     for ending, barred, join in _ENDINGS:
         stem = word[: -len(ending)]
-        if not word.endswith(ending) or len(stem) < shortest or stem[-1] in barred:
+        if not word.endswith(ending) or len(stem) < _SHORTEST_STEM or stem[-1] in barred:
             continue
         if ending in _VERBAL:
             if knows(stem + "e"):
-                stem += "e"
-                if knows(stem[:-1]):
-                    if reduced is None:
-                        continue
-                    stem = stem[:-1] if _PLAIN_STEM.search(stem) else stem
+                plain = knows(stem) and _PLAIN_STEM.search(stem + "e")
+                stem += "" if plain else "e"
             elif stem[-1] == stem[-2]:
                 continue
         phones = entry(stem)
@@ -233,9 +221,8 @@ class LexiconError(VoiceError):
 class Lexicon:
     """Phones with stress digits ("hh ax0 l ow1") of any word.
 
-    Looked up in this order: heteronyms by the words near them (in lexicons of this voice's kind,
-    which have a reduced vowel), homographs by part of speech (or the end of a phrase), words of
-    `pronunciations`, entries, regular inflections of entries, letter-to-phone trees. What was found
+    Looked up in this order: heteronyms by the words near them, homographs by part of speech (or the
+    end of a phrase), entries, regular inflections of entries, letter-to-phone trees. What was found
     is remembered, up to a limit.
     """
 
@@ -244,8 +231,7 @@ class Lexicon:
             raise LexiconError(f"lexicon format {content.get('format')!r} is not {_FORMAT}")
         self._words: Mapping[str, str] = content["words"]
         self._homographs: Mapping[str, Mapping[str, str]] = content["homographs"]
-        self._known = frozenset(content["known"].split())
-        self._reduced: str | None = content.get("reduced_vowel")
+        self._reduced: str = content["reduced_vowel"]
         self._letters = LetterToPhone(content["letters"])
         self._tagger = Tagger(content["tagger"], content["function_words"])
         self._cache: dict[str, Phones] = {}
@@ -262,9 +248,7 @@ class Lexicon:
 
     def knows(self, word: str) -> bool:
         """Whether a lower-case word is an English word on record."""
-        return (
-            word in self._words or word in PHONES or word in self._homographs or word in self._known
-        )
+        return word in self._words or word in PHONES or word in self._homographs
 
     def phones(self, words: Sequence[str], index: int, *, last: bool = False) -> Phones:
         """Phones of `words[index]`, which is lower case, in its context.
@@ -273,7 +257,7 @@ class Lexicon:
         """
         word = words[index]
         chosen = choose(words, index)
-        if chosen is not None and self._reduced is not None:
+        if chosen is not None:
             return chosen
         readings = self._homographs.get(word)
         if readings is not None:
@@ -292,8 +276,7 @@ class Lexicon:
         entry = PHONES.get(word) or self._words.get(word)
         if entry is not None:
             return tuple(entry.split())
-        stem = self._words.get if self._reduced is None else self._stem
-        found = derived(word, stem, self.knows, self._reduced)
+        found = derived(word, self._stem, self.knows, self._reduced)
         return found or self._letters.phones(word)
 
     def _stem(self, word: str) -> str | None:

@@ -39,10 +39,6 @@ class Written:
     start: int
     end: int
 
-    @property
-    def pause(self) -> bool:
-        return self.mark != ""
-
 
 @dataclass(slots=True)
 class _Group:

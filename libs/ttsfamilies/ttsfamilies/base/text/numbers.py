@@ -214,7 +214,7 @@ def _listed(match: re.Match[str]) -> list[str]:
 def _long(match: re.Match[str]) -> list[str] | None:
     """Four letters or more that no word has: a year such as MCMXCIX, or a number."""
     text = match["roman"]
-    if not is_roman(text) or text in ("MIDI", "CIVIC", "MILD", "MIDDLE", "VIVID", "MIXI"):
+    if not is_roman(text):
         return None
     value = roman(text)
     return year(str(value)) if value in _YEARS else cardinal(str(value))
