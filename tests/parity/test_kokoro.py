@@ -24,7 +24,6 @@ from ttsfamilies.kokoro.synthetic import VOCABULARY, write_checkpoint
 pytestmark = pytest.mark.slow  # one more family
 
 WANTED = goldens()
-every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 heard = pytest.mark.parametrize("case", [c for c in CASES if c.heard], ids=lambda case: case.name)
 
 
@@ -67,8 +66,9 @@ def sounded(folder: Path, case: Case, dtype: torch.dtype) -> Tensor:
     )
 
 
-@every_case
-def test_durations_are_the_packages_and_curves_nearly(folder: Path, case: Case) -> None:
+def test_symbols_beside_the_vocabulary_are_left_out_as_in_the_package(folder: Path) -> None:
+    """Cases that English gives are test_families'."""
+    case = CASES[-1]
     durations, curves = spoken(folder, case, torch.float32)
     assert len(set(durations.tolist())) > 1
     np.testing.assert_array_equal(durations, wanted(case, "durations"))

@@ -65,14 +65,6 @@ def test_a_male_voice_speaks_english_as_the_runtime_does(published: Path) -> Non
     assert np.std(theirs) / 1.5 == pytest.approx(np.std(samples), rel=0.15)
 
 
-def test_its_voices_say_their_gain_and_the_male_one_its_pace(published: Path) -> None:
-    assert load_config(published).paces == {VOICE: 0.85}
-    codec = load_codec("kokoro", published)
-    gains = {voice.id: voice.gain_db for voice in codec.spec.voices}
-    assert len(gains) == 5
-    assert all(2 < gain < 5 for gain in gains.values())
-
-
 @pytest.mark.slow
 def test_the_male_voice_has_the_loudness_of_all(published: Path) -> None:
     samples, _ = sound_of(published)

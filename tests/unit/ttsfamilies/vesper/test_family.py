@@ -15,17 +15,14 @@ from talker.engine.engine import Engine
 from talker.synthesis import SynthesizedSpeech, synthesise
 from tests.unit.ttsfamilies.tiny_vesper import SILENCE, Letters, tiny
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.base import check
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.vesper import family
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
-
-LONGEST = 8
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +37,6 @@ def request(text: str = "one two", **changes: Any) -> SpeechRequest:
 def spoken(model: Vesper, asked: SpeechRequest) -> SynthesizedSpeech:
     (one,) = synthesise(Engine(model, blocks=64, slots=1, metrics=Metrics()), [asked])
     return one
-
-
-@pytest.mark.parametrize("speed", [0.5, 2.0])
-def test_a_speed_beyond_the_voice_is_refused(model: Vesper, speed: float) -> None:
-    with pytest.raises(BadRequest, match=r"0\.7 to 1\.4"):
-        check(model.spec, request(speed=speed))
 
 
 def test_an_unknown_preset_is_refused_by_name(model: Vesper) -> None:
@@ -129,14 +120,6 @@ def test_where_nothing_can_be_compiled_a_step_has_a_frame_of_each_stream(
     asked = [structs.replace(request(), request_id=str(n)) for n in range(3)]
     assert all(len(one.arrays["codes"]) for one in synthesise(engine, asked))
     assert sizes.count(3) > 5
-
-
-def test_no_token_lasts_longer_than_it_may(model: Vesper) -> None:
-    arrays = spoken(model, request("a bee sees the sea " * 4)).arrays
-    moves = arrays["move"]
-    advances = np.stack([moves & 1, moves >> 1], 1).reshape(-1)
-    ends = np.flatnonzero(advances)
-    assert np.diff(ends, prepend=-1).max() <= LONGEST + 3
 
 
 def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ttscommon.engine.nn import halve
 from ttsfamilies.vesper.frame import refusal
-from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, moved, refusals
-from ttsfamilies.vesper.text import TextCodes, VesperTextEncoder
+from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, refusals
+from ttsfamilies.vesper.text import TextCodes
 
 SMALL = VesperConfig(
     symbols=20, codebook_size=24, text_codes=16, text_dim=16, prosody_dim=16, dim=32, layers=2,
@@ -32,24 +32,6 @@ def _net(seed: int = 0) -> VesperNet:
 
 def _alone(_layer: int, _q: Tensor, _k: Tensor, v: Tensor) -> Tensor:
     return v
-
-
-@pytest.mark.parametrize(("move", "pointer", "held"), [(0, 3, 6), (1, 4, 1), (2, 4, 0), (3, 5, 0)])
-def test_a_move_says_where_the_pointer_is_after_two_units(
-    move: int, pointer: int, held: int
-) -> None:
-    after = moved(torch.tensor(3), torch.tensor(4), torch.tensor(move))
-    assert [int(value) for value in after] == [pointer, held]
-
-
-def test_padding_changes_no_encoding() -> None:
-    torch.manual_seed(0)
-    encoder = VesperTextEncoder(20, 16, 3).eval()
-    tokens = torch.randint(1, 20, (1, 9))
-    padded = torch.nn.functional.pad(tokens, (0, 5))
-    real = torch.arange(14)[None] < 9
-    alone, among = encoder(tokens), encoder(padded, real)[:, :9]
-    assert torch.allclose(alone, among, atol=1e-6)
 
 
 def test_text_codes_are_the_nearest_entries_of_one_or_two_tokens() -> None:

@@ -3,7 +3,6 @@
 import itertools
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +18,6 @@ SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
 TEACHER = Path(__file__).parent / "teacher_phones.txt"
 
 
-def symbols(frontend: EnglishFrontend, text: str) -> str:
-    return " ".join(phone.symbol for phone in frontend.phones(text).phones)
-
-
-def test_phones_run_from_pause_to_pause(frontend: EnglishFrontend) -> None:
-    assert symbols(frontend, "The apple, please.") == ("pau dh iy0 ae1 p ex0 l pau p l iy1 z pau")
-
-
 def test_words_know_their_phones(frontend: EnglishFrontend) -> None:
     utterance = frontend.phones("Two cats, 25!")
     assert utterance.words == (
@@ -36,12 +27,6 @@ def test_words_know_their_phones(frontend: EnglishFrontend) -> None:
     )
     for index, word in enumerate(utterance.words):
         assert {phone.word for phone in utterance.phones[word.start : word.end]} == {index}
-
-
-@pytest.mark.parametrize("text", ["", "  ", "🎉", "...", "你好"])
-def test_text_without_words_is_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
-    with pytest.raises(NothingToSay):
-        frontend.phones(text)
 
 
 def test_agrees_with_the_teacher(frontend: EnglishFrontend) -> None:
@@ -88,20 +73,13 @@ def phones(text: str) -> Spoken:
     return spoken(english()["en-US"](text, ()))
 
 
-def cut(text: str, **how: float) -> list[Spoken]:
-    return list(Breaths(**how).cut(phones(text)))  # type: ignore[arg-type]
-
-
 def said(segment: Spoken) -> str:
     return " ".join(word.text for word in segment.words)
 
 
-def test_a_short_sentence_is_one_segment() -> None:
-    assert cut("Nobody minded, of course.") == [phones("Nobody minded, of course.")]
-
-
-def test_the_first_is_short_and_each_at_most_half_as_long_again() -> None:
-    segments = cut(LONG)
+def test_the_first_is_short_and_each_at_most_half_as_long_again_until_the_next_utterance() -> None:
+    breaths = Breaths()
+    segments = list(breaths.cut(phones(LONG)))
     sizes = [len(segment.symbols) for segment in segments]
     assert len(sizes) > 3
     budget = 48.0
@@ -109,10 +87,11 @@ def test_the_first_is_short_and_each_at_most_half_as_long_again() -> None:
         assert 12 <= size <= budget
         budget *= 1.5
     assert said(segments[0]) == "When the rain had stopped,"
+    assert len(list(breaths.cut(phones(LONG)))) < len(segments)
 
 
 def test_cuts_lose_no_word_and_fall_behind_marks_or_before_joining_words() -> None:
-    segments = cut(LONG)
+    segments = list(Breaths().cut(phones(LONG)))
     assert " ".join(map(said, segments)) == said(phones(LONG))
     joints = {"and", "that", "until", "where", "for"}
     for one, other in itertools.pairwise(segments):
@@ -124,13 +103,6 @@ def test_cuts_lose_no_word_and_fall_behind_marks_or_before_joining_words() -> No
 
 
 def test_where_nobody_breathes_a_segment_ends_at_a_space_at_the_latest() -> None:
-    segments = cut("bananas " * 60)
+    segments = list(Breaths().cut(phones("bananas " * 60)))
     assert max(len(segment.symbols) for segment in segments) <= 160
     assert sum(len(segment.words) for segment in segments) == 60
-
-
-def test_budgets_go_on_from_utterance_to_utterance() -> None:
-    breaths = Breaths()
-    first = list(breaths.cut(phones(LONG)))
-    again = list(breaths.cut(phones(LONG)))
-    assert len(again) < len(first)

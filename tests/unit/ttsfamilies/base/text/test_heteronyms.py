@@ -1,4 +1,6 @@
-"""Words that dictionaries lack, and words of one spelling and several sounds."""
+"""Words that dictionaries lack, words of one spelling and several sounds, and what words change in
+each other: sentences in `heteronyms.txt`.
+"""
 
 from pathlib import Path
 
@@ -7,26 +9,6 @@ import pytest
 from ttsfamilies.base.text.frontend import EnglishFrontend
 from ttsfamilies.base.text.heteronyms import ACCENTED, HETERONYMS, PHONES, choose
 from ttsfamilies.base.text.ipa import SYMBOL_IDS
-
-
-@pytest.mark.parametrize(
-    ("text", "phones"),
-    [
-        ("Beyoncé", "b iy0 y aa1 n s ey0"),
-        ("Mbappé", "eh0 m b ae1 p ey0"),
-        ("déjà vu", "d ey0 zh aa1 v uw1"),
-        ("Timothée", "t ih1 m ax0 th iy0"),
-        ("Xi", "sh iy1"),
-        ("Goethe", "g er1 t ax0"),
-        ("README", "r iy1 d m iy0"),
-        ("Exposé", "eh0 k s p ow0 z ey1"),
-        ("rosé,", "r ow0 z ey1"),
-        ("a jalapeño", "ac0 hh aa0 l ax0 p ey1 n y ow0"),
-    ],
-)
-def test_is_said_as_its_people_say_it(frontend: EnglishFrontend, text: str, phones: str) -> None:
-    said = " ".join(phone.symbol for phone in frontend.phones(text).phones[1:-1])
-    assert said == phones
 
 
 @pytest.mark.parametrize("word", ["rose", "expose", "pate", "mate", "divorce", "touche"])

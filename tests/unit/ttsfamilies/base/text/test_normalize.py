@@ -14,7 +14,7 @@ from tests.growth import grows_linearly
 from tests.random_cases import examples
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.pieces import Pause, Text
-from ttsfamilies.base.text.frontend import EnglishFrontend, Substitution, Utterance, Word
+from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
 from ttsfamilies.base.text.normalize import PAUSE_MARK, Normalizer
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.base.text.rules import british
@@ -55,19 +55,6 @@ def test_says_nothing_where_nothing_is_to_be_said(normalizer: Normalizer, text: 
 def test_keeps_words_as_written(normalizer: Normalizer) -> None:
     words = normalizer.words("Hello, 😀 it’s May 3, 2024!")
     assert [word.text for word in words] == ["Hello,", "it’s", "May 3, 2024!"]
-
-
-@pytest.mark.parametrize(
-    ("text", "pauses"),
-    [
-        ("one, two three.", [True, False, True]),
-        ("Dr. Smith (here) now", [False, False, True, False]),
-        ("first - second—third", [True, False]),
-        ("U.S. soil", [False, False]),
-    ],
-)
-def test_phrases_end_at_punctuation(normalizer: Normalizer, text: str, pauses: list[bool]) -> None:
-    assert [word.pause for word in normalizer.words(text)] == pauses
 
 
 @examples(300)
@@ -126,8 +113,3 @@ def test_is_read_out_as_its_table_says(normalizer: Normalizer, text: str, read: 
 def test_some_countries_put_the_day_first() -> None:
     assert all(map(british, ("en-GB", "en-gb", "en_GB", "en-AU", "en-IN", "en-IE")))
     assert not any(map(british, ("en", "en-US", "en-CA", "", "de-DE", "gb")))
-
-
-def test_the_frontend_reads_a_date_by_its_locale(frontend: EnglishFrontend) -> None:
-    american, other = (frontend.phones("3/4/2024", (), gb) for gb in (False, True))
-    assert american.phones != other.phones

@@ -18,7 +18,8 @@ from ttsfamilies.base.text.reader import Reader
     ("pieces", "read"),
     [
         ([Text("One two"), Pause(0.4), Text("three.")], ["One two", 0.4, "three."]),
-        ([Text("One two"), Boundary(), Text("three")], ["One two", "three"]),
+        # A boundary between paragraphs is no paragraph of its own.
+        ([Text("\n\nOne two"), Boundary(), Text("three")], ["One two", "three"]),
         # What cannot be spoken is passed over unless it is all.
         ([Text("One."), Boundary(), Text("***"), Boundary(), Text("Two.")], ["One.", "Two."]),
     ],
@@ -26,7 +27,8 @@ from ttsfamilies.base.text.reader import Reader
 def test_a_pause_stands_where_it_was_asked_for_and_a_boundary_ends_an_utterance(
     frontend: EnglishFrontend, pieces: list[Piece], read: list[str | float]
 ) -> None:
-    assert _read(Reader(frontend.phones).read(pieces, final=True)) == read
+    reader = Reader(frontend.phones, paragraph_s=0.25)
+    assert _read(reader.read(pieces, final=True)) == read
 
 
 def _read(found: Iterable[Utterance | Pause]) -> list[str | float]:
@@ -188,11 +190,3 @@ def test_a_longer_silence_stands_between_paragraphs_alone(
     found += reader.read([], final=True)
     parts = "News", 0.25, "We won.", 0.25, "It was close.", "Very close", 0.25, "Yours"
     assert _read(found) == list(parts)
-
-
-def test_a_boundary_between_paragraphs_is_no_paragraph_of_its_own(
-    frontend: EnglishFrontend,
-) -> None:
-    pieces: list[Piece] = [Text("\n\nOne"), Boundary(), Text("two")]
-    found = Reader(frontend.phones, paragraph_s=0.25).read(pieces, final=True)
-    assert [isinstance(one, Utterance) for one in found] == [True, True]

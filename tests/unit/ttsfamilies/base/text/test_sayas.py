@@ -2,7 +2,7 @@
 
 import pytest
 
-from ttscommon.wire.pieces import KINDS, Phones, Piece, Text
+from ttscommon.wire.pieces import KINDS, Phones
 from ttsfamilies.base.text.frontend import EnglishFrontend, Utterance
 from ttsfamilies.base.text.reader import Reader
 from ttsfamilies.base.text.sayas import _KINDS, say_as
@@ -79,15 +79,3 @@ def test_no_text_is_too_strange(kind: str, text: str) -> None:
     for form in ("", "dmy", "x" * 100, "yyyymmdd"):
         words = say_as(text, kind, form, str.split)
         assert words is None or all(len(word) <= len(text) + 20 for word in words)
-
-
-def test_a_substitute_is_read_and_its_word_is_shown(frontend: EnglishFrontend) -> None:
-    pieces: list[Piece] = [
-        Text("The "),
-        Phones("WHO", "", optional=True, alias="World Health Org."),
-        Text(", 2"),
-    ]
-    (found,) = Reader(frontend.phones).read(pieces, final=True)
-    assert isinstance(found, Utterance)
-    assert [word.text for word in found.words] == ["The", "WHO,", "2"]
-    assert found.words[1].spoken.startswith("world health")

