@@ -87,10 +87,8 @@ class Frontend(Protocol):
     ) -> Utterance: ...
 
 
-def load(
-    name: str, folder: Path, how: ModelOptions = ON_CPU, kind: type[Vesper] | None = None
-) -> Vesper:
-    """A voice's folder: its weights and lexicon; raises VoiceError. kind: one that does more."""
+def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Vesper:
+    """A voice's folder: its weights and lexicon; raises VoiceError."""
     voice = load_voice(folder)
     net = VesperNet(VesperConfig(**voice.config["talker"]))
     weights = load_file(voice.talker_weights)
@@ -103,7 +101,7 @@ def load(
     paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
     sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
     frontend = EnglishFrontend.load(voice.path)
-    return (kind or Vesper)(spec, moved or net, frontend, sampling, paces, silence, net)
+    return Vesper(spec, moved or net, frontend, sampling, paces, silence, net)
 
 
 class Vesper(TalkerModel):
