@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ttsfamilies.vesper.net import MOVES, VesperNet, moved, token_contexts
 from ttsfamilies.vesper.stream import VesperSampling
+from voicetrain.vesper.speak import Cache
 from voicetrain.vesper.talk import DRAFTS, Batch, hidden_states
 from voicetrain.vesper.voice import Voice
 
@@ -43,7 +44,7 @@ def path_of(voice: Voice, text: str, sampling: VesperSampling, seed: int) -> Pat
     pointer = held = torch.zeros((), dtype=torch.int64)
     rows: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     with torch.inference_mode():
-        step = _Stepper(voice.net, tokens)
+        step = _Stepper(voice.net, tokens, 1 + cap)
         code = torch.tensor(voice.net.config.bos)
         while int(pointer) < len(tokens) and len(rows) < cap - DRAFTS:
             move_noise, code_noise = noise[len(rows)].split((MOVES, len(noise[0]) - MOVES))
@@ -63,30 +64,20 @@ def path_of(voice: Voice, text: str, sampling: VesperSampling, seed: int) -> Pat
 class _Stepper:
     """The talker's hidden states of one utterance, frame after frame."""
 
-    def __init__(self, net: VesperNet, tokens: Tensor) -> None:
+    def __init__(self, net: VesperNet, tokens: Tensor, positions: int) -> None:
         self.net, self.pace = net, net.embed_pace(torch.ones(()))
         prosody = net.prosody(tokens[None])
         self.contexts = token_contexts(net, tokens[None], prosody)[0]
-        self.keys: list[Tensor | None] = [None] * len(net.blocks)
-        self.values: list[Tensor | None] = [None] * len(net.blocks)
-        net.backbone(net.embed_begin(self.pace)[None], torch.zeros(1).long(), self._attend)
-        self.position = 1
+        self.cache = Cache(net, 1, positions)
+        self._step(net.embed_begin(self.pace))
 
     def __call__(self, code: Tensor, pointer: Tensor, held: Tensor) -> Tensor:
-        x = self.net.embed_frame(code, self.contexts[pointer], held, self.pace)
-        hidden = self.net.backbone(x[None], torch.tensor([self.position]), self._attend)
-        self.position += 1
-        return hidden[0]
+        return self._step(self.net.embed_frame(code, self.contexts[pointer], held, self.pace))
 
-    def _attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        before, seen = self.keys[layer], self.values[layer]
-        keys = k if before is None else torch.cat((before, k))
-        values = v if seen is None else torch.cat((seen, v))
-        self.keys[layer], self.values[layer] = keys, values
-        scores = torch.einsum("qhd,khd->hqk", q, keys) * q.shape[-1] ** -0.5
-        late = torch.ones(len(q), len(keys), dtype=torch.bool).triu(1 + len(keys) - len(q))
-        weights = scores.masked_fill(late, float("-inf")).softmax(-1)
-        return torch.einsum("hqk,khd->qhd", weights, values)
+    def _step(self, x: Tensor) -> Tensor:
+        hidden = self.net.backbone(x[None], self.cache.lengths, self.cache.attend)
+        self.cache.lengths = self.cache.lengths + 1
+        return hidden[0]
 
 
 @torch.inference_mode()

@@ -30,7 +30,7 @@ class Spoken:
     runaway: bool
 
 
-class _Cache:
+class Cache:
     """Keys and values of a batch of utterances, each as long as it is."""
 
     def __init__(self, net: VesperNet, rows: int, positions: int) -> None:
@@ -80,7 +80,7 @@ def speak(
     prosody = net.prosody(tokens, real) * real[..., None]
     contexts = token_contexts(net, tokens, prosody)
     cap = min(int(_FRAMES_PER_TOKEN * counts.max() / pace) + 20, net.config.positions - 1)
-    cache = _Cache(net, rows, 1 + cap)
+    cache = Cache(net, rows, 1 + cap)
     net.backbone(net.embed_begin(told), cache.lengths, cache.attend)
     cache.lengths = cache.lengths + 1
     pointer, held = torch.zeros(2, rows, dtype=torch.int64)

@@ -10,8 +10,6 @@ from ttsfamilies.base.text.heteronyms import ACCENTED
 from ttsfamilies.base.text.rules import collection, listing, table
 
 # Formulas that TeX or HTML would set, as they would be typed: `\frac{1}{2}` is "1/2".
-
-
 _SIGNS: Final = table(
     """
     leq: ≤, le: ≤, geq: ≥, ge: ≥, neq: ≠, ne: ≠, times: ×, cdot: ×, div: ÷, pm: ±, approx: ≈,
@@ -115,15 +113,13 @@ _LATIN = {
     for latins, letters in (_GREEK_LATIN, _CYRILLIC_LATIN)
     for latin, letter in zip(latins, letters, strict=True)
 } | {"ё": "yo", "і": "i", "ї": "yi", "є": "ye", "ґ": "g", "ў": "u", "ј": "y", "љ": "ly", "њ": "ny"}
-
-
 _SUPERSCRIPTS = re.compile("(?P<sign>[⁺⁻]?)(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹]+|ⁿ)")
 # With an accent it is the paper, without one it may be the verb.
 _RESUME = re.compile("r[eé]sumé", re.IGNORECASE)
-# Typed for the sign of degrees, which looks the same.
-# A dot between the parts of a formula, where lists have it in front of items.
 _ACCENTED = re.compile(rf"(?<!\w)(?:{'|'.join(ACCENTED)})(?!\w)", re.IGNORECASE)
+# A dot between the parts of a formula, where lists have it in front of items.
 _INNER_DOT = re.compile(r"(?<=[A-Za-z0-9)])[·∙](?=\d?[A-Z])")
+# Typed for the sign of degrees, which looks the same.
 _ORDINAL_DEGREES = re.compile(r"(?<=\d)º")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
 

@@ -14,12 +14,9 @@ from ttscommon.wire.errors import VoiceError
 from ttsfamilies.base.text.heteronyms import PHONES, choose
 from ttsfamilies.base.text.rules import collection
 
-# Changes that words make to each other's phones: "the apple", "Rick's", "it'd".
-
-
 VOWELS = collection("aa ac ae ah ao aw ax ay eh er ex ey ih ix iy ow oy uh ur uw")
 _SIBILANTS = collection("s z sh zh ch jh")
-_VOICELESS_PHONES = collection("p t k f th s sh ch hh")
+_VOICELESS = collection("p t k f th s sh ch hh")
 _FULL_TO = ("t", "uw0")
 _SHORT_FORMS = frozenset(("'ve", "'ll", "'d"))
 
@@ -41,7 +38,7 @@ def post_lexical(words: Sequence[str], phones: Sequence[tuple[str, ...]]) -> lis
         before = joined[index - 1][-1] if index and joined[index - 1] else None
         if word == "'s" and before in _SIBILANTS:
             joined[index] = ("ax0", *joined[index])
-        elif word == "'s" and before in _VOICELESS_PHONES:
+        elif word == "'s" and before in _VOICELESS:
             joined[index] = ("s",)
         elif word in _SHORT_FORMS and before is not None and not is_vowel(before):
             joined[index] = ("ax0", *joined[index])
@@ -54,21 +51,16 @@ def post_lexical(words: Sequence[str], phones: Sequence[tuple[str, ...]]) -> lis
     return joined
 
 
-# The pronunciation lexicon: words to phones, homographs by their part of speech.
-
-
 Phones = tuple[str, ...]
-
-
-# A part-of-speech tag for words that sound different as noun, verb or adjective.
-
-
 _CONTENT = "content"
 _NO_WORD = "0"
 
 
 class Tagger:
-    """flite's tagging tree. It looks at two words on either side and at closed-class words."""
+    """flite's tagging tree, for words that sound different as noun, verb or adjective.
+
+    It looks at two words on either side and at closed-class words.
+    """
 
     def __init__(self, nodes: Sequence[Sequence[Any]], function_words: Mapping[str, str]) -> None:
         self._nodes = nodes
@@ -95,7 +87,6 @@ class Tagger:
 # Regular endings: phones of "innately" from those of "innate".
 
 
-_VOICELESS = collection("p t k f th s sh ch")
 _SHORTEST_STEM = 3
 
 
