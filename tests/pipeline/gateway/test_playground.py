@@ -76,8 +76,12 @@ def test_every_element_that_the_playground_asks_for_is_there_and_labelled() -> N
 
 SCRIPT = """
 import { origin, subtitles, wav } from "./files.js";
-import { whose } from "./takes.js";
+import { waits, whose } from "./takes.js";
 console.log([whose(["slt"], 0), whose(["slt", "awb"], 0), whose(["slt", "awb"], 1)].join("|"));
+const stages = { bus_s: 0.25, talker_s: 0.5 };
+for (const served of [1.25, 2]) {
+  console.log(waits({ stages, served, ttfp: 1.5 }).map(([name, s]) => `${name} ${s}`).join(" "));
+}
 const words = [["Fish", 0.1, 0.4], ["&", 0.4, 0.5], ["chips.", 0.5, 1], ["Now", 3661.5, 3662]];
 console.log(subtitles(words.map(([word, start_s, end_s]) => ({ word, start_s, end_s }))));
 const head = new DataView(await wav([new Int16Array(3)], 24000).arrayBuffer());
@@ -88,6 +92,8 @@ const tagged = await wav([new Int16Array(3)], 24000, origin(told)).arrayBuffer()
 process.stdout.write(Buffer.from(tagged).toString("base64"));
 """
 SAID = """|Figures and curve of A: slt|Figures and curve of B: awb
+bus 0.25 talker 0.5 vocoder 0 gateway 0.5 network 0.25
+bus 0.25 talker 0.5 vocoder 0 gateway 0.75 network 0
 WEBVTT
 
 00:00:00.100 --> 00:00:01.000
@@ -100,7 +106,7 @@ Now
 """
 
 
-def test_the_playground_says_whose_its_figures_are_and_writes_subtitles_and_wav(
+def test_the_playground_divides_the_wait_says_whose_it_is_and_writes_subtitles_and_wav(
     tmp_path: Path,
 ) -> None:
     node = shutil.which("node")

@@ -42,7 +42,8 @@ function card(take, index, scale) {
 export function waits({ stages, served, ttfp }) {
   const found = ["bus", "talker", "vocoder"].map((name) => [name, stages[`${name}_s`] || 0]);
   const known = found.reduce((sum, [, s]) => sum + s, 0);
-  const gateway = Math.max(0, (served ?? known) - known);
+  // The gateway's clock stops after it has sent the sound, which a busy machine may play before.
+  const gateway = Math.max(0, Math.min(served ?? known, ttfp) - known);
   return [...found, ["gateway", gateway], ["network", Math.max(0, ttfp - known - gateway)]];
 }
 
