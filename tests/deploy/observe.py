@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final, cast
 
 import httpx
@@ -251,11 +252,15 @@ def draw(dashboard: Dashboard, found: dict[str, list[Line]], path: Path) -> None
 def _draw_panel(axis: Any, panel: Panel, lines: Sequence[Line]) -> None:
     for line in lines:
         axis.plot(line.times, line.values, label=line.legend, linewidth=1.4)
-    axis.set_title(panel.title, fontsize=10)
+    # Three stand in a row: a longer title would be written over its neighbour's.
+    axis.set_title(shorten(panel.title, 56, placeholder=" ..."), fontsize=10)
     axis.set_ylabel({"s": "s", "reqps": "1/s", "ops": "1/s"}.get(panel.unit, ""))
     axis.set_ylim(bottom=None if panel.title.startswith("Playback") else 0)
     if lines:
         axis.legend(fontsize=7, loc="best")
+    else:
+        axis.text(0.5, 0.5, "nothing to show in this run", ha="center", transform=axis.transAxes)
+        axis.set(xticks=[], yticks=[])
 
 
 def empty(found: dict[str, list[Line]]) -> list[str]:
