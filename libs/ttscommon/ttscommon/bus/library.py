@@ -28,13 +28,6 @@ HOOKS: Final = MappingProxyType(
         "take_error": "_process_err",
     }
 )
-# What is read, written or called.
-USED: Final = (
-    *("_sid", "_pending", "_pending_data_size", "_max_pending_size", "_max_payload"),
-    *("_flush_queue", "_process_headers", "_build_message", "_process_op_err"),
-    *("_pongs_received", "_server_pool", "_current_server", "_server_info", "_transport"),
-    *("_reconnection_task",),
-)
 
 
 class OpenClient(Client):
