@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from ttscommon.books.book import MOST_CHAPTERS, Cover, InvalidBook, Outline
 from ttscommon.books.package import ContentsEntry, Package, read_contents, read_package, resolve
-from ttscommon.books.xhtml import Section, parse_xml, read_xhtml
+from ttscommon.books.xhtml import Elements, Section, parse_xml, read_xhtml
 
 MOST_FILE_BYTES: Final = 16 << 20
 MOST_READ_BYTES: Final = 128 << 20
@@ -145,7 +145,7 @@ def _by_document(outline: Outline, archive: Archive, spine: list[str]) -> None:
             outline.add(paragraph.text)
 
 
-class _Attributes:
+class _Attributes(Elements):
     """Gathers attributes of all elements of one name; empty where an element has none."""
 
     def __init__(self, element: str, *names: str) -> None:
@@ -156,12 +156,6 @@ class _Attributes:
         if name == self._element:
             folded = {key.lower(): value for key, value in attributes.items()}
             self.values.append(tuple(folded.get(one, "") for one in self._names))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 class Archive:

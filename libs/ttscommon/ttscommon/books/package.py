@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from ttscommon.books.xhtml import parse_xml
+from ttscommon.books.xhtml import Elements, parse_xml
 
 _AUTHOR: Final = ("", "aut")
 _XHTML: Final = "application/xhtml+xml"
@@ -81,7 +81,7 @@ def read_package(data: bytes, where: str) -> Package:
     return reader.package
 
 
-class _PackageReader:
+class _PackageReader(Elements):
     def __init__(self) -> None:
         self.package = Package()
         self._in_metadata = False
@@ -159,7 +159,7 @@ def read_contents(data: bytes, where: str) -> list[ContentsEntry]:
     return reader.entries
 
 
-class _ContentsReader:
+class _ContentsReader(Elements):
     def __init__(self, where: str) -> None:
         self.entries: list[ContentsEntry] = []
         self._where = where

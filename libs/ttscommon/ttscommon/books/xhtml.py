@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html.entities import html5
-from typing import Final, Protocol
+from typing import Final
 from xml.parsers import expat
 
 from ttscommon.books.book import InvalidBook
@@ -15,7 +15,7 @@ _SEPARATOR: Final = " "
 _OPS: Final = "http://www.idpf.org/2007/ops"
 
 
-class Elements(Protocol):
+class Elements:
     """Takes a document as it is read. Names are local and in lower case; of attributes with a
     namespace only EPUB's own keep a prefix (`epub:type`).
     """
@@ -135,7 +135,7 @@ def plain(text: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-class _Paragraphs:
+class _Paragraphs(Elements):
     def __init__(self) -> None:
         self.paragraphs: list[Paragraph] = []
         self.anchors: dict[str, int] = {}

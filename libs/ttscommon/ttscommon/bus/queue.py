@@ -199,7 +199,6 @@ class JobQueue:
         load: Callable[[], float] = lambda: 0.0,
         restore: Restore | None = None,
     ) -> JobFeed:
-        """The pull side, for one worker; see JobFeed."""
         return JobFeed(self._link, stage, model, load, restore)
 
     async def _submit(

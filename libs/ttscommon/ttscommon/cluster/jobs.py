@@ -176,7 +176,6 @@ class Slot:
         return self.parked
 
     async def unpark(self) -> None:
-        """The job goes on."""
         await self._claims.unpark()
         self.parked = False
 
@@ -230,12 +229,10 @@ class Job:
 
     @property
     def parked(self) -> bool:
-        """It waits without a slot."""
         return self.slot is not None and self.slot.parked
 
     @property
     def parkable(self) -> bool:
-        """Whether `park` would succeed now."""
         return self.slot is not None and self.slot.parkable
 
     def park(self) -> bool:

@@ -100,7 +100,6 @@ class Lease(msgspec.Struct, AsJson, frozen=True):
         return self.deaths + self.shared + self.silences > 0
 
     def held_by(self, worker_id: str) -> Lease:
-        """The same in another worker's hands."""
         return msgspec.structs.replace(self, worker_id=worker_id)
 
     def at(self, receipt: str) -> Lease:

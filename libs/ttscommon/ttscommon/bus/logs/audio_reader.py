@@ -58,6 +58,12 @@ class AudioReader(RecordReader):
             self._grants.repeat()  # another reader may have granted more, or less
         return self
 
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await super().__aexit__(*error)
+        finally:
+            await self._grants.close()
+
     @property
     def log_ended(self) -> bool:
         """The log is known to have its End, whatever of its audio is still to come."""
@@ -114,11 +120,7 @@ class AudioSource:
         self._grants = grants
         self._remade_s = float("-inf")
 
-    async def close(self) -> None:
-        await self._grants.close()
-
     async def answer(self, question: Incoming) -> None:
-        """Where to go on."""
         timeline = self._inbox.timeline
         position = Position(self._log.request_id, timeline.next, timeline.checkpoint)
         await self._log.link.reply(question.reply, encode(position))

@@ -213,7 +213,6 @@ class LiveAudio:
         self._sent.begin(self.position)
 
     async def sought(self) -> Position:
-        """Wait until a reader asks for what is not here any more, or not yet."""
         await self._seek.wait()
         return Position(self._log.request_id, self._sought or 0)
 

@@ -63,12 +63,6 @@ class RecordReader:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        try:
-            await self._leave()
-        finally:
-            await self._source.close()
-
-    async def _leave(self) -> None:
         self._log.link.off_reconnect(self._suspicion.on_reconnect)
         # Both hold us in turn: such circles pile up until the collector stops the whole process.
         subscriptions, self._subscriptions = self._subscriptions, []
@@ -152,9 +146,6 @@ class LogSource:
         self._tuning = tuning
         self._sequence = 0
         self._gone_s: float | None = None
-
-    async def close(self) -> None:
-        return
 
     async def answer(self, question: Incoming) -> None:
         """With as many records as fit one message."""

@@ -108,8 +108,6 @@ class RepairSource(Protocol):
     async def answer(self, question: Incoming) -> None:
         """A writer's successor asks what was heard, or where the reader stands."""
 
-    async def close(self) -> None: ...
-
 
 class RepairLoop:
     """Runs until the inbox has the End."""

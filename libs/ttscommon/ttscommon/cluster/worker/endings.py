@@ -160,7 +160,6 @@ async def end_without_engine(
 
 
 async def _end_log(bus: Bus, log: Log, job: Job, end: End) -> None:
-    """Behind whatever the log holds."""
     writer = await bus.writer(
         log, job.request_id, job.epoch, restore=False, fresh=False, tenant=job.request.tenant
     )
