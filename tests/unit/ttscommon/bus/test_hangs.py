@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -151,14 +150,6 @@ async def test_brokers_that_hang_one_after_another_are_left_as_soon_as_the_first
     assert len(connection.left) >= 9
 
 
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    """Three brokers."""
-    config = StackConfig(brokers=3, gateways=0, talkers=0, vocoders=0, store=tmp_path / "store")
-    async with LocalStack(config) as running:
-        yield running
-
-
 @asynccontextmanager
 async def stopped(stack: LocalStack, port: int) -> AsyncIterator[None]:
     """The broker at `port` stands still.
@@ -231,27 +222,18 @@ class Pair:
 
 
 async def test_work_goes_on_at_another_broker_whatever_is_buffered_for_one_that_is_stopped(
-    cluster: LocalStack,
+    tmp_path: Path,
 ) -> None:
-    pair = await Pair.on(cluster.bus)
-    before = pair.port
-    async with stopped(cluster, before):
-        for _ in range(64):  # more than the systems between take
-            await pair.link.send_raw("elsewhere", bytes(1 << 18))
-        await pair.comes_through()
-        assert pair.port != before
-    await pair.link.close()
-
-
-@pytest.mark.slow
-async def test_a_process_that_was_stopped_itself_keeps_its_broker(cluster: Any) -> None:
-    pair = await Pair.on(cluster.bus, HangTuning(hung_s=1.0))
-    await pair.comes_through()
-    for _ in range(3):
-        time.sleep(1.5)  # a collection, a stopped process
-        await asyncio.sleep(0.3)
-    assert pair.moves == 0
-    await pair.link.close()
+    config = StackConfig(brokers=3, gateways=0, talkers=0, vocoders=0, store=tmp_path / "store")
+    async with LocalStack(config) as cluster:
+        pair = await Pair.on(cluster.bus)
+        before = pair.port
+        async with stopped(cluster, before):
+            for _ in range(64):  # more than the systems between take
+                await pair.link.send_raw("elsewhere", bytes(1 << 18))
+            await pair.comes_through()
+            assert pair.port != before
+        await pair.link.close()
 
 
 @pytest.mark.own_broker

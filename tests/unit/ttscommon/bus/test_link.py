@@ -78,16 +78,11 @@ async def test_a_password_that_is_rotated_in_its_file_is_taken_up(
     secret.write_text(f"{broker.bus.password}\n")
     settings = broker.bus.model_copy(update={"password": None, "password_file": secret})
     link = await connected(settings, LinkTuning(refused_s=20.0))
-    back = asyncio.Event()
-
-    async def reconnected() -> None:
-        back.set()
-
-    link.on_reconnect(reconnected)
-    rotate(broker, tmp_path, broker.bus.user, "another")
-    await asyncio.sleep(0.2)  # the file follows the broker's change by a moment
-    secret.write_text("another")
-    await asyncio.wait_for(back.wait(), 20)
+    with link.reconnections() as back:
+        rotate(broker, tmp_path, broker.bus.user, "another")
+        await asyncio.sleep(0.2)  # the file follows the broker's change by a moment
+        secret.write_text("another")
+        await asyncio.wait_for(back.wait(), 20)
     assert link.connected
 
 

@@ -49,14 +49,9 @@ async def test_a_removed_lease_stays_so_when_the_broker_is_killed(bus: Bus, brok
     await held.take(bus)
     await held.release(bus)
     assert await bus.kv.entries(LEASES) == []  # no trace, whose end would bring it back
-    returned = asyncio.Event()
-
-    async def on_return() -> None:
-        returned.set()
-
-    bus.link.on_reconnect(on_return)
-    broker.children["broker"].kill()
-    await asyncio.wait_for(returned.wait(), 20)
+    with bus.link.reconnections() as returned:
+        broker.children["broker"].kill()
+        await asyncio.wait_for(returned.wait(), 20)
     await bus.setup.verify()
     assert await keys(bus) == []
 

@@ -51,9 +51,6 @@ class ListSource:
     async def answer(self, question: Incoming) -> None:
         raise AssertionError(question)
 
-    async def close(self) -> None:
-        return
-
 
 class Reading:
     def __init__(self, *, behind: bool = False, first_s: float = LONG_S, supply: int = 64) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import ANY, AsyncMock
 
 import pytest
 
@@ -69,18 +70,10 @@ class Crew:
 
 
 @pytest.fixture
-def lists(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many jobs each list of the queues had."""
-    found: list[int] = []
-    jobs = bus.queue.jobs
-
-    async def counted() -> Any:
-        listed = await jobs()
-        found.append(len(listed))
-        return listed
-
-    monkeypatch.setattr(bus.queue, "jobs", counted)
-    return found
+def lists(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
+    """What lists the jobs of the queues."""
+    monkeypatch.setattr(bus.queue, "jobs", listed := AsyncMock(wraps=bus.queue.jobs))
+    return listed
 
 
 async def is_queued(bus: Bus) -> bool:
@@ -144,21 +137,21 @@ async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent
 
 
 async def test_jobs_are_not_listed_again_while_workers_have_what_is_known(
-    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: AsyncMock
 ) -> None:
     crew = Crew("r")
     await crew.join(other)
     delivery = await claimed(bus)
     await eyes.check(3)
-    assert lists == [1]
+    assert lists.await_count == 1
     crew.requests = ()
     assert await delivery.acknowledge(5.0)
     await eyes.check(2)
-    assert lists == [1]
+    assert lists.await_count == 1
 
 
 async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
-    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: AsyncMock
 ) -> None:
     crew = Crew("r")
     await crew.join(other)
@@ -166,21 +159,21 @@ async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
     await eyes.check(2)
     crew.requests = ()
     await eyes.check(2)
-    assert lists == [1, 1, 1]
+    assert lists.await_count == 3
     assert await is_queued(bus)
 
 
 async def test_a_new_job_of_a_worker_that_died_is_looked_at_at_once(
-    bus: Bus, other: Bus, eyes: Eyes, lists: list[int]
+    bus: Bus, other: Bus, eyes: Eyes, lists: AsyncMock
 ) -> None:
     crew = Crew()
     await crew.join(other)
     await eyes.check(2)
-    assert lists == [0]
+    assert lists.await_count == 1
     await claimed(bus)
     await crew.words.unsubscribe()
     await eyes.check(2)
-    assert lists == [0, 1, 1]
+    assert lists.await_count == 3
     assert await is_queued(bus)
 
 
@@ -219,40 +212,33 @@ async def pulling(bus: Bus) -> bool:
 
 
 @pytest.fixture
-def given_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The receipts with which jobs are given back."""
-    receipts: list[str] = []
-    hand_on = bus.queue.hand_on
-
-    async def noted(receipt: str, timeout_s: float) -> None:
-        receipts.append(receipt)
-        await hand_on(receipt, timeout_s)
-
-    monkeypatch.setattr(bus.queue, "hand_on", noted)
-    return receipts
+def given_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
+    """What gives jobs back."""
+    monkeypatch.setattr(bus.queue, "hand_on", given := AsyncMock(wraps=bus.queue.hand_on))
+    return given
 
 
 async def test_a_job_that_was_given_back_waits_undisturbed_for_a_worker_with_room(
-    bus: Bus, eyes: Eyes, given_back: list[str]
+    bus: Bus, eyes: Eyes, given_back: AsyncMock
 ) -> None:
     lease = await hold(bus, await claimed(bus))
     await bus.queue.hand_on(lease.receipt, 5.0)
     job = await bus.queue.find(TALKER, "r")
     await eyes.check(6)
-    assert given_back == [lease.receipt]
+    given_back.assert_awaited_once_with(lease.receipt, ANY)
     assert await bus.queue.find(TALKER, "r") == job
 
 
 async def test_a_job_that_was_lost_is_given_back_where_others_are_given_and_none_waits_for_room(
-    bus: Bus, eyes: Eyes, given_back: list[str]
+    bus: Bus, eyes: Eyes, given_back: AsyncMock
 ) -> None:
     """Jobs that were given back come first, so this one is not among them."""
     lease = await hold(bus, await claimed(bus))
     await eyes.check(2)
-    assert given_back == []
+    given_back.assert_not_awaited()
     await another_is_done(bus)
     await eyes.check(1)
-    assert given_back == [lease.receipt]
+    given_back.assert_awaited_once_with(lease.receipt, ANY)
 
 
 async def another_is_done(bus: Bus) -> None:
@@ -262,7 +248,7 @@ async def another_is_done(bus: Bus) -> None:
 
 
 async def test_a_worker_that_takes_the_job_while_holders_are_sought_keeps_it(
-    bus: Bus, other: Bus, eyes: Eyes, given_back: list[str]
+    bus: Bus, other: Bus, eyes: Eyes, given_back: AsyncMock
 ) -> None:
     """Only holders answer, so that only a time-out shows that there is none."""
     lease = await hold(bus, await claimed(bus))
@@ -280,13 +266,13 @@ async def test_a_worker_that_takes_the_job_while_holders_are_sought_keeps_it(
     await another_is_done(bus)  # the job is not one that waits for room
     await eyes.check(1)
     assert len(taken) == 1
-    assert given_back == [lease.receipt]  # by the test itself
+    given_back.assert_awaited_once()  # by the test itself
     assert not await is_queued(bus)
 
 
 @pytest.mark.parametrize("said", [Holding("talker", ("r",)).encode(), None])
 async def test_the_worker_that_the_lease_names_is_asked_before_its_job_is_given_back(
-    bus: Bus, other: Bus, eyes: Eyes, given_back: list[str], said: bytes | None
+    bus: Bus, other: Bus, eyes: Eyes, given_back: AsyncMock, said: bytes | None
 ) -> None:
     """One that is not listed yet, whose answer to the question for holders was lost, or silent."""
     await hold(bus, await claimed(bus))
@@ -294,5 +280,5 @@ async def test_the_worker_that_the_lease_names_is_asked_before_its_job_is_given_
     claiming = asyncio.create_task(claim(bus, TALKER))
     await until(lambda: pulling(bus))
     await eyes.check(4)
-    assert given_back == []
+    given_back.assert_not_awaited()
     claiming.cancel()

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
+from unittest.mock import DEFAULT, AsyncMock
 
 import pytest
 
@@ -28,31 +29,18 @@ from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.subjects import LEASES, VOCODER, leases_of_job
 
 
-def counting(job: Job, method: str) -> Callable[[], int]:
-    """How often `method` of the job's delivery was called from now on."""
-    called, done = getattr(job.message, method), 0
-
-    async def count() -> None:
-        nonlocal done
-        done += 1
-        await called()
-
-    setattr(job.message, method, count)
-    return lambda: done
+def renewing(job: Job) -> AsyncMock:
+    """What tells the broker from now on that the job is worked on."""
+    job.message.renew = told = AsyncMock(wraps=job.message.renew)  # type: ignore[method-assign]
+    return told
 
 
-def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
     """The bucket elects a leader at the first call of `method`."""
-    working_, failed = getattr(bus.kv, method), asyncio.Event()
-
-    async def fail_once(*arguments: Any) -> Any:
-        if failed.is_set():
-            return await working_(*arguments)
-        failed.set()
-        raise BusUnavailable("an election")
-
-    monkeypatch.setattr(bus.kv, method, fail_once)
-    return failed
+    said = chain([BusUnavailable("an election")], repeat(DEFAULT))
+    failing = AsyncMock(wraps=getattr(bus.kv, method), side_effect=said)
+    monkeypatch.setattr(bus.kv, method, failing)
+    return failing
 
 
 async def test_a_lease_that_could_not_be_released_is_released_later(
@@ -64,7 +52,7 @@ async def test_a_lease_that_could_not_be_released_is_released_later(
         await work(other, seen)
         seen.finish.set()
         await until(lambda: unleased(other))
-        assert failed.is_set()
+        assert failed.await_count > 1
 
 
 async def test_a_lease_that_could_not_be_written_is_written_soon(
@@ -74,7 +62,7 @@ async def test_a_lease_that_could_not_be_written_is_written_soon(
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(lease_retry_s=0.01)):
         await work(other, seen)
-        assert failed.is_set()
+        assert failed.await_count > 1
 
 
 async def test_a_paused_worker_leaves_its_successors_lease(bus: Bus, other: Bus) -> None:
@@ -94,8 +82,8 @@ async def test_a_lease_is_written_once_however_long_the_job_lasts(bus: Bus, othe
     often = WorkerTuning(heartbeat_s=0.01, suspension=SuspensionTuning(tick_s=0.01, audit_s=0.02))
     async with working(bus, seen, tuning=often):
         job = await work(other, seen)
-        renewed = counting(job, "renew")
-        await until(lambda: renewed() > 20)
+        renewed = renewing(job)
+        await until(lambda: renewed.await_count > 20)
         (entry,) = await other.kv.latest(LEASES, leases_of_job("vocoder", "r"))
         assert entry.revision == job.lease.revision == 1
 
@@ -105,8 +93,8 @@ async def test_no_job_waits_until_the_broker_was_told_of_another(bus: Bus, other
     async with working(bus, seen, slots=2, tuning=WorkerTuning(heartbeat_s=0.02)):
         first, second = [await work(other, seen, name) for name in ("stuck", "other")]
         first.message.renew = stuck.wait  # type: ignore[method-assign, assignment]
-        renewed = counting(second, "renew")
-        await until(lambda: renewed() > 0)
+        renewed = renewing(second)
+        await until(lambda: renewed.await_count > 0)
         stuck.set()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from unittest.mock import AsyncMock
 
 import msgspec
 import numpy as np
@@ -214,19 +215,13 @@ async def test_a_message_that_a_later_one_replaced_is_thrown_away(bus: Bus, othe
 
 
 async def test_a_job_that_fails_everywhere_ends_in_an_error(bus: Bus) -> None:
-    calls = 0
-
-    async def fail(job: Job) -> None:
-        nonlocal calls
-        calls += 1
-        raise RuntimeError("a bug")
-
+    fail = AsyncMock(side_effect=RuntimeError("a bug"))
     tuning = WorkerTuning(most_failures=3, retry_s=0.01)
     async with working(bus, fail, tuning=tuning):
         await bus.submit(VOCODER, request("r"))
         end = await ended(bus)
         assert (end.outcome, end.code) == ("error", "internal")
-        assert calls == 3
+        assert fail.await_count == 3
         await until(lambda: none_queued(bus))
 
 
@@ -258,10 +253,7 @@ async def test_failures_with_progress_between_them_do_not_add_up(bus: Bus) -> No
 
 
 async def test_a_log_that_cannot_be_written_ends_its_request_at_once(bus: Bus, other: Bus) -> None:
-    async def refused(job: Job) -> None:
-        raise LogUnwritable("AUDIO refuses the record")
-
-    async with working(bus, refused):
+    async with working(bus, AsyncMock(side_effect=LogUnwritable("AUDIO refuses the record"))):
         await other.submit(VOCODER, request("r"))
         end = await ended(other)
         assert (end.outcome, end.code) == ("error", "bus_unavailable")
