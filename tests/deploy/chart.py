@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -138,12 +138,14 @@ def understood(pod: Object) -> Iterator[tuple[str, ServiceSettings]]:
         yield component, SETTINGS[component].load(environment(pod, SECRETS))
 
 
-def promtool(tests: Path) -> None:
-    """Run promtool's tests, where it is installed."""
+def promtool(folder: Path, interval: str, tests: Sequence[Mapping[str, Any]]) -> None:
+    """Run promtool's tests over the chart's rules, where it is installed."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
-    command = [program, "test", "rules", str(tests)]
+    whole = {"rule_files": [str(ALERTS)], "evaluation_interval": interval, "tests": list(tests)}
+    (folder / "tests.yaml").write_text(yaml.safe_dump(whole))
+    command = [program, "test", "rules", str(folder / "tests.yaml")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from antiphon.stack import LocalStack
-from tests.deploy.chart import ALERTS, CHART, ROOT, named, of_kind, promtool, render
+from tests.deploy.chart import CHART, ROOT, named, of_kind, promtool, render
 from tests.deploy.loads import FOLDER, LOADS, SCRAPE_S, SCRAPES, WORKERS
 from tests.pipeline.test_metrics import Exported
 
@@ -29,6 +29,7 @@ WANTED: Final = {
     "overload": MORE,
     "one-slow-worker": (*FEWER, *SAME),
 }
+STEP: Final = f"{SCRAPE_S:g}s"
 TEXTS: Final = (
     "Good morning.",
     "The tide is coming in, and the boats along the quay begin to lift and turn. " * 4,
@@ -61,15 +62,6 @@ def targets() -> dict[str, float]:
     return found
 
 
-def evaluate(folder: Path, tests: Sequence[Mapping[str, Any]]) -> None:
-    """Run promtool's tests over the chart's rules; each expression is to be 1."""
-    path = folder / "rules.yaml"
-    step = f"{SCRAPE_S:g}s"
-    whole = {"rule_files": [str(ALERTS)], "evaluation_interval": step, "tests": list(tests)}
-    path.write_text(yaml.safe_dump(whole))
-    promtool(path)
-
-
 def true(series: Mapping[str, Sequence[float | None]], *claims: str) -> dict[str, Any]:
     """A test of promtool: the claims hold at the last scrape."""
     inputs = [
@@ -79,8 +71,7 @@ def true(series: Mapping[str, Sequence[float | None]], *claims: str) -> dict[str
     at = f"{SCRAPE_S * (SCRAPES - 1):g}s"
     expected = [{"labels": "{}", "value": 1}]
     checks = [{"expr": one, "eval_time": at, "exp_samples": expected} for one in claims]
-    step = f"{SCRAPE_S:g}s"
-    return {"interval": step, "input_series": inputs, "promql_expr_test": checks}
+    return {"interval": STEP, "input_series": inputs, "promql_expr_test": checks}
 
 
 def desired(stage: str) -> str:
@@ -103,7 +94,7 @@ def within(stage: str, lowest: int, highest: int) -> str:
 def test_workers_follow_what_a_recorded_load_asks_for(load: str, tmp_path: Path) -> None:
     series = json.loads((FOLDER / f"{load}.json").read_text())
     talkers = within("talker", min(WANTED[load]), max(WANTED[load]))
-    evaluate(tmp_path, [true(series, talkers, within("vocoder", 0, WORKERS - 1))])
+    promtool(tmp_path, STEP, [true(series, talkers, within("vocoder", 0, WORKERS - 1))])
 
 
 def chunks(shares: Mapping[str, int], in_hand: str) -> dict[str, list[float | None]]:
@@ -131,7 +122,7 @@ def test_what_all_workers_have_in_common_counts_and_one_slow_worker_does_not(
         true(common, f"sum({signal}) > bool {4 * target}"),
         true(single, f"sum({signal}) < bool {target / 4}"),
     ]
-    evaluate(tmp_path, tests)
+    promtool(tmp_path, STEP, tests)
 
 
 @pytest.mark.parametrize("kind", ["keda", "hpa"])
