@@ -106,6 +106,7 @@ def plan(
     counts = _counts(fleet) if fleet else None
     try:
         from antiphon_bench.plan import PlanError, costs, loads, report, search
+        from gateway.settings import GatewaySettings
         from talker.settings import TalkerSettings
         from vocoder.settings import VocoderSettings
     except ImportError as error:
@@ -116,7 +117,7 @@ def plan(
         setup = costs.Setup(
             costs.read_curves(curves),
             costs.Shape(brokers=brokers, nodes=nodes, cores=cores),
-            costs.GatewaySetup(ttfp_target_s=ttfp_p95, utilisation=utilisation),
+            GatewaySettings(ttfp_target_s=ttfp_p95, utilisation=utilisation),
             TalkerSettings().model_copy(update={name: n for name, n in talking.items() if n}),
             VocoderSettings().model_copy(update={name: n for name, n in vocoding.items() if n}),
         )

@@ -31,7 +31,7 @@ ALLOWED: Final = {
     "talker": {"ttscommon", "ttsfamilies"},
     "vocoder": {"ttscommon", "ttsfamilies"},
     "antiphon": {"ttscommon", "ttsfamilies", "antiphon_bench", "gateway", "talker", "vocoder"},
-    "antiphon_bench": {"ttscommon", "ttsfamilies", "talker", "vocoder"},
+    "antiphon_bench": {"ttscommon", "ttsfamilies", "gateway", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "ttsfamilies", "talker", "vocoder"},
 }
 TENSORS: Final = "ttscommon.engine"

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from antiphon_bench.plan import PlanError
+from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from ttsfamilies.fake import Seconds
 from ttsfamilies.fake.codec import DecodeCurve
@@ -133,19 +134,6 @@ def _read(path: Path, kind: type[T], command: str) -> T:
 
 
 @dataclass(frozen=True)
-class GatewaySetup:
-    """A gateway's settings, by the names that it has them under. `weights`: of keys."""
-
-    ttfp_target_s: float = 0.5
-    utilisation: float = 0.85
-    max_streams: int = 1000
-    max_wait_s: float = 0.5
-    first_audio_timeout_s: float = 15.0
-    admission: bool = True
-    weights: tuple[tuple[str, float], ...] = (("", 1.0),)
-
-
-@dataclass(frozen=True)
 class Shape:
     """How many of each, and where. nodes: machines of `cores` cores that they are dealt out to;
     none: each has what it needs. beside: cores of the first that other programs take all the time.
@@ -166,10 +154,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything but the load. talker, vocoder: those services' own settings."""
+    """Everything but the load. gateway, talker, vocoder: those services' own settings. weights: of
+    keys.
+    """
 
     curves: Curves
     shape: Shape = Shape()
-    gateway: GatewaySetup = GatewaySetup()
+    gateway: GatewaySettings = GatewaySettings()  # noqa: RUF009 -- frozen
     talker: TalkerSettings = TalkerSettings()  # noqa: RUF009 -- frozen
     vocoder: VocoderSettings = VocoderSettings()  # noqa: RUF009 -- frozen
+    weights: tuple[tuple[str, float], ...] = (("", 1.0),)

@@ -52,7 +52,7 @@ class Fleet:
         node, name = self.nodes[place % len(self.nodes)], f"{kind}-{place}-{next(self._named)}"
         node.idle += getattr(self.costs, kind).idle
         if kind == "gateway":
-            self.gateways.append(Gateway(self, name, node, self.setup.gateway))
+            self.gateways.append(Gateway(self, name, node))
         else:
             (self.talkers if kind == "talker" else self.vocoders).add(name, node)
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from antiphon_bench.plan.costs import Costs, GatewaySetup, Setup, Speech
+from antiphon_bench.plan.costs import Costs, Setup, Speech
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.loads import Wanted
 from antiphon_bench.plan.models import NAME, SAMPLES
@@ -109,12 +109,12 @@ class World(Protocol):
 class Gateway:
     """One gateway process."""
 
-    def __init__(self, fleet: World, name: str, node: Node, setup: GatewaySetup) -> None:
+    def __init__(self, fleet: World, name: str, node: Node) -> None:
         self.edge = Station(fleet.kernel, node, name=name)
         self.headroom = Headroom()
         self.running: dict[str, Call] = {}
-        self._fleet, self._kernel, self._setup = fleet, fleet.kernel, setup
-        self._judge = Judge(dict(setup.weights), setup.ttfp_target_s, _LIMITS.loop)
+        self._fleet, self._kernel, self._settings = fleet, fleet.kernel, fleet.setup.gateway
+        self._judge = Judge(dict(fleet.setup.weights), self._settings.ttfp_target_s, _LIMITS.loop)
         self._ends = Ends()
         self._waiting: deque[Call] = deque()
         self._looking = False
@@ -133,7 +133,7 @@ class Gateway:
         self._let_in()
         if call in self._waiting:
             hold_s = self._judge.hold_s(NAME, streams, behind, self._kernel.now)
-            wait_s = min(hold_s, self._setup.max_wait_s)
+            wait_s = min(hold_s, self._settings.max_wait_s)
             self._kernel.after(wait_s, partial(self._refuse, call))
 
     def _let_in(self) -> None:
@@ -152,15 +152,15 @@ class Gateway:
 
     def _objection(self, call: Call) -> Overloaded | None:
         """Why it may not start now."""
-        view, setup, key = self._fleet.view(), self._setup, call.wanted.key_name
+        view, settings, key = self._fleet.view(), self._settings, call.wanted.key_name
         if not view.talkers or not view.vocoders:
             return Overloaded("no worker lives")
-        if not setup.admission:
-            full = self.streams >= setup.max_streams
+        if settings.admission == "off":
+            full = self.streams >= settings.max_streams
             return Overloaded("there is no room for another stream now") if full else None
         streams, now = self._seen(view), self._kernel.now
         try:
-            standing = self._judge.check(NAME, streams, key, setup.max_streams, now)
+            standing = self._judge.check(NAME, streams, key, settings.max_streams, now)
         except Overloaded as refusal:
             return refusal.with_traceback(None)
         if standing is Standing.BORROWED:
@@ -170,7 +170,7 @@ class Gateway:
 
     def _seen(self, view: View) -> Streams:
         silent = sum(call.silent for call in self._fleet.living())
-        return streams_of(view, silent, self._slack_s, room_of(view, self._setup.utilisation))
+        return streams_of(view, silent, self._slack_s, room_of(view, self._settings.utilisation))
 
     def _look(self) -> None:
         """Move the limit, as long as there are streams; give up the youngest without a sound where
@@ -183,7 +183,7 @@ class Gateway:
         slacks = [call.slack_s(now) for call in self._fleet.living()]
         self._slack_s = min((one for one in slacks if one is not None), default=None)
         loop, streams = self._judge.loop(NAME), self._seen(view)
-        if streams.most and self._setup.admission:
+        if streams.most and self._settings.admission == "on":
             loop.look(streams, now)
             if loop.gives_up(streams, now):
                 silent = (call for call in reversed(self.running.values()) if call.silent)

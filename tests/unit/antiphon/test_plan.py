@@ -8,10 +8,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from antiphon.app import app
-from gateway.settings import GatewaySettings
-from talker.settings import TalkerSettings
-from tests.unit.antiphon_bench.plan.scene import COSTS, write_curves
-from vocoder.settings import VocoderSettings
+from tests.unit.antiphon_bench.plan.scene import write_curves
 
 CALLS = "at_s,characters\n" + "".join(f"{number / 3},50\n" for number in range(24))
 
@@ -53,22 +50,6 @@ def test_a_given_fleet_that_is_too_small_is_exit_status_1(tmp_path: Path) -> Non
     assert "meets the targets" in result.stdout
     assert "refused" in result.stdout
     assert "gives way first" in result.stdout
-
-
-def test_without_options_workers_are_as_their_own_settings_have_them(
-    tmp_path: Path, calls: str
-) -> None:
-    given = ("--trace", calls, "--seconds", "10", "--fleet", "1,1,1", "--once", "--json")
-    values = json.loads(plan(tmp_path, *given).stdout)["values"]
-    talker, vocoder = TalkerSettings(), VocoderSettings()
-    [model] = values["models"]
-    for name, value in model["talker"]["settings"].items():
-        assert value == getattr(talker, name)
-    assert model["vocoder"]["settings"]["slots"] == vocoder.slots
-    limits = vocoder.limits(COSTS.speech.frame_rate_hz)
-    assert model["vocoder"]["settings"]["step_frames"] == limits.stream_frames
-    for name, value in values["gateway"]["settings"].items():
-        assert value == getattr(GatewaySettings(), name)
 
 
 def test_callers_are_planned_for_talkers_with_fewer_slots(tmp_path: Path) -> None:

@@ -3,14 +3,15 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from antiphon_bench.plan.costs import Costs, Curves, Edge, GatewaySetup, Setup, Shape, Speech
+from antiphon_bench.plan.costs import Costs, Curves, Edge, Setup, Shape, Speech
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Wanted
 from antiphon_bench.plan.workers import Worker
+from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from ttsfamilies.fake.codec import DecodeCurve
 from ttsfamilies.fake.talker import StepCurve
@@ -45,12 +46,12 @@ START_S: Final = 4.6
 def setup(
     shape: Shape = ONE,
     *,
-    admission: bool = True,
+    admission: Literal["on", "off"] = "on",
     curves: Curves = CURVES,
     **talker: Any,
 ) -> Setup:
     talking = TalkerSettings().model_copy(update=talker)
-    return Setup(curves, shape, GatewaySetup(admission=admission), talking)
+    return Setup(curves, shape, GatewaySettings(admission=admission), talking)
 
 
 def every(seconds: float, requests: int, characters: int = 100) -> list[Wanted]:

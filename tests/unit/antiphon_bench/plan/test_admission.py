@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from antiphon_bench.plan.costs import Curves, GatewaySetup, Setup, Shape, read_curves
+from antiphon_bench.plan.costs import Curves, Setup, Shape, read_curves
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import Call, Gateway, Heard
 from antiphon_bench.plan.loads import ClosedLoop, Wanted
@@ -89,7 +89,7 @@ class OfflineClients(Gateway):
     """Speaks portions of books that no listener hears as they are made, so many at once."""
 
     def __init__(self, fleet: Fleet, portions: int) -> None:
-        super().__init__(fleet, "offline", fleet.nodes[0], fleet.setup.gateway)
+        super().__init__(fleet, "offline", fleet.nodes[0])
         self.edge = fleet.gateways[0].edge
         self._deployment = fleet
         self.numbers = count(1_000_000)
@@ -148,7 +148,7 @@ def served(
         workers = 2 if scene.dies else 1
         shape = Shape(talkers=workers, vocoders=workers, nodes=1, cores=scene.cores)
     weights = tuple((name, 1.0) for name in KEYS)
-    fleet = Fleet(Setup(curves, shape, GatewaySetup(weights=weights)))
+    fleet = Fleet(Setup(curves, shape, weights=weights))
     neighbour(fleet, scene.beside, seed)
     if scene.jobs:
         OfflineClients(fleet, scene.jobs)

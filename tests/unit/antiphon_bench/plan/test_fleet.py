@@ -173,14 +173,14 @@ def test_refusals_that_cost_more_make_first_sounds_later() -> None:
 def test_without_admission_the_same_load_waits_and_hears_gaps() -> None:
     closed, open_door = (
         run(Fleet(setup(curves=SLOW, admission=admission)), requests=40, every_s=0.1)
-        for admission in (True, False)
+        for admission in ("on", "off")
     )
     assert max(first_s(open_door)) > 2 * max(first_s(closed))
     assert underruns(open_door) > 10
 
 
 def test_requests_beyond_the_slots_wait_for_one() -> None:
-    fleet = Fleet(setup(admission=False, slots=1))
+    fleet = Fleet(setup(admission="off", slots=1))
     heard = run(fleet, requests=5, every_s=0.0)
     assert outcomes(heard) == ["ok"] * 5
     waits = sorted(first_s(heard))
@@ -210,9 +210,9 @@ def crowded(setup: Setup) -> float:
 
 
 def test_on_a_shared_machine_first_sounds_come_later() -> None:
-    own, shared = setup(admission=False), setup(Shape(nodes=1, cores=1.0), admission=False)
+    own, shared = setup(admission="off"), setup(Shape(nodes=1, cores=1.0), admission="off")
     assert crowded(shared) > 1.1 * crowded(own)
-    beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), admission=False)
+    beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), admission="off")
     assert crowded(beside) > 1.1 * crowded(shared)
 
 
@@ -227,7 +227,7 @@ def test_on_a_shared_machine_first_sounds_come_later() -> None:
 def test_what_engines_share_their_machine_with_moves_first_sounds(
     cores: float, changed: dict[str, Any], longer: float
 ) -> None:
-    one = setup(Shape(nodes=1, cores=cores), admission=False)
+    one = setup(Shape(nodes=1, cores=cores), admission="off")
     costs = msgspec.structs.replace(COSTS, **changed)
     other = replace(one, curves=msgspec.structs.replace(CURVES, costs=costs))
     assert (crowded(other) > longer * crowded(one)) == (longer > 1.0)
