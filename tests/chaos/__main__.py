@@ -12,7 +12,7 @@ from typing import Final
 _DEFAULT: Final = "matrix"
 PROGRAMS: Final = (
     *(_DEFAULT, "books", "cold", "fleet", "hogs", "leaving", "planned"),
-    *("limits", "purges", "resumes", "slow", "soak", "spent", "stored"),
+    *("limits", "resumes", "slow", "soak", "spent", "stored"),
 )
 """Modules beside this one."""
 
