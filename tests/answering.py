@@ -74,23 +74,18 @@ async def listed(client: httpx.AsyncClient, *names: str) -> None:
             await asyncio.sleep(0.05)  # gateways look once a second
 
 
-async def voiced(client: httpx.AsyncClient) -> None:
-    """Make Step-Audio 2's voice of a recording."""
-    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
-    told = {"name": VOICES["step"], "consent": "Yes."}
-    made = await client.post("/v1/audio/voices", files=sample, data=told)
-    assert made.status_code == 200, made.text
-
-
 async def ready(stack: LocalStack) -> None:
     """All models are served, and Step-Audio 2 has its voice, which is made of a recording."""
     async with httpx.AsyncClient(base_url=stack.url, timeout=LIMIT_S) as client:
         await listed(client, *VOICES)
-        await voiced(client)
+        sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+        told = {"name": VOICES["step"], "consent": "Yes."}
+        made = await client.post("/v1/audio/voices", files=sample, data=told)
+        assert made.status_code == 200, made.text
 
 
 async def answered(
-    stack: LocalStack, *victims: str, speech: bytes = b"", text: str = "", **config: Any
+    stack: LocalStack, *victims: str, speech: bytes, **config: Any
 ) -> tuple[Any, str]:
     """[samples] int and the words of an answer; the victims are killed, one after each piece of
     sound. Every character comes once.
@@ -102,10 +97,7 @@ async def answered(
             await socket.send(json.dumps({"type": kind, **fields}))
 
         await send("session.config", **config)
-        if speech:
-            await send("input.speech", audio=base64.b64encode(speech).decode())
-        if text:
-            await send("input.text", text=text)
+        await send("input.speech", audio=base64.b64encode(speech).decode())
         await send("input.done")
         while True:
             async with asyncio.timeout(LIMIT_S):
