@@ -1,14 +1,11 @@
-"""Loads of the planner and of real stacks: a table and a picture of both sorts of runs."""
+"""Loads of the planner and of real stacks: a table of both sorts of runs."""
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from matplotlib.axes import Axes
-
 from antiphon_bench.arrivals import closed_loop, open_loop
 from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.gpu.records import Point, Records
@@ -18,7 +15,6 @@ from antiphon_bench.plan.gateways import Call, Gateway
 from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
 from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.search import Answer, answer
-from antiphon_bench.plots import THEMES, Theme, figure
 from tests.chaos.command import markdown
 
 ROUNDS: Final = 5
@@ -122,7 +118,7 @@ def _load(config: RunConfig, until_s: float) -> OpenLoop:
 
 
 def draw(out: Path) -> None:
-    """comparison.md, simulated.jsonl and the pictures, from real.jsonl and the curves."""
+    """comparison.md and simulated.jsonl, from real.jsonl and the curves."""
     real = Records(out, "real").read()
     made = [simulated(_key(one), out, one.get("others", 0.0)) for one in real]
     (out / "simulated.jsonl").unlink(missing_ok=True)
@@ -132,8 +128,6 @@ def draw(out: Path) -> None:
     text = table(real, made)
     (out / "comparison.md").write_text(text + "\n")
     print(text)
-    for theme in THEMES:
-        picture(real, made, theme).savefig(out / f"planned-{theme.name}.svg")
 
 
 def _key(point: Point) -> Point:
@@ -197,55 +191,3 @@ def _middle(made: Sequence[float], real: Sequence[float], name: str) -> str:
     shown = _shown(median(made), name)
     text = f"{shown:.0f}" if name.endswith("_s") else f"{shown:.1f}"
     return text if within(real, made, name) else f"**{text}**"
-
-
-def picture(real: Sequence[Point], made: Sequence[Point], theme: Theme) -> Any:
-    """A panel for each figure; real runs as a bar of their spread, simulated ones beside it."""
-    found = loads(real)
-    with figure(theme, 9.6, 7.2) as fig:
-        panels = fig.subplots(2, 2).flat
-        for axes, (name, title) in zip(panels, FIGURES.items(), strict=True):
-            _panel(axes, found, name, real, made, theme)
-            axes.set_title(title)
-        handles, labels = fig.axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper right", ncols=2)
-    return fig
-
-
-def _panel(
-    axes: Axes,
-    found: Sequence[tuple[str, float]],
-    name: str,
-    real: Sequence[Point],
-    made: Sequence[Point],
-    theme: Theme,
-) -> None:
-    for points, shift, colour, label in (
-        (real, -0.14, theme.series[0], "real"),
-        (made, 0.14, theme.series[1], "simulated"),
-    ):
-        for place, load in enumerate(found):
-            shown = [_shown(value, name) for value in values(points, load, name)]
-            if not shown:
-                continue
-            at = place + shift
-            axes.plot([at, at], [min(shown), max(shown)], color=colour, lw=5, alpha=0.35)
-            named = label if not place else None
-            axes.plot([at] * len(shown), shown, "o", ms=4, color=colour, label=named)
-    if name.endswith("_s"):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _leads(value) else "")
-    else:
-        axes.set_ylim(-2, max(10.0, axes.get_ylim()[1]))
-    axes.set_xticks(range(len(found)), [_short(load) for load in found], fontsize=8)
-
-
-def _leads(value: float) -> bool:
-    """Whether a logarithmic axis should name it."""
-    return round(value / 10 ** math.floor(math.log10(value)), 6) in (2.0, 5.0)
-
-
-def _short(load: tuple[str, float]) -> str:
-    what, size = load
-    return f"{size:g}\nat once" if what == "listeners" else f"{size:g}/s"

@@ -2,7 +2,7 @@
 
 `measure` runs the default voice on this machine at several loads, five times each, and adds every
 run to `real.jsonl`; it goes on where it was cut off. `draw` simulates the same and puts both side
-by side, as a table and a picture.
+by side, as a table.
 """
 
 import asyncio

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from antiphon_bench.plots import LIGHT
-from tests.chaos.comparison import picture, stack_keys, table, within
+from tests.chaos.comparison import stack_keys, table, within
 
 
 def run(number: int, p50_s: float | None, refused: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -31,11 +30,6 @@ def test_the_table_marks_what_is_off_and_says_what_else_took_the_machine() -> No
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:5] == ["8 listeners", "2", "0.25", "70 to 80", "76"]
     assert cells[7:9] == ["0.0 to 0.0", "**25.0**"]
-
-
-def test_a_run_without_any_sound_is_drawn_without_its_times() -> None:
-    figure = picture([*REAL, run(2, None)], [run(0, 0.075)], LIGHT)
-    assert next(axes.get_title(loc="left") for axes in figure.axes) == "first sound, p50 (ms)"
 
 
 def test_no_run_is_asked_for_twice() -> None:

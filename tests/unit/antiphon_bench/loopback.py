@@ -66,17 +66,15 @@ class Pace:
 
 @dataclass
 class Loopback:
-    """The server. `slots` bounds the streams spoken at once (0: none); others wait."""
+    """The server."""
 
     plan: Callable[[str], list[Step]] = field(default_factory=lambda: Pace().steps)
     refuse: Callable[[str], Refusal | None] = lambda _text: None
     sample_rate: int = 16_000
     silence_s: float = 0.0
     cut: bool = False
-    slots: int = 0
 
     def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(self.slots) if self.slots else None
         self.texts: list[str] = []
         self.sockets = 0
         # A cosine: loud from its first sample on. 440 Hz fits any second exactly.
@@ -91,12 +89,12 @@ class Loopback:
         return app
 
     @asynccontextmanager
-    async def serve(self, port: int = 0) -> AsyncIterator[str]:
+    async def serve(self) -> AsyncIterator[str]:
         """Serves on a loopback port while the context lasts; gives the base address."""
         runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", port)
+            site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
             yield f"http://127.0.0.1:{runner.addresses[0][1]}"
         finally:
@@ -104,15 +102,6 @@ class Loopback:
 
     async def _chunks(self, text: str) -> AsyncIterator[bytes]:
         self.texts.append(text)
-        if self._room is None:
-            async for chunk in self._paced(text):
-                yield chunk
-            return
-        async with self._room:
-            async for chunk in self._paced(text):
-                yield chunk
-
-    async def _paced(self, text: str) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         start, position = loop.time(), 0
         for step in self.plan(text):
@@ -204,11 +193,11 @@ class Loopback:
         )
 
 
-def serve_forever(told: Connection, pace: Pace, slots: int) -> None:
+def serve_forever(told: Connection, pace: Pace) -> None:
     """Serves until killed; the entry point of the child process. told: its address."""
 
     async def main() -> None:
-        server = Loopback(plan=pace.steps, sample_rate=pace.sample_rate, slots=slots)
+        server = Loopback(plan=pace.steps, sample_rate=pace.sample_rate)
         async with server.serve() as url:
             told.send(url)
             await asyncio.Event().wait()
@@ -218,11 +207,11 @@ def serve_forever(told: Connection, pace: Pace, slots: int) -> None:
 
 
 @contextmanager
-def loopback_process(pace: Pace, slots: int = 0) -> Iterator[str]:
+def loopback_process(pace: Pace) -> Iterator[str]:
     """A loopback server in a process of its own while the context lasts; its address."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=serve_forever, args=(theirs, pace, slots), daemon=True)
+    process = context.Process(target=serve_forever, args=(theirs, pace), daemon=True)
     process.start()
     try:
         if not ours.poll(_START_S):
