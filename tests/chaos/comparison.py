@@ -6,6 +6,7 @@ from statistics import median
 from typing import Final
 
 import msgspec
+
 from antiphon_bench.arrivals import closed_loop, open_loop
 from antiphon_bench.config import Closed, Poisson, RunConfig, Target
 from antiphon_bench.gpu.records import Point, Records
