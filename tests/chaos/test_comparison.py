@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.chaos.comparison import stack_keys, table, within
+from tests.chaos.comparison import table, within
 
 
 def run(number: int, p50_s: float | None, refused: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -30,8 +30,3 @@ def test_the_table_marks_what_is_off_and_says_what_else_took_the_machine() -> No
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[:5] == ["8 listeners", "2", "0.25", "70 to 80", "76"]
     assert cells[7:9] == ["0.0 to 0.0", "**25.0**"]
-
-
-def test_no_run_is_asked_for_twice() -> None:
-    found = [tuple(key.items()) for key in stack_keys()]
-    assert len(set(found)) == len(found)

@@ -202,11 +202,6 @@ async def test_what_only_accepts_connections_does_not_answer() -> None:
     assert not await answers(port, 0.2)  # nor what is gone
 
 
-async def test_a_late_answer_is_one() -> None:
-    async with served(b"HTTP/1.1 200 OK\r\n\r\n", after_s=2.2) as port:
-        assert await answers(port, TIMEOUT_S)
-
-
 async def test_silence_is_told_once_it_has_lasted() -> None:
     async with served(b"HTTP/1.1 200 OK\r\n\r\n") as port:
         watching = asyncio.create_task(until_silent(port, 0.5))

@@ -311,8 +311,3 @@ def test_an_address_may_be_written_in_many_ways(given: str, url: str, socket: st
 def test_what_is_no_address_is_said_in_one_line(given: str) -> None:
     with pytest.raises(GatewayError, match="is no address of a gateway; give one such as"):
         Address.parse(given)
-
-
-def test_a_key_goes_into_a_header() -> None:
-    assert Address.parse("a", "secret").headers == {"authorization": "Bearer secret"}
-    assert Address.parse("a").headers == {}

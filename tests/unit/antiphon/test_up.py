@@ -18,15 +18,12 @@ from antiphon.up import LogView, late, left_out, waiting_for
 from ttscommon.engine.kernels import ahead, kept
 
 
-def test_the_screen_says_what_is_being_waited_for_and_why() -> None:
+def test_the_screen_says_what_is_being_waited_for_and_why_and_what_can_be_heard() -> None:
     assert waiting_for(["broker"]) == "waiting for broker"
     assert waiting_for(["gateway", "talker-1"]) == (
         "waiting for gateway, talker-1 (engines load the voice and warm up)"
     )
     assert waiting_for([]) == ""
-
-
-def test_the_screen_says_what_can_be_heard_while_others_are_waited_for() -> None:
     assert waiting_for(["talker-big-1"], ["tiny", "vesper"]) == (
         "tiny, vesper can be heard; waiting for talker-big-1 (engines load the voice and warm up)"
     )

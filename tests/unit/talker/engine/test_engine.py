@@ -344,21 +344,6 @@ def test_a_stream_that_waits_for_text_holds_nothing_and_goes_on_as_if_it_had_not
     assert driven.codes("a") == expected(1, int(1.6 * len("hello there")))
 
 
-def test_a_parked_stream_fails_when_the_engine_ends_and_can_be_cancelled() -> None:
-    driven = Driven()
-    parked: list[bool] = []
-    for name in ("a", "b"):
-        driven.open(name, "", final=False)
-        driven.engine.park(name, parked.append)
-    driven.engine.step()
-    assert parked == [True, True]
-    driven.engine.cancel("a")
-    driven.engine.start()
-    driven.engine.stop()
-    assert not driven.events["a"]
-    assert isinstance(driven.error("b"), Stopped)
-
-
 def test_a_first_chunk_has_the_headroom_that_its_request_asks_for() -> None:
     driven = Driven(sizes=ChunkSizes(2, 25))
     frames = []
