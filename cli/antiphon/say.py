@@ -115,8 +115,7 @@ class Heard:
 
     def hear(self, pcm: bytes, now_s: float) -> None:
         """Audio arrived, s16le, behind its start."""
-        if self.playback is None:
-            raise ValueError("audio before its sample rate")
+        assert self.playback is not None, "the start of a request says its rate"
         self.playback.feed(len(pcm) // _BYTES_PER_SAMPLE, now_s)
         self.meter.feed(pcm, self.playback.sample_rate)
         self.last_s = now_s

@@ -61,15 +61,6 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_child_is_ready_when_its_program_says_so(tmp_path: Path) -> None:
-    async with supervised(Script(tmp_path / "port", READY + "time.sleep(60)")) as (child, _):
-        async with asyncio.timeout(10):
-            await child.ready.wait()
-        assert child.ports == {"http": 7}
-        assert child.pid is not None
-    assert child.pid is None
-
-
 async def test_a_killed_child_comes_back_with_the_ports_it_had_and_is_told(tmp_path: Path) -> None:
     script = Script(tmp_path / "port", READY + "time.sleep(60)")
     with capture_logs() as caught:
@@ -109,22 +100,20 @@ async def written(tmp_path: Path, code: str) -> list[tuple[str, str]]:
     return lines
 
 
-async def test_what_a_child_writes_arrives_line_by_line(tmp_path: Path) -> None:
-    code = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)"
-    assert await written(tmp_path, code) == [("script", "out"), ("script", "err")]
-
-
 async def test_a_line_over_the_limit_does_not_stop_the_log(tmp_path: Path) -> None:
     lines = await written(tmp_path, "print('x' * (3 << 20)); print('after')")
     assert lines[-1] == ("script", "after")
 
 
-async def test_our_own_settings_do_not_leak_into_children(
+async def test_what_a_child_writes_arrives_line_by_line_and_our_settings_do_not_leak_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTIPHON_URL", "http://elsewhere")
-    code = "import os; print(os.environ.get('ANTIPHON_URL'), os.environ['OWN'])"
-    assert await written(tmp_path, code) == [("script", "None 1")]
+    code = (
+        "import os, sys; print(os.environ.get('ANTIPHON_URL'), os.environ['OWN'], flush=True);"
+        "print('err', file=sys.stderr)"
+    )
+    assert await written(tmp_path, code) == [("script", "None 1"), ("script", "err")]
 
 
 async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(
@@ -191,12 +180,9 @@ async def served(answer: bytes, after_s: float = 0.0) -> AsyncIterator[int]:
     )
 
 
-async def test_what_is_slow_or_ill_answers() -> None:
+async def test_what_is_slow_or_ill_answers_and_what_only_accepts_connections_does_not() -> None:
     async with served(b"HTTP/1.1 503 Service Unavailable\r\n\r\n", after_s=0.5) as port:
         assert await answers(port, 2.0)
-
-
-async def test_what_only_accepts_connections_does_not_answer() -> None:
     async with served(b"") as port:
         assert not await answers(port, 0.2)
     assert not await answers(port, 0.2)  # nor what is gone

@@ -154,11 +154,6 @@ def test_silence_is_an_empty_bar_and_loud_a_full_one() -> None:
 SECOND = b"\0\0" * 1000
 
 
-def test_nothing_heard_measures_nothing() -> None:
-    nothing = Heard(10.0)
-    assert (nothing.ttfp_s, nothing.realtime_factor, nothing.audio_s) == (None, None, 0.0)
-
-
 def test_waits_are_counted_from_the_first_text_sent() -> None:
     one = Heard(10.0)
     one.take(Started("a request", 1000, "slt", 0))
@@ -168,8 +163,3 @@ def test_waits_are_counted_from_the_first_text_sent() -> None:
     assert one.realtime_factor == pytest.approx(0.4)
     assert one.playback is not None
     assert one.playback.min_slack_s == pytest.approx(0.2)
-
-
-def test_audio_needs_a_rate() -> None:
-    with pytest.raises(ValueError, match="sample rate"):
-        Heard(10.0).hear(SECOND, 10.1)

@@ -32,11 +32,8 @@ async def requests(*parts: str) -> list[str]:
     ]
 
 
-async def test_a_short_text_is_one_request_however_it_comes() -> None:
+async def test_a_short_text_or_none_is_one_request_however_it_comes() -> None:
     assert await requests(*"Hello, world.") == ["Hello, world."]
-
-
-async def test_a_text_without_words_is_one_empty_request() -> None:
     assert await requests() == [""]
 
 
