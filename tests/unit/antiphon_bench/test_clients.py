@@ -267,13 +267,6 @@ def test_other_chunks_are_skipped() -> None:
     assert stream.feed(data[:12] + extra + data[12:]) == PCM
 
 
-def test_a_stream_of_unknown_length_is_read_to_its_end() -> None:
-    stream = WavStream()
-    assert stream.feed(stream_header(16_000)) == b""
-    assert stream.feed(PCM) == PCM
-    assert stream.layout == Layout(sample_rate=16_000, channels=1)
-
-
 @pytest.mark.parametrize(
     "data",
     [

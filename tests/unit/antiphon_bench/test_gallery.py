@@ -103,8 +103,3 @@ def test_runs_with_little_to_show_are_drawn_too(
 ) -> None:
     write_run(tmp_path, 1.0, results)
     assert build([tmp_path], tmp_path).exists()
-
-
-def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        build([tmp_path], tmp_path)

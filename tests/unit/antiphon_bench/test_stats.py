@@ -10,7 +10,6 @@ from antiphon_bench.stats import (
     goodput,
     meets,
     percentile,
-    quantiles,
     summarise,
 )
 from tests.unit.antiphon_bench.made import HEALTH, result
@@ -35,14 +34,6 @@ def test_percentiles_interpolate_linearly(share: float, value: float) -> None:
     assert percentile([7.0], share) == 7.0
     with pytest.raises(ValueError, match="at least one"):
         percentile([], share)
-
-
-def test_quantiles_of_unordered_values() -> None:
-    found = quantiles([4.0, 1.0, 3.0, 2.0])
-    assert found is not None
-    assert (found.count, found.mean, found.min, found.max) == (4, 2.5, 1.0, 4.0)
-    assert found.p50 == 2.5
-    assert quantiles([]) is None
 
 
 def test_concurrency_counts_only_what_lies_inside_the_window() -> None:

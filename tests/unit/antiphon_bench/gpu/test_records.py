@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.gpu.bundle import TooLarge, bundle, pins
+from antiphon_bench.gpu.bundle import TooLarge, bundle
 from antiphon_bench.gpu.records import Point, Records
 
 KEYS = [{"batch": batch} for batch in (1, 2, 4)]
@@ -44,6 +44,10 @@ def test_nothing_is_begun_that_would_end_too_late(tmp_path: Path) -> None:
     clock.now_s = 0.0
     assert not records.fill(KEYS, measure, minutes=1, clock=clock)
     assert records.fill(KEYS, measure, minutes=1, clock=clock)
+    more, at_s = [{"batch": 8}], clock.now_s
+    assert not records.fill(more, measure, 1, clock=clock, spent_s=30.0, least_s=40.0)
+    assert clock.now_s == at_s
+    assert records.fill(more, measure, 1, clock=clock, spent_s=10.0, least_s=40.0)
 
 
 def test_a_line_that_was_cut_off_does_not_count(tmp_path: Path) -> None:
@@ -58,9 +62,3 @@ def test_a_bundle_that_is_too_large_is_none(tmp_path: Path) -> None:
     with pytest.raises(TooLarge):
         bundle(tmp_path / "b.tar.gz", wheels=False, most=1000)
     assert not (tmp_path / "b.tar.gz").exists()
-
-
-def test_the_bundle_leaves_torch_and_triton_to_the_machine() -> None:
-    names = {pin.split("==")[0] for pin in pins()}
-    assert not names & {"torch", "triton", "matplotlib"}
-    assert {"nats-py", "msgspec", "safetensors"} <= names

@@ -53,14 +53,6 @@ def assert_idle(fleet: Fleet) -> None:
     assert not any(gateway.streams for gateway in fleet.gateways)
 
 
-def test_every_request_ends_once_and_is_heard_whole() -> None:
-    fleet = Fleet(setup(Shape(2, 2, 2)))
-    heard = run(fleet)
-    assert outcomes(heard) == ["ok"] * 40
-    assert sound_s(heard) == pytest.approx([100 / 25.0] * 40)
-    assert_idle(fleet)
-
-
 def test_a_talker_is_lost_and_every_stream_is_heard_whole_and_nothing_is_left() -> None:
     fleet = Fleet(setup(Shape(2, 3, 3, brokers=3, nodes=3, cores=4.0)))
     for at_s in (5.1, 11.1, 17.1):
@@ -101,13 +93,6 @@ def test_a_request_alone_waits_for_the_sum_of_what_is_on_its_way() -> None:
     )
     way_s = 5 * costs.hop_s + costs.read_s + edges_s + sound_s
     assert first_s(heard)[0] == pytest.approx(talker_s + vocoder_s + way_s, abs=1e-4)
-
-
-def test_a_run_depends_on_nothing_but_its_seed() -> None:
-    demand = Demand(4.0, "medium", length_s=3.0, warmup_s=1.0)
-    first, again = (simulate(setup(Shape(2, 2, 2)), demand, seed=3) for _ in range(2))
-    assert first == again
-    assert first != simulate(setup(Shape(2, 2, 2)), demand, seed=4)
 
 
 def test_the_figures_of_a_small_plan_are_as_ever() -> None:
