@@ -35,16 +35,6 @@ def _streamed(
     return torch.cat(sound)
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [[23], [1] * 23, [2, 5, 1, 15], [22, 1], [3, 3, 3, 3, 3, 3, 3, 2], [23, 0]],
-    ids=str,
-)
-def test_a_stream_gives_the_same_bits_in_any_chunks(sizes: list[int]) -> None:
-    codes = _codes(23, 1)
-    assert torch.equal(_streamed(codes, sizes), _streamed(codes, [10, 13]))
-
-
 def test_float16_weights_give_the_same_bits_in_any_chunks() -> None:
     half, codes = drawn(), _codes(23, 1)
     if not halve(half):

@@ -70,11 +70,6 @@ def jobs_in(keys: Sequence[str]) -> int:
     return sum(key.startswith("job") for key in keys)
 
 
-def test_where_no_listener_is_about_jobs_fill_every_step() -> None:
-    turned = Turned()
-    assert {jobs_in(keys) for _, keys in turned.run_for(0.3)} == {JOBS}
-
-
 def test_no_job_is_beside_a_listener_before_enough_is_in_hand() -> None:
     turned = Turned()
     turned.run_for(0.1)

@@ -72,16 +72,6 @@ def ran(placement: Placement[Any]) -> list[str]:
     return [claim.key for claim in placement.run]
 
 
-def test_while_there_is_room_everyone_runs_and_nobody_is_asked_for_slack() -> None:
-    cache = Cache(4)
-
-    def unasked() -> list[tuple[str, float]]:
-        raise AssertionError("slack does not matter while there is room")
-
-    order = [Claimant("a", 0.0, blocks(2)), Claimant("b", 5.0, blocks(2))]
-    assert ran(place(order, unasked, cache.allocator, cache.take)) == ["a", "b"]
-
-
 def test_the_stream_with_most_slack_gives_way_and_does_not_run_on_its_old_plan() -> None:
     cache = Cache(4).hold(rich=2, fine=2)
     order = [

@@ -99,11 +99,6 @@ def test_offline_fills_the_batch_in_order_of_arrival() -> None:
     assert keys(offline(candidates, StepLimits())) == ["a", "b"]
 
 
-def test_a_batch_is_filled_while_no_stream_starts() -> None:
-    fine = [steady(i, 40.0 - i) for i in range(40)]
-    assert keys(online(fine, StepLimits(streams=32))) == [str(i) for i in range(39, 7, -1)]
-
-
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @given(
     st.lists(
