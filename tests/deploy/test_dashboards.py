@@ -140,7 +140,7 @@ def test_alerts_fire_and_resolve(tmp_path: Path) -> None:
     tests = []
     for what, one in FIRED.items():
         page = f"docs/operations.md#{one['alert'].lower()}"
-        moments = {at: [] for at in one.get("quiet", ())} | {
+        moments: dict[str, list[Any]] = {at: [] for at in one.get("quiet", ())} | {
             at: [
                 {
                     "exp_labels": told["labels"],
