@@ -12,7 +12,6 @@ from typing import Any, Final
 import nats.errors
 from nats.aio.client import Client
 
-from tests.chaos.command import OPEN_DOOR
 from tests.chaos.leaders import leaders_of, step_down
 from tests.chaos.listener import LONG_TEXT, TEXT, Heard, listen, listen_by_command
 from tests.chaos.poisoned_talker import POISON
@@ -298,8 +297,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "full store, kill vocoder": Fault(kill("vocoder"), {"max_log_bytes": _TINY_STORE}),
     "wipe the store": Fault(wipe_store, logged=False, between_s=_IN_SPEECH),
     "fill the disk and free it": Fault(fill_disk, between_s=_IN_SPEECH),
-    # Given up as one request too many, it would be asked for, and kill, again.
-    "poison": Fault(poison, {"poisonous": True, "gateway": OPEN_DOOR}),
+    "poison": Fault(poison, {"poisonous": True}),
     "rotate passwords": Fault(rotate_passwords, {"rotating": True}),
     "20 restarts in ten-minute speeches": Fault(
         restart_often, text=LONG_TEXT, between_s=(1.0, 2.0)

@@ -37,10 +37,13 @@ class Applicant:
 
 
 class Capacity(Protocol):
-    """What the live replicas can take; see Catalogue. own, offline: streams here, by model."""
+    """What the live replicas can take; see Catalogue. own, offline: streams here, by model. died_s:
+    when a worker of a model was last found dead.
+    """
 
     own: Counter[str]
     offline: Counter[str]
+    died_s: dict[str, float]
 
     def served(self) -> Sequence[str]: ...
 
@@ -216,9 +219,13 @@ class AdmissionControl:
         return sum(one.waits and one.model == model for one in self.running.values())
 
     def _give_up(self, model: str) -> None:
-        """End the youngest silent stream."""
+        """End the youngest silent stream that no worker has died with: what kills its workers would
+        be asked for again as a new request, of which no lease says what it has done.
+        """
+        died_s = self._capacity.died_s.get(model, -math.inf)
         for grant in reversed(self.running.values()):
-            if grant.waits and grant.model == model and grant.give_up is not None:
+            innocent = grant.waits and grant.began_s > died_s
+            if innocent and grant.model == model and grant.give_up is not None:
                 grant.give_up()
                 return
 

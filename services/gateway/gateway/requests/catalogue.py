@@ -207,6 +207,7 @@ class Catalogue:
         self.snapshot = ReplicaSnapshot()
         self.own: Counter[str] = Counter()
         self.offline: Counter[str] = Counter()
+        self.died_s: dict[str, float] = {}
         self._others: dict[str, deque[int]] = {}
         self._served_s: dict[str, float] = {}
         # Set once a model has had workers of both stages.
@@ -266,7 +267,8 @@ class Catalogue:
         """
         if worker_id not in self._workers:
             return
-        self._dead[worker_id] = self._workers[worker_id]
+        self._dead[worker_id] = last = self._workers[worker_id]
+        self.died_s |= {model.name: time.monotonic() for model in last.replica.models}
         replicas = self.snapshot.replicas
         living = ReplicaSnapshot(tuple(r for r in replicas if r.worker_id not in self._dead))
         if living.serves_all_of(self.snapshot):  # one that stayed though it is dead is no successor

@@ -15,6 +15,7 @@ class Replicas:
         peers: Peers | None = None,
     ) -> None:  # fmt: skip
         self.own, self.offline = Counter[str](), Counter[str]()
+        self.died_s: dict[str, float] = {}
         self.others = 0
         self.models = ["m"]
         self.live = True

@@ -354,6 +354,24 @@ def test_the_youngest_silent_stream_is_given_up_for_those_that_sound() -> None:
     assert ended == ["younger", "older"]
 
 
+def test_a_stream_that_a_worker_may_have_died_of_is_not_given_up() -> None:
+    """Its client would ask for it again, and it would kill as many workers again."""
+    replicas, ended = Replicas(), list[str]()
+    one = admission(replicas)
+    clock: Any = one.clock
+    with playing(one, 0.05), one.stream(request()) as poison:
+        poison.give_up = lambda: ended.append("poison")
+        replicas.died_s["m"] = clock.now
+        clock.now += 0.01
+        with one.stream(request()) as later:
+            later.give_up = lambda: ended.append("later")
+            look(one, 0.1)
+            assert ended == ["later"]
+            later.silence_ends()
+            look(one, 0.5)
+    assert ended == ["later"]
+
+
 def test_without_admission_no_stream_is_given_up_for_others() -> None:
     one = admission(admission="off")
     ended = []

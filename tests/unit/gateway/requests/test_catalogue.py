@@ -175,6 +175,7 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
         await until(["talker-1", "talker-2"])
         await bus.link.send_raw(subjects.gone("talker-1"), b"talker-1")
         await until(["talker-2"])
+        assert list(catalogue.died_s) == ["a"]
         await catalogue.refresh()  # which finds the report from before
         await until(["talker-2"])
         await reported(bus, dead)
