@@ -16,6 +16,8 @@ from websockets.exceptions import InvalidStatus
 
 from antiphon.client import Audio, SpeechOptions, speak
 from antiphon.say import whole
+from gateway.requests.kept import NewVoice, VoiceStore
+from gateway.requests.tenants import ByteQuota
 from tests.adapters import files as adapter
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
@@ -220,14 +222,15 @@ def as_user(chart: RunningChart, user: str) -> BusSettings:
 
 
 async def with_voice(chart: RunningChart) -> RunningChart:
-    """With a voice made of a recording of a second."""
-    async with httpx.AsyncClient(base_url=chart.url, timeout=10) as http:
-        answer = await http.post(
-            "/v1/audio/voices",
-            data={"name": "maria", "consent": "I agree."},
-            files={"audio_sample": ("maria.wav", wav(1.0), "audio/wav")},
-        )
-        assert answer.status_code < 300, answer.text
+    """With a voice made of a recording of a second, as a gateway stores it: the models clone none,
+    so that its route refuses it.
+    """
+    bus = await Bus.connect(as_user(chart, "gateway"), "gateway")
+    try:
+        voices = VoiceStore(bus, 9, ByteQuota(1, 60.0))
+        await voices.add("", NewVoice("maria", wav(1.0), "I agree."))
+    finally:
+        await bus.close()
     return chart
 
 

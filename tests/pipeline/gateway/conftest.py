@@ -406,6 +406,17 @@ async def hearing(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 @pytest.fixture
+def cloning(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """A model that speaks with voices made of recordings is served beside the stage's."""
+
+    async def models() -> dict[str, Model]:
+        return {"vesper": MODEL, "m": Model("m", "f", RATE, 25.0, accepts=("ref_audio",))}
+
+    monkeypatch.setattr(stand.gateway.context.catalogue, "models", models)
+    return stand
+
+
+@pytest.fixture
 def talk() -> Any:
     """The verbs of this folder's tests, which cannot import a conftest."""
 

@@ -142,7 +142,8 @@ async def test_what_is_no_adapter_is_refused_and_leaves_nothing(
 
 
 @uploads
-async def test_a_voice_is_made_with_an_adapter_that_there_is(stand: Any) -> None:
+async def test_a_voice_is_made_with_an_adapter_that_there_is(cloning: Any) -> None:
+    stand = cloning
     upload = {"name": "anna", "consent": "I agree.", "adapter": "mine"}
     sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
     refused = await stand.http.post(VOICES, data=upload, files=sample)

@@ -10,7 +10,6 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.unit.ttscommon.sound.test_recordings import wav
-from ttscommon.wire.replicas import Model
 
 TEXT = "The tide is in."
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
@@ -110,23 +109,12 @@ async def test_voices_are_turned_over_to_the_last_page(stand: Any) -> None:
     assert (male["id"], male["locales"]) == ("awb", [{"locale": "en-GB", "is_native": True}])
 
 
-async def test_a_voice_can_be_read_made_and_deleted(
-    stand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_voice_can_be_read_made_and_deleted(cloning: Any) -> None:
+    stand = cloning
     assert (await stand.http.get("/voices/slt")).json()["gender"] == "feminine"
     missing = await stand.http.get("/voices/hal")
     assert (missing.status_code, missing.json()["error_code"]) == (404, "not_found")
-    clip = {"clip": wav()}
-    refused = await stand.http.post("/voices/clone", data={"name": "Anna Smith"}, files=clip)
-    assert refused.json()["error_code"] == "unsupported"
-
-    cloning = Model("m", "f", 16_000, 25.0, accepts=("ref_audio",))
-
-    async def models() -> dict[str, Model]:
-        return {"m": cloning}
-
-    monkeypatch.setattr(stand.gateway.context.catalogue, "models", models)
-    form = {"name": "Anna Smith", "language": "en"}
+    clip, form = {"clip": wav()}, {"name": "Anna Smith", "language": "en"}
     unstated = await stand.http.post("/voices", data=form, files=clip)
     assert "consent" in unstated.json()["message"]
     stated = {"x-consent": "I, Anna, agree."}

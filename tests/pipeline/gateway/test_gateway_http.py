@@ -83,10 +83,16 @@ async def test_bad_input_gets_a_typed_error(stand: Any, subtests: pytest.Subtest
             assert spoken.status_code == 200
 
 
-async def test_a_voice_of_a_recording_is_told_from_one_that_is_unknown(stand: Any) -> None:
+async def test_a_voice_of_a_recording_is_told_from_one_that_is_unknown(
+    stand: Any, request: pytest.FixtureRequest
+) -> None:
     body = {"input": TEXT, "voice": "anna"}
     unknown = (await stand.http.post("/v1/audio/speech", json=body)).json()["error"]
     form = {"data": {"name": "anna", "consent": "I agree."}, "files": {"audio_sample": wav()}}
+    refused = await stand.http.post("/v1/audio/voices", **form)  # where no model clones
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unsupported")
+    assert await stand.gateway.context.voices.of("") == []
+    request.getfixturevalue("cloning")
     assert (await stand.http.post("/v1/audio/voices", **form)).status_code == 200
     made = (await stand.http.post("/v1/audio/speech", json=body)).json()["error"]
     assert unknown["code"] == made["code"] == "unknown_voice"

@@ -16,34 +16,19 @@ A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
 AUDIO: Final = "/v1/audio"
 TRAINED: Final = files({"model.layers.0.self_attn.q_proj": (6, 4)}, 4)
 NAMES: Final = ("mine", "../mine", "%2e%2e%2fmine", "mine%00", "*", ">", "mine.*")
+_VOICE: Final[dict[str, Any]] = {
+    "data": {"name": "mine", "consent": "I agree."},
+    "files": {"audio_sample": ("a.wav", wav(2.0))},
+}
+_ENTRIES: Final = [{"grapheme": "tide", "alias": "a secret"}]
+_FILES: Final = {
+    "adapter_config": ("a.json", TRAINED.config),
+    "adapter_model": ("a.bin", TRAINED.weights),
+}
 MAKE: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "voices": (
-        {
-            "data": {"name": "mine", "consent": "I agree."},
-            "files": {"audio_sample": ("a.wav", wav(2.0))},
-        },
-        "uploaded_voices",
-    ),
-    "lexicons": (
-        {
-            "json": {
-                "name": "mine",
-                "language": "en-US",
-                "entries": [{"grapheme": "tide", "alias": "a secret"}],
-            }
-        },
-        "lexicons",
-    ),
-    "adapters": (
-        {
-            "data": {"name": "mine"},
-            "files": {
-                "adapter_config": ("a.json", TRAINED.config),
-                "adapter_model": ("a.bin", TRAINED.weights),
-            },
-        },
-        "adapters",
-    ),
+    "voices": (_VOICE, "uploaded_voices"),
+    "lexicons": ({"json": {"name": "mine", "language": "en-US", "entries": _ENTRIES}}, "lexicons"),
+    "adapters": ({"data": {"name": "mine"}, "files": _FILES}, "adapters"),
     "jobs": ({"json": {"input": "It was calm."}}, "data"),
 }
 
@@ -55,8 +40,9 @@ def settings(tmp_path: Path) -> GatewaySettings:
 
 
 async def test_another_key_lists_reads_and_deletes_nothing(
-    stand: Any, subtests: pytest.Subtests
+    cloning: Any, subtests: pytest.Subtests
 ) -> None:
+    stand = cloning
     for kind, (body, field) in MAKE.items():
         with subtests.test(kind):
             path = f"{AUDIO}/{kind}"
@@ -72,7 +58,8 @@ async def test_another_key_lists_reads_and_deletes_nothing(
             assert own in (await stand.http.get(path, headers=A)).text
 
 
-async def test_another_key_speaks_with_nothing_of_it(stand: Any) -> None:
+async def test_another_key_speaks_with_nothing_of_it(cloning: Any) -> None:
+    stand = cloning
     for kind in ("voices", "lexicons", "adapters"):
         assert (await stand.http.post(f"{AUDIO}/{kind}", headers=A, **MAKE[kind][0])).is_success
     said: dict[str, Any] = {"input": "Hello.", "response_format": "pcm"}

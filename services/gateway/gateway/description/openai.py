@@ -171,7 +171,8 @@ KEPT: Final[Mapping[str, Operation]] = {
         "create_voice",
         {200: [json(a.MadeVoice, {"success": True, "voice": _UPLOADED})]},
         codes(
-            CHANGED, SENT_JSON, ("voice_exists", "quota_exceeded", "unsupported", "unknown_adapter")
+            *(CHANGED, SENT_JSON, LISTED),
+            ("voice_exists", "quota_exceeded", "unsupported", "unknown_adapter"),
         ),
         [
             json(VoiceBody),

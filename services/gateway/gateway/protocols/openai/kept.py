@@ -14,6 +14,7 @@ from gateway.protocols.openai.lists import uploaded_card
 from gateway.protocols.shared.bounded_json import Json
 from gateway.protocols.shared.context import Context, chunks, read_json, tenant_of
 from gateway.protocols.shared.forms import read_form
+from gateway.protocols.shared.voices import require_cloning
 from gateway.requests import NewVoice, pls
 from gateway.requests.kept import StoredAdapter, StoredLexicon
 from gateway.requests.lexicon import LexiconEntry
@@ -53,6 +54,7 @@ async def upload_voice(request: Request, context: Context) -> dict[str, Any]:
         new = await _from_json(await read_json(request, context.settings, _MOST_BODY))
     if new.adapter:
         await context.require_adapter(tenant, new.adapter)
+    await require_cloning(context, _SAMPLE)
     voice = await context.voices.add(tenant, new)
     return {"success": True, "voice": uploaded_card(voice)}
 

@@ -127,11 +127,10 @@ def chosen(voices: Sequence[Listed], query: Mapping[str, str]) -> list[Listed]:
 async def make(context: GatewayContext, request: Request, file: str) -> StoredVoice:
     """A voice of the recording that a form brings in its field `file`.
 
-    Raises Unsupported where no model speaks with such voices, Unavailable while that is not known,
-    and what VoiceStore.add raises.
+    Raises what `require_cloning` and VoiceStore.add raise.
     """
     tenant = tenant_of(context, request)
-    await _require_cloning(context, file)
+    await require_cloning(context, file)
     kind = request.headers.get("content-type", "")
     texts, files = await read_form(kind, chunks(request, _MOST_FORM), {file: MOST_BYTES})
     new = _new(texts, files.get(file), file, request.headers.get(CONSENT, ""))
@@ -142,7 +141,10 @@ async def make(context: GatewayContext, request: Request, file: str) -> StoredVo
         return await context.voices.add(tenant, NewVoice(again, new.data, new.consent, new.text))
 
 
-async def _require_cloning(context: GatewayContext, file: str) -> None:
+async def require_cloning(context: GatewayContext, file: str) -> None:
+    """Raises Unsupported where no model speaks with voices made of recordings, Unavailable while
+    that is not known. `file`: the field with the recording.
+    """
     models = (await context.catalogue.models()).values()
     if any("ref_audio" in model.accepts for model in models):
         return
