@@ -152,10 +152,3 @@ async def test_a_voice_is_made_with_an_adapter_that_there_is(cloning: Any) -> No
     made = await stand.http.post(VOICES, data=upload, files=sample)
     assert made.json()["voice"]["adapter"] == "mine"
     assert (await stand.gateway.context.voices.get("", "anna")).adapter == "mine"
-
-
-async def test_a_socket_takes_an_adapter_in_its_configuration(adaptable: Any, talk: Any) -> None:
-    async with adaptable.session(adapter="narrator", voice="awb") as socket:
-        await talk.say(socket, "Hello there.")
-        await talk.until(socket, "audio.done")
-    assert adaptable.stage.jobs[-1].request.adapter == AdapterRef("narrator", OWN.digest)

@@ -74,24 +74,6 @@ async def test_sentences_of_a_context_are_one_request_with_running_times(stand: 
     }  # fmt: skip
 
 
-async def test_a_cancelled_context_is_silent_and_others_go_on(stand: Any, talk: Any) -> None:
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        if performance.job.request.text == "long":
-            await asyncio.Event().wait()
-        await performance.end()
-
-    stand.stage.script = script
-    async with connect(url(stand)) as socket:
-        await say(socket, "a", "long")
-        await until(socket, "chunk")
-        await socket.send(json.dumps({"context_id": "a", "cancel": True}))
-        await stand.stage.freed(stand.stage.jobs[0].request_id)
-        await say(socket, "a", "short")
-        messages = await until(socket, "done")
-    assert len(pcm(messages)) == len(talk.sound("first"))
-
-
 async def test_voices_are_turned_over_to_the_last_page(stand: Any) -> None:
     """The SDK goes on behind the last voice until there is no more."""
     seen: list[str] = []

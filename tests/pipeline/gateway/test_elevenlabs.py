@@ -95,19 +95,6 @@ def expect_counted(messages: list[dict[str, Any]], sync: bool) -> None:
     assert at_ms == pytest.approx(1000 * len(pcm(messages)) / 16_000, abs=1)
 
 
-async def test_keeping_alive_opens_nothing(stand: Any) -> None:
-    async with connect(url(stand, "multi-stream-input")) as socket:
-        await say(socket, text="")
-        await say(socket, text="", context_id="gone")
-        await say(socket, context_id="gone", close_context=True)
-        await say(socket, text=TEXT, context_id="c")
-        await say(socket, context_id="c", flush=True)
-        await say(socket, context_id="c", close_context=True)
-        messages = await until(socket, "isFinal")
-    assert {m["contextId"] for m in messages} == {"c"}
-    assert len(stand.stage.jobs) == 1
-
-
 async def test_an_interrupted_context_ends_at_once(stand: Any, talk: Any) -> None:
     """Pipecat closes what it interrupts: without a flush, or for the second time."""
 

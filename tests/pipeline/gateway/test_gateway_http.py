@@ -376,31 +376,3 @@ async def test_a_session_is_told_that_its_voice_is_retired(stand: Any, talk: Any
         assert (told["voice"], told["warning"][:3]) == ("vesper-low", "299")
         await talk.send(socket, "session.config", voice="slt")
         assert "warning" not in await talk.receive(socket)
-
-
-# As the sources of these clients send it, without a word of configuration but the address.
-REPLAYED: dict[str, dict[str, Any]] = {
-    "Open WebUI": {"input": TEXT, "voice": "alloy", "model": "tts-1"},
-    "SillyTavern": {
-        "model": "tts-1", "voice": "nova", "input": TEXT, "response_format": "mp3", "speed": 1,
-    },
-    "Kokoro-FastAPI": {
-        "model": "tts-1", "input": TEXT, "voice": "alloy", "response_format": "mp3",
-        "stream": True, "lang_code": "a", "return_download_link": False, "speed": 1.0,
-        "normalization_options": {"normalize": True}, "volume_multiplier": 1.0,
-    },
-    "vLLM-Omni": {
-        "input": TEXT, "voice": "alloy", "language": "English", "stream": False,
-        "stream_format": "audio", "non_streaming_mode": True, "response_format": "mp3",
-        "task_type": None, "instructions": None,
-    },
-}  # fmt: skip
-
-
-async def test_clients_of_other_servers_are_served_as_they_ask(stand: Any) -> None:
-    for client, body in REPLAYED.items():
-        headers = {"authorization": "Bearer"}
-        response = await stand.http.post("/v1/audio/speech", json=body, headers=headers)
-        assert response.status_code == 200, (client, response.text)
-        assert response.headers["content-type"] == "audio/mpeg"
-        assert response.content[:3] == b"ID3"

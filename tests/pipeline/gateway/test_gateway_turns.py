@@ -29,13 +29,6 @@ async def require_turns(request: SpeechRequest, stand: Any) -> None:
     assert stored == SOUND
 
 
-async def test_a_post_tells_the_talkers_what_was_said_before(stand: Any) -> None:
-    body = {"input": TEXT, "response_format": "pcm", **ASKED}
-    response = await stand.http.post("/v1/audio/speech", json=body)
-    assert response.status_code == 200, response.text
-    await require_turns(stand.stage.jobs[0].request, stand)
-
-
 async def test_a_session_tells_it_with_every_request_until_it_is_configured_again(
     stand: Any, talk: Any
 ) -> None:

@@ -19,13 +19,6 @@ from ttscommon.wire.lookups import PhonesFound
 TEXT = "The tide is in."
 
 
-async def test_their_models_and_voices_are_answered(stand: Any) -> None:
-    for model in ("kokoro", "speaches-ai/Kokoro-82M-v1.0-ONNX"):
-        body = {"model": model, "input": TEXT, "voice": "am_adam(1)+af_sky(2)"}
-        answer = await stand.http.post("/v1/audio/speech", json=body)
-        assert (answer.status_code, answer.headers["x-voice"]) == (200, "awb")  # the male one
-
-
 async def test_captioned_speech_tells_when_words_begin_and_end(stand: Any) -> None:
     async def script(performance: Any) -> None:
         for word in ("The ", "tide "):
@@ -158,11 +151,3 @@ async def test_few_are_asked_at_once(stand: Any) -> None:
         go.set()
         assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
     await bus.link.unsubscribe(subscription)
-
-
-async def test_hugging_faces_inputs_are_the_text(stand: Any) -> None:
-    answer = await stand.http.post("/v1/audio/speech", json={"inputs": TEXT, "parameters": {}})
-    assert answer.status_code == 200, answer.text
-    assert stand.stage.jobs[-1].request.text == TEXT
-    missing = await stand.http.post("/v1/audio/speech", json={})
-    assert missing.json()["error"]["param"] == "input"

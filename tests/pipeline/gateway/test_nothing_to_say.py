@@ -1,6 +1,5 @@
 """Texts that hold nothing with a sound: silence for vendors' clients, an error for our own."""
 
-import base64
 import io
 import json
 from typing import Any
@@ -18,24 +17,6 @@ async def messages(socket: Any, last: Any) -> list[dict[str, Any]]:
         data = await socket.recv()
         found.append({"pcm": data} if isinstance(data, bytes) else json.loads(data))
     return found
-
-
-async def test_vendors_clients_hear_a_short_silence(stand: Any) -> None:
-    base = stand.url.replace("http", "ws")
-    query = "output_format=pcm_16000"
-    async with connect(f"{base}/v1/text-to-speech/anyone/stream-input?{query}") as socket:
-        for text in (" ", NOTHING, ""):
-            await socket.send(json.dumps({"text": text}))
-        found = await messages(socket, lambda message: message.get("isFinal"))
-    audio = b"".join(base64.b64decode(m["audio"]) for m in found if m.get("audio"))
-    assert audio == bytes(2 * int(SILENCE * 16_000))
-    asked = {"context_id": "a", "transcript": NOTHING, "model_id": "sonic",
-             "output_format": {"container": "raw", "sample_rate": 8000}}  # fmt: skip
-    async with connect(f"{base}/tts/websocket") as socket:
-        await socket.send(json.dumps(asked))
-        found = await messages(socket, lambda message: message.get("done"))
-    assert [message["type"] for message in found] == ["chunk", "done"]
-    assert base64.b64decode(found[0]["data"]) == bytes(2 * int(SILENCE * 8000))
 
 
 async def test_openais_clients_hear_a_short_silence_for_emoji_alone(stand: Any) -> None:

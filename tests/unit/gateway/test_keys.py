@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.errors import InvalidApiKey
-from gateway.keys import ANONYMOUS, KeyRing, KeysError, KeysWatch
+from gateway.keys import KeyRing, KeysError, KeysWatch
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 
@@ -15,17 +15,6 @@ def entry(name: str, rights: str = "") -> str:
     """Of a key that is its tenant's name."""
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f'[keys.{name}]\nsha256 = "{digest}"\n{rights}\n'
-
-
-def test_without_a_file_everybody_may_speak() -> None:
-    keys = KeyRing.load(None)
-    assert keys.tenant(None) == keys.tenant("whatever") == ANONYMOUS
-
-
-def test_a_key_is_known_by_its_hash() -> None:
-    keys = KeyRing.parse(entry("acme", "weight = 2.0"))
-    assert keys.tenant("acme") == "acme"
-    assert keys.tenants["acme"].weight == 2.0
 
 
 @pytest.mark.parametrize("key", [None, "", " ", "other"])

@@ -61,17 +61,6 @@ def refusals(one: Admission, reason: str) -> float:
     return one.metrics.registry.get_sample_value("tts_refused_total", labels) or 0.0
 
 
-def test_streams_are_admitted_up_to_the_slots_and_counted() -> None:
-    one = admission()
-    with ExitStack() as stack:
-        assert take(one, stack) == 8
-        assert one.streams == 8
-        assert refusals(one, "overloaded") == 1
-        assert not one.idle.is_set()
-    assert one.streams == 0
-    assert one.idle.is_set()
-
-
 def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
     one = admission()
     with ExitStack() as stack:
@@ -241,13 +230,6 @@ def test_text_that_comes_later_counts_too() -> None:
         one.admit(request("a"))
 
 
-def test_a_flooding_key_leaves_room_for_another() -> None:
-    one = admission(Replicas(slots=20), tenants={"a": Tenant(), "b": Tenant()})
-    with ExitStack() as stack:
-        assert take(one, stack, "a") == 18
-        one.admit(request("b"))
-
-
 def test_what_is_borrowed_comes_after_what_is_due() -> None:
     one = admission(Replicas(slots=20), tenants={"a": Tenant(), "b": Tenant()})
     with ExitStack() as stack:
@@ -331,14 +313,6 @@ def test_the_limit_follows_what_listeners_have_left() -> None:
         look(one, 3.0)
     with ExitStack() as stack:
         assert take(one, stack) < before
-
-
-def test_a_stream_that_says_nothing_of_the_workers_moves_nothing() -> None:
-    one = admission()
-    with playing(one, None):
-        look(one, 3.0)
-    with ExitStack() as stack:
-        assert take(one, stack) == 8
 
 
 def test_the_youngest_silent_stream_is_given_up_for_those_that_sound() -> None:

@@ -3,7 +3,6 @@
 import io
 import sys
 import tomllib
-import wave
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import numpy.typing as npt
 import pytest
 import soundfile
 
-from gateway.audio import AudioFormat, Provenance, encoder_for, formats
+from gateway.audio import AudioFormat, Provenance, encoder_for
 from gateway.audio.encoders import aac, chosen, opus
 from gateway.audio.encoders.aac import REQUIREMENT, adts
 from gateway.audio.encoders.chosen import ALAW, MULAW
 from gateway.audio.encoders.compressed import GrowingFile
 from gateway.audio.encoders.opus import OggStream, checksum
 from gateway.audio.formats import Codec
-from gateway.audio.provenance import riff_info
 from gateway.errors import Unsupported
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -112,15 +110,6 @@ def test_a_wav_of_any_samples_is_read_back(codec: Codec) -> None:
     assert rate == RATE
     off = np.abs(found * 32768 - tone(0.2)).max()
     assert off <= (0 if codec.startswith("pcm") else 300)
-
-
-@pytest.mark.parametrize("info", [b"", riff_info(Provenance("vesper", "Köln"))])
-def test_a_whole_wav_is_read_by_the_standard_library(info: bytes) -> None:
-    data = formats.header(16_000, 3, info=info) + b"\x01\x00\x02\x00\x03\x00"
-    assert int.from_bytes(data[4:8], "little") == len(data) - 8
-    with wave.open(io.BytesIO(data)) as audio:
-        assert audio.getparams()[:4] == (1, 2, 16_000, 3)
-        assert audio.readframes(3) == b"\x01\x00\x02\x00\x03\x00"
 
 
 @pytest.mark.parametrize(("table", "subtype"), [(MULAW, "ULAW"), (ALAW, "ALAW")])

@@ -53,13 +53,6 @@ async def all_of(speech: Spoken, encoder: Blocks | None = None) -> list[PcmBlock
     return [piece async for piece in pieces(speech, encoder)]
 
 
-async def test_pcm_passes_unchanged_with_its_words() -> None:
-    found = await all_of(Spoken(chunk(0, 100, (WORD,)), chunk(100, 50)))
-    assert [piece.samples for piece in found] == [100, 50]
-    assert found[0].words == (WORD,)
-    assert b"".join(p.data for p in found) == np.arange(150).astype("<i2").tobytes()
-
-
 async def test_what_the_client_has_is_skipped_and_its_words_are_not() -> None:
     found = await all_of(Spoken(chunk(0, 100, (WORD,)), chunk(100, 50), skip=120))
     assert [(piece.samples, piece.words) for piece in found] == [(0, (WORD,)), (30, ())]

@@ -2,7 +2,7 @@
 
 import asyncio
 import resource
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -15,9 +15,61 @@ from gateway.errors import TooManyConnections
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 
+LOCAL, OPEN = GatewaySettings(), GatewaySettings(host="0.0.0.0")
+NAMED = GatewaySettings(cors_origins="https://a.example", allowed_hosts="TTS.example")  # type: ignore[arg-type]
+EVERY = GatewaySettings(cors_origins="*", allowed_hosts="*")  # type: ignore[arg-type]
 
-async def ask(settings: GatewaySettings, kind: str = "http", **headers: str) -> str:
-    """`in`, or the code of what is refused. `method` and `client` are no headers."""
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", None])
+@pytest.mark.parametrize(
+    ("settings", "host", "origin", "said"),
+    [
+        (LOCAL, "localhost:8000", "http://localhost:8000", "in"),
+        (LOCAL, "127.0.0.1", "http://127.0.0.1", "in"),
+        (LOCAL, "[::1]:8000", "http://[::1]:8000", "in"),
+        (LOCAL, "localhost:8000", "http://evil.example", "foreign_origin"),
+        (LOCAL, "localhost:8000", "http://localhost:3000", "foreign_origin"),
+        (LOCAL, "localhost:8000", "null", "foreign_origin"),
+        (LOCAL, "localhost:8000", "http://[", "foreign_origin"),
+        (LOCAL, "evil.example:8000", "http://evil.example:8000", "foreign_host"),
+        (LOCAL, "", "http://localhost", "foreign_host"),
+        (LOCAL, "127.0.0.1:8000", None, "in"),  # no browser
+        (OPEN, "tts.example.com", None, "in"),
+        (OPEN, "tts.example.com", "https://tts.example.com", "in"),  # a proxy ended TLS
+        (NAMED, "tts.example", "https://a.example", "in"),
+        (NAMED, "localhost", None, "foreign_host"),
+        (EVERY, "x", "https://b.example", "in"),
+    ],
+)
+async def test_pages_come_in_from_where_and_by_the_names_that_are_allowed(
+    method: str | None, settings: GatewaySettings, host: str, origin: str | None, said: str
+) -> None:
+    assert await answer(settings, method, host, origin) == said
+
+
+async def test_reading_is_left_to_what_browsers_allow_pages_to_read() -> None:
+    assert await answer(LOCAL, "GET", "localhost", "http://evil.example") == "in"
+    assert await answer(LOCAL, "GET", "evil.example", None) == "foreign_host"
+
+
+NAMES = ("localhost", "127.0.0.1", "[::1]", "evil.example", "localhost.evil.example", "null", "")
+PORTS = ("", ":8000")
+
+
+async def test_no_foreign_page_comes_in() -> None:
+    """However its origin and its host are put together."""
+    schemes = ("http://", "https://", "file://", "")
+    for scheme, page, name, port, own in product(schemes, NAMES, NAMES, PORTS, PORTS):
+        host, origin = name + own, scheme + page + port
+        mine = scheme.startswith("http") and page + port == host and name in NAMES[:3]
+        said = await answer(LOCAL, "POST", host, origin)
+        assert said != "in" or mine or not origin, (host, origin)
+
+
+async def answer(
+    settings: GatewaySettings, method: str | None, host: str, origin: str | None
+) -> str:
+    """`in`, or the code of what is refused. Without a method it is a WebSocket."""
     said: list[str] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -26,64 +78,12 @@ async def ask(settings: GatewaySettings, kind: str = "http", **headers: str) -> 
     async def refuse(_: HTTPConnection, error: AntiphonError, __: Receive, ___: Send) -> None:
         said.append(error.code)
 
-    scope: dict[str, Any] = {"type": kind, "client": ("192.0.2.1", 5)}
-    if kind == "http":
-        scope["method"] = headers.pop("method", "POST")
-    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
-    doors = Doors(app, settings, refuse)
-    await doors(scope, None, None)  # type: ignore[arg-type]
+    headers = [(b"host", host.encode()), *([(b"origin", origin.encode())] if origin else [])]
+    scope: dict[str, Any] = {"client": ("192.0.2.1", 5), "headers": headers, "type": "websocket"}
+    if method:
+        scope |= {"type": "http", "method": method}
+    await Doors(app, settings, refuse)(scope, None, None)  # type: ignore[arg-type]
     return said[0]
-
-
-LOCAL = GatewaySettings()
-OPEN = GatewaySettings(host="0.0.0.0")
-
-
-@pytest.mark.parametrize("kind", ["http", "websocket"])
-@pytest.mark.parametrize(
-    ("host", "origin", "said"),
-    [
-        ("localhost:8000", "http://localhost:8000", "in"),
-        ("127.0.0.1", "http://127.0.0.1", "in"),
-        ("[::1]:8000", "http://[::1]:8000", "in"),
-        ("localhost:8000", "http://evil.example", "foreign_origin"),
-        ("localhost:8000", "http://localhost:3000", "foreign_origin"),
-        ("localhost:8000", "null", "foreign_origin"),
-        ("localhost:8000", "http://[", "foreign_origin"),
-        ("evil.example:8000", "http://evil.example:8000", "foreign_host"),
-        ("", "http://localhost", "foreign_host"),
-    ],
-)
-async def test_a_local_gateway_serves_its_own_pages(
-    kind: str, host: str, origin: str, said: str
-) -> None:
-    assert await ask(LOCAL, kind, host=host, origin=origin) == said
-
-
-@pytest.mark.parametrize("kind", ["http", "websocket"])
-async def test_clients_that_are_no_browsers_say_no_origin(kind: str) -> None:
-    assert await ask(LOCAL, kind, host="127.0.0.1:8000") == "in"
-    assert await ask(OPEN, kind, host="tts.example.com") == "in"
-
-
-async def test_behind_a_proxy_that_ends_tls_the_page_is_still_its_own() -> None:
-    said = await ask(OPEN, "websocket", host="tts.example.com", origin="https://tts.example.com")
-    assert said == "in"
-
-
-async def test_reading_is_left_to_what_browsers_allow_pages_to_read() -> None:
-    headers = {"host": "localhost", "origin": "http://evil.example"}
-    assert await ask(LOCAL, method="GET", **headers) == "in"
-    assert await ask(LOCAL, method="DELETE", **headers) == "foreign_origin"
-    assert await ask(LOCAL, method="GET", host="evil.example") == "foreign_host"
-
-
-async def test_settings_let_named_pages_and_names_in() -> None:
-    named = GatewaySettings(cors_origins="https://a.example", allowed_hosts="TTS.example")  # type: ignore[arg-type]
-    assert await ask(named, "websocket", host="tts.example", origin="https://a.example") == "in"
-    assert await ask(named, "websocket", host="localhost") == "foreign_host"
-    every = GatewaySettings(cors_origins="*", allowed_hosts="*")  # type: ignore[arg-type]
-    assert await ask(every, "websocket", host="x", origin="https://b.example") == "in"
 
 
 def test_a_budget_fits_what_the_system_gives_and_keeps_a_reserve() -> None:

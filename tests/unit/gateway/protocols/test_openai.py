@@ -15,6 +15,7 @@ from ttscommon.wire.errors import BadRequest
 
 def test_a_minimal_body_gets_openais_defaults_and_a_voice_may_be_an_object() -> None:
     assert SpeechBody.parsed(Json(b'{"input": "hi", "voice": {"id": "slt"}}')).voice == "slt"
+    assert SpeechBody.parsed(Json(b'{"inputs": "hi"}')).input == "hi"  # Hugging Face's
     body = SpeechBody.parsed(Json(b'{"input": "hi"}'))
     assert (body.model, body.voice, body.response_format, body.sample_rate, body.stream) == (
         "default", "default", "mp3", 24_000, True,
@@ -28,6 +29,7 @@ def test_a_minimal_body_gets_openais_defaults_and_a_voice_may_be_an_object() -> 
         {"stream": None, "voice": None, "speed": None, "stream_format": None, "seed": None},
         {"speed": 1, "sample_rate": 24_000.0, "voice": {"id": "slt"}},
         {"return_download_link": False, "normalization_options": {}, "volume_multiplier": 1.0},
+        {"language": "English", "stream": False, "stream_format": "audio", "task_type": None},
     ],
 )
 def test_what_other_servers_clients_send_is_taken(extra: dict[str, Any]) -> None:

@@ -93,12 +93,6 @@ async def test_a_client_that_has_left_is_not_written_to() -> None:
     assert line.closed == []
 
 
-async def test_a_session_in_which_nothing_happens_ends() -> None:
-    line = Line()
-    await echo(line, idle_timeout_s=0.05).serve()
-    assert (line.sent, line.closed) == (["idle_timeout None"], [1008])
-
-
 async def test_a_client_that_takes_nothing_is_told_so_without_the_audio_that_waits() -> None:
     line = Line(deaf=1)
     session = echo(line, slow_client_timeout_s=0.05)

@@ -36,10 +36,12 @@ async def reported(bus: Bus, found: Replica) -> str:
     return key
 
 
-def test_default_is_the_preferred_model_if_it_lives() -> None:
+def test_default_is_the_preferred_model_if_it_lives_and_an_unknown_one_is_told_the_known() -> None:
     snapshot = ReplicaSnapshot((replica("talker", "a", "vesper"),))
     assert snapshot.model("default", "vesper").name == "vesper"
     assert snapshot.model("default", "gone").name == "a"
+    with pytest.raises(UnknownModel, match="try a, vesper"):
+        snapshot.model("nobody", "vesper")
 
 
 def test_a_draining_replica_takes_nothing_new() -> None:
@@ -47,11 +49,6 @@ def test_a_draining_replica_takes_nothing_new() -> None:
     with pytest.raises(Unavailable):
         snapshot.model("a", "a")
     assert snapshot.live("talker", "a") == ()
-
-
-def test_an_unknown_model_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UnknownModel, match="vesper"):
-        ReplicaSnapshot((replica("talker", "vesper"),)).model("nobody", "vesper")
 
 
 def test_a_voice_is_found_by_id_or_is_the_first() -> None:

@@ -45,28 +45,6 @@ def test_who_has_seen_nothing_of_the_streams_needs_everything() -> None:
     assert Needs().report(0.0) == of_all(0)
 
 
-def test_a_request_needs_what_was_written_since_it_was_submitted() -> None:
-    own = needs(100)
-    own.add("a", fresh=True, resumable=False)
-    own.saw(extents(1, 200))
-    own.add("b", fresh=True, resumable=False)
-    own.saw(extents(1, 300))
-    assert own.report(0.0) == of_all(100)
-    own.remove("a")
-    own.remove("a")
-    assert own.report(0.0) == of_all(200)
-    own.remove("b")
-    assert own.report(0.0) == of_all(300)
-
-
-def test_a_request_that_is_heard_again_is_needed_from_where_it_was() -> None:
-    own = needs(100)
-    own.add("a", fresh=True, resumable=True)
-    own.saw(extents(150, 200))
-    own.add("a", fresh=False, resumable=True)
-    assert own.report(0.0) == of_all(100)
-
-
 def test_who_leaves_needs_what_clients_may_come_back_for() -> None:
     own = needs(100)
     own.add("plain", fresh=True, resumable=False)

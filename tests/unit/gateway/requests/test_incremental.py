@@ -17,15 +17,6 @@ async def rest(text: IncrementalText) -> list[str]:
     return found
 
 
-async def test_a_text_that_is_complete_is_all_head() -> None:
-    text = IncrementalText(100)
-    text.add("The tide ")
-    text.add("is in.")
-    text.finish()
-    assert await text.head(0.0) == Head("The tide is in.", final=True, spans=(Span(0, 0),))
-    assert await rest(text) == []
-
-
 async def test_what_comes_behind_the_head_follows_piece_by_piece() -> None:
     text = IncrementalText(100)
     text.add("The tide ")
@@ -85,13 +76,6 @@ async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
     assert head.marks == (
         Mark(3, Boundary()), Mark(4, Phones("tide", "t aI d")), Mark(8, Pause(0.5)),
     )  # fmt: skip
-
-
-async def test_markup_is_not_text() -> None:
-    text = IncrementalText.whole('Wait.<break time="1s"/> <emotion value="sad"/>Go.', 100)
-    assert await text.head(0.0) == Head(
-        "Wait.  Go.", True, (Mark(5, Pause(1.0)),), (Span(0, 0), Span(6, 23), Span(7, 46))
-    )
 
 
 def test_a_whole_text_of_markup_has_nothing_to_say() -> None:

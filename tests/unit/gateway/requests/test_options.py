@@ -25,11 +25,6 @@ PLAIN = Model("plain", "f", 16_000, 25.0, (VOICE,), accepts=("temperature",))
 CLONE = Model("clone", "f", 24_000, 12.5, accepts=("ref_audio", "ref_text", "language"))
 
 
-def test_what_a_model_obeys_stays_and_nothing_else_was_said() -> None:
-    options = RequestOptions(sampling=Sampling(temperature=0.0))
-    assert options.obeyed(PLAIN, VOICE, lenient=False) == (options, [])
-
-
 @pytest.mark.parametrize("name", ["instructions", "language", "non_streaming_mode"])
 def test_a_way_of_speaking_is_dropped_for_clients_of_others_and_refused_on_the_socket(
     name: str,

@@ -47,11 +47,6 @@ def test_pls_is_read(lexemes: str, entries: list[LexiconEntry]) -> None:
     assert parsed.language == "en-GB"
 
 
-def test_the_document_names_the_alphabet_of_its_phonemes() -> None:
-    lexemes = lexeme("tide", "<phoneme>taId</phoneme>")
-    assert parse_pls(pls(lexemes, alphabet="x-sampa")).entries == [LexiconEntry("tide", "", "taɪd")]
-
-
 def test_json_is_read() -> None:
     body = {
         "name": "brands",
