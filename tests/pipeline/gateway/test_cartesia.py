@@ -1,7 +1,5 @@
 """Cartesia's protocol, as its clients speak it."""
 
-import asyncio
-import base64
 import json
 from typing import Any, Final
 
@@ -25,19 +23,6 @@ async def say(socket: ClientConnection, context: str, transcript: str, **more: A
     await socket.send(json.dumps(message))
 
 
-async def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    async with asyncio.timeout(10):
-        while not messages or messages[-1]["type"] != kind:
-            messages.append(json.loads(await socket.recv()))
-    return messages
-
-
-def pcm(messages: list[dict[str, Any]]) -> Any:
-    data = b"".join(base64.b64decode(m["data"]) for m in messages if m["type"] == "chunk")
-    return np.frombuffer(data, "<i2")
-
-
 CONTAINERS: Final[tuple[tuple[dict[str, Any], str, bytes], ...]] = (
     (RAW, "audio/pcm;rate=16000;channels=1", b""),
     ({**RAW, "container": "wav", "encoding": "pcm_f32le"}, "audio/wav", b"RIFF"),
@@ -55,14 +40,16 @@ async def test_bytes_in_every_container(stand: Any) -> None:
         assert response.content.startswith(magic)
 
 
-async def test_sentences_of_a_context_are_one_request_with_running_times(stand: Any) -> None:
+async def test_sentences_of_a_context_are_one_request_with_running_times(
+    stand: Any, talk: Any
+) -> None:
     more = {"continue": True, "add_timestamps": True, "max_buffer_delay_ms": 0}
     async with connect(url(stand)) as socket:
         await say(socket, "c", "One.", **more)
-        messages = await until(socket, "timestamps")
+        messages = await talk.until(socket, "timestamps")
         await say(socket, "c", "Two.", **more)
         await say(socket, "c", "", **{"continue": False})
-        messages += await until(socket, "done")
+        messages += await talk.until(socket, "done")
     times = [m["word_timestamps"] for m in messages if m["type"] == "timestamps"]
     starts = [s for t in times for s in t["start"]]
     assert starts == sorted(starts)

@@ -22,20 +22,6 @@ async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
     await socket.send(json.dumps({"type": kind, **fields}))
 
 
-async def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, Any]]]:
-    """Audio and messages up to the first of `kind`."""
-    audio = b""
-    messages: list[dict[str, Any]] = []
-    async with asyncio.timeout(10):
-        while not messages or messages[-1]["type"] != kind:
-            received = await socket.recv()
-            if isinstance(received, bytes):
-                audio += received
-            else:
-                messages.append(json.loads(received))
-    return audio, messages
-
-
 ENCODINGS: Final[tuple[tuple[str, str, int | None], ...]] = (
     ("", "audio/mpeg", None),
     ("?encoding=linear16&container=none&sample_rate=24000.0", "audio/pcm", 48_000),
@@ -63,23 +49,24 @@ async def test_turns_of_flux_begin_and_end(stand: Any, talk: Any) -> None:
     async with connect(url(stand, version="v2")) as socket:
         await say(socket, "Speak", text=TEXT)
         await say(socket, "Flush")
-        audio, messages = await until(socket, "Flushed")
+        messages = await talk.until(socket, "Flushed")
         await say(socket, "Flush")
-        nothing = (await until(socket, "Flushed"))[1]
+        nothing = await talk.until(socket, "Flushed")
         await say(socket, "Configure", speed=9)
-        failure = (await until(socket, "ConfigureFailure"))[1][-1]
+        failure = (await talk.until(socket, "ConfigureFailure"))[-1]
         await say(socket, "Configure", speed=1.1)
-        await until(socket, "ConfigureSuccess")
+        await talk.until(socket, "ConfigureSuccess")
         await say(socket, "Speak", text="And out.")
         await say(socket, "Close")
-        total = (await until(socket, "SessionMetadata"))[1][-1]
+        total = (await talk.until(socket, "SessionMetadata"))[-1]
         with pytest.raises(ConnectionClosed) as closed:
             await socket.recv()
+    told = [message for message in messages if message["type"] != "pcm"]
     kinds = ["Connected", "SpeechStarted", "SpeechMetadata", "Flushed"]
-    assert [message["type"] for message in messages] == kinds
-    assert len({message["speech_id"] for message in messages[1:]}) == 1
-    assert len(audio) == talk.sound(TEXT).nbytes
-    metadata = messages[2]
+    assert [message["type"] for message in told] == kinds
+    assert len({message["speech_id"] for message in told[1:]}) == 1
+    assert len(talk.pcm(messages)) == len(talk.sound(TEXT))
+    metadata = told[2]
     assert metadata["audio_duration_ms"] == 10 * len(TEXT)
     assert metadata["input_character_count"] == len(TEXT)
     assert nothing[-2]["audio_duration_ms"] == 0
@@ -100,7 +87,7 @@ async def test_an_interruption_of_flux_says_what_was_heard(stand: Any, talk: Any
     stand.stage.script = script
     async with connect(url(stand, version="v2")) as socket:
         await say(socket, "Interrupt")
-        warning = (await until(socket, "Warning"))[1][-1]
+        warning = (await talk.until(socket, "Warning"))[-1]
         await say(socket, "Speak", text=TEXT)
         await say(socket, "Flush")
         async with asyncio.timeout(TIMEOUT_S):
@@ -110,17 +97,17 @@ async def test_an_interruption_of_flux_says_what_was_heard(stand: Any, talk: Any
                 sounded += len(received) if isinstance(received, bytes) else 0
         offset = {"type": "time_ms", "value": 60}
         await say(socket, "Interrupt", playback_offset=offset)
-        told = (await until(socket, "SpeechInterrupted"))[1][-1]
+        told = (await talk.until(socket, "SpeechInterrupted"))[-1]
         await say(socket, "Interrupt", playback_offset={"value": -1})
         held.set()
         stand.stage.script = talk.recite
         await say(socket, "Speak", text="Next.")
         await say(socket, "Flush")
-        audio, _ = await until(socket, "Flushed")
+        following = await talk.until(socket, "Flushed")
     assert warning["code"] == "NO_AUDIO_GENERATED"
     assert told["audio_played_ms"] == 60
     assert (told["text_spoken"].strip(), told["text_remaining"]) == ("The tide", "is in.")
-    assert len(audio) == talk.sound("Next.").nbytes
+    assert len(talk.pcm(following)) == len(talk.sound("Next."))
 
 
 async def test_models_are_listed_for_deepgrams_clients(stand: Any) -> None:

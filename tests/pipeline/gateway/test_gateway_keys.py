@@ -21,6 +21,8 @@ from tests.waits import until
 from ttscommon.process.settings import BusSettings
 
 Logged = list[MutableMapping[str, Any]]
+TEXT = "Good morning."
+CONFIG = json.dumps({"type": "session.config"})
 ONCE = "requests_per_minute = 1\n"
 KEYS = {"alice": "", "bob": ONCE, "carol": "", "erin": "", "frank": ONCE}
 
@@ -52,29 +54,32 @@ async def url(module_broker: BusSettings, keys: Path, logged: Logged) -> AsyncIt
         yield address(found)
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"authorization": f"Bearer {key}"}
+
+
+async def speak(client: httpx.AsyncClient, key: str | None, **body: Any) -> httpx.Response:
+    return await client.post("/v1/audio/speech", json={"input": TEXT, **body}, headers=bearer(key))
+
+
 async def test_keys_and_their_limits_hold_at_both_doors(url: str) -> None:
     async with httpx.AsyncClient(base_url=url) as client:
-
-        async def speak(key: str | None) -> httpx.Response:
-            headers = {} if key is None else {"authorization": f"Bearer {key}"}
-            return await client.post(
-                "/v1/audio/speech", json={"input": "Good morning."}, headers=headers
-            )
-
         for key in (None, "mallory"):
-            refused = await speak(key)
+            refused = await speak(client, key)
             assert refused.status_code == 401
             assert refused.json()["error"]["code"] == "invalid_api_key"
-        assert (await speak("alice")).status_code == 200
-        assert (await speak("bob")).status_code == 200
-        refused = await speak("bob")
+        assert (await speak(client, "alice")).status_code == 200
+        assert (await speak(client, "bob")).status_code == 200
+        refused = await speak(client, "bob")
         assert refused.status_code == 429
         assert refused.json()["error"]["type"] == "rate_limit_error"
         assert refused.json()["error"]["code"] == "rate_limit_exceeded"
         assert 50 <= int(refused.headers["retry-after"]) <= 60
-        assert (await speak("alice")).status_code == 200
+        assert (await speak(client, "alice")).status_code == 200
 
-    assert await socket_errors(url, "bob") == ["rate_limit_exceeded"] * 2
+    async with connect(speech(url), additional_headers=bearer("bob")) as socket:
+        await socket.send(CONFIG)
+        assert [await speaks(socket) for _ in range(2)] == ["rate_limit_exceeded"] * 2
 
 
 async def test_a_token_of_cartesias_stands_for_the_key_that_made_it(url: str) -> None:
@@ -101,8 +106,7 @@ async def test_the_playground_learns_whether_its_key_is_taken_and_speaks_with_it
 ) -> None:
     async with httpx.AsyncClient(base_url=url) as client:
         for key, status in ((None, 401), ("mallory", 401), ("alice", 204)):
-            headers = {} if key is None else {"authorization": f"Bearer {key}"}
-            answer = await client.get("/playground/key", headers=headers)
+            answer = await client.get("/playground/key", headers=bearer(key))
             assert answer.status_code == status
             assert status == 204 or answer.json()["error"]["code"] == "invalid_api_key"
     # A browser drops a connection whose server does not choose one of its subprotocols.
@@ -110,60 +114,34 @@ async def test_the_playground_learns_whether_its_key_is_taken_and_speaks_with_it
         speech(url), subprotocols=[Subprotocol("token"), Subprotocol("alice")]
     ) as socket:
         assert socket.subprotocol == "token"
-        await socket.send(json.dumps({"type": "session.config"}))
+        await socket.send(CONFIG)
         assert json.loads(await socket.recv())["type"] == "session.created"
 
 
 async def test_a_revoked_key_ends_at_the_next_request_and_a_new_one_begins(
     url: str, keys: Path
 ) -> None:
-    config = {"type": "session.config"}
-    text = [{"type": "input.text", "text": "Good morning."}, {"type": "input.done"}]
-    async with connect(speech(url), additional_headers={"authorization": "Bearer erin"}) as socket:
-        await socket.send(json.dumps(config))
-        assert await speaks(socket, text) == "audio.done"
+    async with connect(speech(url), additional_headers=bearer("erin")) as socket:
+        await socket.send(CONFIG)
+        assert await speaks(socket) == "audio.done"
         held = keys.read_text()
         keys.write_text(held.replace("erin", "dora").replace(hashed("erin"), hashed("dora")))
         async with httpx.AsyncClient(base_url=url) as client, asyncio.timeout(20):
-            headers = {"authorization": "Bearer dora"}
-            body = {"input": "Good morning."}
-            while True:  # until the gateway has read it
-                answer = await client.post("/v1/audio/speech", json=body, headers=headers)
-                if answer.status_code == 200:
-                    break
-                assert answer.status_code == 401
-        assert await speaks(socket, text) == "invalid_api_key"
+            while (answer := await speak(client, "dora")).status_code != 200:
+                assert answer.status_code == 401  # until the gateway has read it
+        assert await speaks(socket) == "invalid_api_key"
 
 
-async def speaks(socket: ClientConnection, messages: list[dict[str, str]]) -> str:
+async def speaks(socket: ClientConnection) -> str:
     """How a request on an open socket ends."""
-    for message in messages:
-        await socket.send(json.dumps(message))
+    await socket.send(json.dumps({"type": "input.text", "text": TEXT}))
+    await socket.send(json.dumps({"type": "input.done"}))
     async for frame in socket:
         if isinstance(frame, str):
             event = json.loads(frame)
             if event["type"] in ("audio.done", "error"):
                 return str(event["error"]["code"] if event["type"] == "error" else event["type"])
     raise AssertionError("the socket was closed without an end")
-
-
-async def socket_errors(url: str, key: str) -> list[str]:
-    """The errors of two requests of `key` on one socket."""
-    headers = {"authorization": f"Bearer {key}"}
-    config, text, done = (
-        {"type": "session.config"},
-        {"type": "input.text", "text": "Good morning."},
-        {"type": "input.done"},
-    )
-    async with connect(speech(url), additional_headers=headers) as socket:
-        for message in (config, text, done, text, done):
-            await socket.send(json.dumps(message))
-        codes: list[str] = []
-        while len(codes) < 2:
-            event = json.loads(await socket.recv())
-            if event["type"] == "error":
-                codes.append(event["error"]["code"])
-    return codes
 
 
 SOCKETS = (
@@ -187,9 +165,10 @@ async def test_keys_are_checked_before_the_upgrade_in_every_protocol(url: str) -
 
 async def handshake(url: str, path: str, key: str | None) -> int:
     """The status that a socket's handshake is answered with."""
-    headers = {} if key is None else {"authorization": f"Bearer {key}"}
     try:
-        async with connect(url.replace("http", "ws") + path, additional_headers=headers) as socket:
+        async with connect(
+            url.replace("http", "ws") + path, additional_headers=bearer(key)
+        ) as socket:
             assert socket.response is not None
             return socket.response.status_code
     except InvalidStatus as refusal:
@@ -197,19 +176,13 @@ async def handshake(url: str, path: str, key: str | None) -> int:
 
 
 async def test_nobody_hears_or_resumes_what_another_key_had_spoken(url: str) -> None:
-    body = {"input": "Good morning.", "response_format": "pcm", "resumable": True}
     async with httpx.AsyncClient(base_url=url) as client:
 
         async def rest(key: str, token: str | None) -> httpx.Response:
-            headers = {"authorization": f"Bearer {key}"}
-            return await client.get(
-                f"/v1/audio/speech/{request_id}",
-                headers=headers if token is None else {**headers, "x-resume-token": token},
-            )
+            headers = bearer(key) | ({} if token is None else {"x-resume-token": token})
+            return await client.get(f"/v1/audio/speech/{request_id}", headers=headers)
 
-        spoken = await client.post(
-            "/v1/audio/speech", json=body, headers={"authorization": "Bearer alice"}
-        )
+        spoken = await speak(client, "alice", response_format="pcm", resumable=True)
         request_id, token = spoken.headers["x-request-id"], spoken.headers["x-resume-token"]
         assert (await rest("alice", token)).content == spoken.content
         assert (await rest("alice", None)).status_code == 404
@@ -220,10 +193,9 @@ async def test_nobody_hears_or_resumes_what_another_key_had_spoken(url: str) -> 
 async def test_the_log_says_what_was_spoken_for_whom_and_who_was_refused(
     url: str, logged: Logged
 ) -> None:
-    body, headers = {"input": "Good morning."}, {"authorization": "Bearer frank"}
-    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=url) as client:
         for status in (200, 429):
-            assert (await client.post("/v1/audio/speech", json=body)).status_code == status
+            assert (await speak(client, "frank")).status_code == status
 
     def of_frank(event: str) -> list[MutableMapping[str, Any]]:
         return [one for one in logged if one["event"] == event and one.get("tenant") == "frank"]
@@ -231,7 +203,7 @@ async def test_the_log_says_what_was_spoken_for_whom_and_who_was_refused(
     await until(lambda: of_frank("request.refused") and of_frank("request.ended"))
     [ended] = of_frank("request.ended")
     assert ended["model"] == "vesper"
-    assert ended["characters"] == len(body["input"])
+    assert ended["characters"] == len(TEXT)
     assert ended["outcome"] == "ok"
     [refused] = of_frank("request.refused")
     assert refused["code"] == "rate_limit_exceeded"

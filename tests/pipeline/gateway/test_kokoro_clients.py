@@ -65,11 +65,13 @@ class Nothing:
 
 
 @contextlib.asynccontextmanager
-async def talker(stand: Any, family: Any) -> AsyncIterator[None]:
-    """The stage is asked about its model."""
+async def talker(stand: Any, family: Any, go: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """The stage is asked about its model, and answers when it may."""
     bus = stand.stage.bus
 
     async def answer(message: Any) -> None:
+        if go is not None:
+            await go.wait()
         await message.respond(await answered(family, message.data))
 
     subject = subjects.lookup(stand.stage.report().worker_id)
@@ -128,26 +130,12 @@ async def test_what_is_no_question_or_has_no_answer_is_told_so(stand: Any) -> No
 
 
 async def test_few_are_asked_at_once(stand: Any) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
-
-    family: Any = Tables()
-
-    async def answer(message: Any) -> None:
-        asked.set()
-        await go.wait()
-        await message.respond(await answered(family, message.data))
-
-    subject = subjects.lookup(stand.stage.report().worker_id)
-    bus = stand.stage.bus
-    subscription = await bus.link.subscribe(subject, answer)
-    await bus.link.client.flush()
+    go = asyncio.Event()
     post = partial(stand.http.post, "/dev/phonemize", json={"text": TEXT})
-    waiting = [asyncio.create_task(post()) for _ in range(4)]
-    async with asyncio.timeout(10):
+    async with talker(stand, Tables(), go), asyncio.timeout(10):
+        waiting = [asyncio.create_task(post()) for _ in range(4)]
         while len(stand.gateway.context.lookups) < 4:
             await asyncio.sleep(0)
-        await asked.wait()
         assert (await post()).status_code == 429
         go.set()
         assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
-    await bus.link.unsubscribe(subscription)

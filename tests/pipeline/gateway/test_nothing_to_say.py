@@ -11,14 +11,6 @@ NOTHING = "🎉 ..."
 SILENCE = 0.2
 
 
-async def messages(socket: Any, last: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while not (found and last(found[-1])):
-        data = await socket.recv()
-        found.append({"pcm": data} if isinstance(data, bytes) else json.loads(data))
-    return found
-
-
 async def test_openais_clients_hear_a_short_silence_for_emoji_alone(stand: Any) -> None:
     """Open WebUI sends an answer sentence by sentence."""
     samples = int(SILENCE * 24_000)
@@ -35,7 +27,7 @@ async def test_openais_clients_hear_a_short_silence_for_emoji_alone(stand: Any) 
     assert stand.stage.jobs == []
 
 
-async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:
+async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any, talk: Any) -> None:
     async def refuse(performance: Any) -> None:
         await performance.end("error", "nothing_to_say", "nothing can be spoken")
 
@@ -44,8 +36,9 @@ async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:
         async with connect(stand.url.replace("http", "ws") + "/v1/speak?sample_rate=8000") as it:
             await it.send(json.dumps({"type": "Speak", "text": text}))
             await it.send(json.dumps({"type": "Flush"}))
-            found = await messages(it, lambda message: message.get("type") == "Flushed")
-        assert b"".join(m.get("pcm", b"") for m in found) == bytes(2 * int(SILENCE * 8000))
+            heard = talk.pcm(await talk.until(it, "Flushed"))
+        assert len(heard) == int(SILENCE * 8000)
+        assert not heard.any()
 
 
 async def test_what_was_dropped_is_told_at_the_end(stand: Any, talk: Any) -> None:

@@ -1,6 +1,5 @@
 """A gateway that marks the sound itself: a listener who comes back hears the same samples."""
 
-import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,19 +39,3 @@ async def expect_rest(stand: Any, whole: httpx.Response, rate: int) -> None:
         path = f"{SPEECH}/{whole.headers['x-request-id']}?from_sample={sample}&sample_rate={rate}"
         rest = await stand.http.get(path, headers=token)
         assert np.array_equal(np.frombuffer(rest.content, "<i2"), pcm[sample:]), sample
-
-
-async def test_the_first_sound_is_not_later(stand: Any, talk: Any) -> None:
-    async def script(performance: Any) -> None:
-        await performance.say("first")
-        await heard.wait()
-        await performance.end()
-
-    heard = asyncio.Event()
-    stand.stage.script = script
-    async with stand.http.stream("POST", SPEECH, json={**ASKED, "sample_rate": 16_000}) as answer:
-        parts = answer.aiter_bytes()
-        first = await anext(parts)
-        assert np.array_equal(np.frombuffer(first, "<i2"), talk.sound("first"))
-        heard.set()
-        assert [part async for part in parts] == []

@@ -82,12 +82,6 @@ async def test_a_client_that_comes_back_gets_the_rest_of_what_it_was_sent(
     assert b"".join([p.data for p in await all_of(rest)]) == whole[2 * heard :]
 
 
-async def test_another_rate_gives_as_many_seconds() -> None:
-    found = await all_of(Spoken(chunk(0, RATE), chunk(RATE, RATE), sample_rate=24_000))
-    assert abs(sum(piece.samples for piece in found) - 48_000) <= 2
-    assert sum(len(piece.data) for piece in found) == 2 * sum(piece.samples for piece in found)
-
-
 async def test_an_encoder_may_hold_samples_back_and_finishes_its_format() -> None:
     found = await all_of(Spoken(chunk(0, 50), chunk(50, 70)), Blocks())
     assert [(piece.samples, piece.data) for piece in found] == [(50, b""), (70, b"B"), (0, b"end")]

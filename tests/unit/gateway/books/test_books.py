@@ -13,7 +13,7 @@ from gateway.audio.encoders.compressed import packed, unpacked
 from gateway.books.encoding import BookEncoder, described, headed, is_file, raw_result
 from gateway.books.job_store import made_of
 from gateway.books.portions import is_final, passes, pause_s, seed_of
-from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText, index_of
+from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText
 from gateway.errors import Poison, SynthesisFailed
 from gateway.requests import RequestOptions
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, UnknownVoice
@@ -54,10 +54,6 @@ def test_portions_have_seeds_of_their_own_that_never_change() -> None:
     assert len(set(seeds)) == len(seeds)
     assert seed_of(7, 0, 0) == 1_896_524_673
     assert seed_of(8, 0, 0) != seed_of(7, 0, 0)
-
-
-def test_a_request_tells_its_portion_whatever_the_name_of_the_book() -> None:
-    assert index_of(record().request_id(17, 3)) == 17
 
 
 @pytest.mark.parametrize("samples", [0, 1, 40_000])

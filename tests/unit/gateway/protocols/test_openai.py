@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from gateway.protocols.openai.lists import default_first
-from gateway.protocols.openai.speech import FORMATS, SpeechBody, format_named
+from gateway.protocols.openai.speech import SpeechBody
 from gateway.protocols.shared.bounded_json import Json
 from tests.unit.gateway.protocols.test_shared import ANY_JSON
 from ttscommon.wire.errors import BadRequest
@@ -54,12 +54,6 @@ def test_a_wrong_field_is_named(body: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest) as caught:
         SpeechBody.parsed(Json(json.dumps(body).encode()))
     assert caught.value.param == param
-
-
-def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(BadRequest):
-        format_named("ogg")
-    assert {format_named(name) for name in FORMATS} == set(FORMATS.values())
 
 
 @given(ANY_JSON)

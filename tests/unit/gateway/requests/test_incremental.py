@@ -6,7 +6,7 @@ import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
 from gateway.requests.lexicon import ClientLexicon, LexiconEntry, Lookup
-from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Span
 
 
@@ -47,14 +47,6 @@ async def test_an_end_that_comes_at_once_saves_the_text_log() -> None:
     assert await waiting == Head("Hello.", final=True, spans=(Span(0, 0),))
 
 
-async def test_a_text_without_a_speakable_character_is_refused() -> None:
-    text = IncrementalText(100)
-    text.add("...")
-    text.finish()
-    with pytest.raises(NothingToSay):
-        await text.head(0.0)
-
-
 async def test_a_text_over_the_limit_fails_on_both_sides() -> None:
     text = IncrementalText(10)
     text.add("Hello, ")
@@ -76,11 +68,6 @@ async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
     assert head.marks == (
         Mark(3, Boundary()), Mark(4, Phones("tide", "t aI d")), Mark(8, Pause(0.5)),
     )  # fmt: skip
-
-
-def test_a_whole_text_of_markup_has_nothing_to_say() -> None:
-    with pytest.raises(NothingToSay):
-        IncrementalText.whole("<a/><b/>", 100)
 
 
 async def test_others_are_served_while_a_text_is_looked_through() -> None:
