@@ -41,9 +41,6 @@ class Doors:
         self._most = settings.max_connections_per_address if settings.trusted_proxies else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
         await self._entrance.pass_in_turn()
         address = _address(scope)
         try:

@@ -126,7 +126,7 @@ class GatewayContext:
             warning=retired_warning(voice, spoken.id),
             lexicons=() if attaching else await self.lexicons.named(tenant, options.lexicons),
             max_wait_s=max_wait_s,
-            adapter=None if attaching else adapter,
+            adapter=adapter,
             gain=gain,
         )
         if attaching or obeyed.speech is None:
