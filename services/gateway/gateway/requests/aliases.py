@@ -55,8 +55,8 @@ _PUBLISHED: Final = (
 _PEERS: Final = ("kokoro", "hexgrad/kokoro*", "speaches-ai/*")
 # Kokoro's voices, whose letters say their language and who they sound like, and blends of them.
 _KOKORO: Final = re.compile(r"[0-9.*\s]*(?P<language>[abefhijpz])(?P<gender>[fm])_[a-z]+")
-_KOKORO_LANGUAGES: Final = MappingProxyType(
-    dict(zip("abefhijpz", ("en", "en", "es", "fr", "hi", "it", "ja", "pt", "zh"), strict=True))
+KOKORO_LANGUAGES: Final = MappingProxyType(
+    dict(zip("abefhijpz", "en-US en-GB es fr hi it ja pt-BR zh".split(), strict=True))  # noqa: SIM905
 )
 _GENDERS: Final = MappingProxyType({"f": "female", "m": "male"})
 
@@ -144,7 +144,7 @@ def _kokoro(name: str, voices: Sequence[Voice]) -> str | None:
     if found is None or any(_KOKORO.match(voice.id) for voice in voices):
         return None
     alike = [voice for voice in voices if voice.gender == _GENDERS[found["gender"]]]
-    tag = _KOKORO_LANGUAGES[found["language"]]
+    tag = KOKORO_LANGUAGES[found["language"]]
     for some in (alike, voices):
         if (voice := _spread(name, tag, some)) != DEFAULT:
             return voice

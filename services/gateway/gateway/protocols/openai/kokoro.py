@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from gateway import errors
 from gateway.protocols.fields import LenientMessage, Name
 from gateway.protocols.shared.context import Context, read_json, tenant_of
+from gateway.requests.aliases import KOKORO_LANGUAGES
 from gateway.requests.text import clean
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.lookups import PhonesFound, PhonesWanted, Style, StyleWanted
@@ -32,11 +32,6 @@ _HEAD: Final = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + _STORAGE
 _TAIL: Final = b"\x89ccollections\nOrderedDict\n)RtR."
 router = APIRouter()
 
-_LETTERS: Final = MappingProxyType(
-    dict(
-        zip("abefhijpz", "en-US en-GB es fr hi it ja pt-BR zh".split(), strict=True)  # noqa: SIM905
-    )
-)
 _MODEL: Final = "kokoro"
 _MOST_VOICES: Final = 8
 
@@ -60,7 +55,7 @@ async def phonemize(request: Request, context: Context) -> dict[str, Any]:
     tenant = tenant_of(context, request)
     body = PhonesBody.parsed(await read_json(request, context.settings))
     spec = await context.spec(tenant, model=body.model, names="aliases")
-    language = _LETTERS.get(body.language, body.language)
+    language = KOKORO_LANGUAGES.get(body.language, body.language)
     asked = PhonesWanted(clean(body.text, context.settings.max_text_chars), language)
     found = await context.lookups.ask(spec.model, asked, PhonesFound)
     return {"phonemes": found.symbols, "tokens": list(found.ids)}
