@@ -167,12 +167,11 @@ async def test_a_request_is_heard_over_the_latest_connection_alone(
 
 
 async def ended(bus: Any, ticket: Ticket) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            last = await bus.log(AUDIO, ticket.request_id).last()
-            if last is not None and isinstance(last.record, End):
-                return
-            await asyncio.sleep(0.01)
+    async def over() -> bool:
+        last = await bus.log(AUDIO, ticket.request_id).last()
+        return last is not None and isinstance(last.record, End)
+
+    await until(over)
 
 
 async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(

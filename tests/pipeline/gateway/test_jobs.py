@@ -9,7 +9,7 @@ import pytest
 
 from gateway.books.portions import seed_of
 from tests.stacks import JOBS, job_card
-from tests.waits import TIMEOUT_S
+from tests.waits import TIMEOUT_S, until
 from ttscommon.process.tasks import stop
 
 RATE = 16_000
@@ -84,8 +84,7 @@ async def test_a_job_that_is_deleted_is_no_more_and_gives_its_slots_back(
         await gate.begun.wait()
         running = await working.http.get(f"{JOBS}/{job['id']}/audio")
         assert (running.status_code, running.json()["error"]["code"]) == (409, "not_ready")
-        while len(working.stage.jobs) < len(SAID):
-            await asyncio.sleep(0.02)
+        await until(lambda: len(working.stage.jobs) >= len(SAID))
         assert (await working.http.delete(f"{JOBS}/{job['id']}")).json() == {"success": True}
         for one in working.stage.jobs:
             await working.stage.cancelled_event(one.request_id).wait()
@@ -138,8 +137,7 @@ async def test_a_job_gives_a_slot_to_a_listener_and_sounds_the_same(
     working.stage.script = portions_wait
     job = (await working.http.post(JOBS, json=JOB)).json()
     async with asyncio.timeout(TIMEOUT_S):
-        while len(working.stage.jobs) < 2:
-            await asyncio.sleep(0.02)
+        await until(lambda: len(working.stage.jobs) >= 2)
         first, second = (one.request_id for one in working.stage.jobs)
         speech = {"model": "tts-1", "input": "Hello.", "response_format": "pcm"}
         assert (await working.http.post("/v1/audio/speech", json=speech)).status_code == 200

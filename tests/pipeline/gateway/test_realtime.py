@@ -96,16 +96,13 @@ async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "dtype", "rate"), [("audio/pcmu", "u1", 8000), ("audio/pcma", "u1", 8000)]
-)
-async def test_telephone_formats(stand: Any, talk: Any, kind: str, dtype: str, rate: int) -> None:
+@pytest.mark.parametrize("kind", ["audio/pcmu", "audio/pcma"])
+async def test_telephone_formats(stand: Any, talk: Any, kind: str) -> None:
     async with opened(stand.url) as client:
         session = await client.configure(audio={"output": {"format": {"type": kind}}})
         events = await client.ask(TEXT)
     assert session["audio"]["output"]["format"] == {"type": kind}
-    expected = len(talk.sound(TEXT)) * rate / 16_000
-    assert len(sound(events, dtype)) == pytest.approx(expected, abs=2)
+    assert len(sound(events, "u1")) == pytest.approx(len(talk.sound(TEXT)) / 2, abs=2)
 
 
 @pytest.mark.slow

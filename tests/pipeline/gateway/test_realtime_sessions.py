@@ -1,6 +1,5 @@
 """Realtime sessions: how they are opened, gone on with by another connection, and ended."""
 
-import asyncio
 import contextlib
 from typing import Any
 
@@ -11,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from gateway.errors import NotFound
 from gateway.protocols.realtime import RealtimeSession
 from tests.realtime import TEXT, Held, opened, sound, transcript
-from tests.waits import TIMEOUT_S, until
+from tests.waits import until
 
 
 @pytest.mark.slow
@@ -75,14 +74,14 @@ async def gone(stand: Any) -> None:
 
 async def stored(stand: Any, name: str, *, running: bool = False) -> None:
     """Until the broker has the session, and its response."""
-    store = stand.gateway.context.sessions
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            with contextlib.suppress(NotFound):
-                found, _ = await store.get("", name)
-                if found.running is not None or not running:
-                    return
-            await asyncio.sleep(0.02)
+
+    async def found() -> bool:
+        with contextlib.suppress(NotFound):
+            session, _ = await stand.gateway.context.sessions.get("", name)
+            return session.running is not None or not running
+        return False
+
+    await until(found)
 
 
 @pytest.mark.slow
