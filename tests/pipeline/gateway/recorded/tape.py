@@ -71,6 +71,7 @@ class Tape:
         data = _STAGES.sub(r"\1<stages>", data)
         data = _TIMES.sub(lambda found: f"{found[1] or found[2]}<s>", data)
         data = _TIMED_HEADERS.sub(r"\1<s>", data)
+        data = data.replace('"busy":true', '"busy":false')  # as the machine of the test may be
         return _ID.sub(lambda found: self._numbered(found[0]), data)
 
     def _numbered(self, name: str) -> str:
