@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ttscommon.engine.kernels.compiled import (
     as_float,
-    compiled,
     floats,
     intrinsic,
     ir,
@@ -387,15 +386,3 @@ def multiply_rounded(x: Floats, product: IntegerProduct, out: Floats) -> None:
 def of_layer(products: IntegerProduct, layer: int) -> IntegerProduct:
     """One of several."""
     return IntegerProduct(products.weight[layer], products.scale[layer], products.bias[layer])
-
-
-@compiled(floats(2), INTEGER_PRODUCT, floats(2))
-def integer_product_of(x: Floats, product: IntegerProduct, out: Floats) -> None:
-    """`multiply_rounded`, to be called from outside."""
-    multiply_rounded(x, product, out)
-
-
-@compiled(floats(2), BYTE_PRODUCT, floats(2))
-def byte_product_of(x: Floats, product: IntegerProduct, out: Floats) -> None:
-    """Likewise."""
-    multiply_rounded(x, product, out)

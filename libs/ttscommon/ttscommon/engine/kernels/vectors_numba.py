@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ttscommon.engine.kernels.compiled import binding, cgutils, features, intrinsic, ir, part, types
@@ -35,25 +34,11 @@ _ATTRIBUTES: Final = (
     f'"target-features"="{_FEATURES}"',
 )
 
-_wide: Final = ctypes.c_int64(_X86 and features() >= _NEEDED)
+WIDE: Final = ctypes.c_int64(_X86 and features() >= _NEEDED)
+"""Whether kernels use wide vectors."""
 _SYMBOL: Final = "antiphon_wide"
 # Compiled code is kept and finds it by name, so that another machine may have another answer.
-binding.add_symbol(_SYMBOL, ctypes.addressof(_wide))
-
-
-def wide() -> bool:
-    """Whether kernels use wide vectors here."""
-    return bool(_wide.value)
-
-
-@contextmanager
-def narrow() -> Iterator[None]:
-    """Kernels do without wide vectors meanwhile: what tests compare them with."""
-    had, _wide.value = _wide.value, 0
-    try:
-        yield
-    finally:
-        _wide.value = had
+binding.add_symbol(_SYMBOL, ctypes.addressof(WIDE))
 
 
 @intrinsic
