@@ -25,8 +25,7 @@ def modules() -> set[str]:
     found += [p for p in LIBS.rglob("engine/device/*.py") if p.stem != "__init__"]
     found += [BASE / "codec/executor.py"]
     found += [BASE / "codec/kernels" / name for name in ("way.py", "rows.py")]
-    kernels = LIBS / "ttscommon/ttscommon/engine/kernels"
-    found += [kernels / name for name in ("trial.py", "expert_groups.py")]
+    found += [LIBS / "ttscommon/ttscommon/engine/kernels/trial.py"]
     assert all(path.is_file() for path in found)
     return {f"{path.parent.name}/{path.stem}" for path in found}
 

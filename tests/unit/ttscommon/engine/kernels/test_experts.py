@@ -1,11 +1,10 @@
-"""Experts by a grouped kernel, against the plain version, and the groups themselves."""
+"""Experts by a grouped kernel, against the plain version."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.choice import Version, only
-from ttscommon.engine.kernels.expert_groups import grouped
 from ttscommon.engine.kernels.experts import mix_experts
 
 pytest.importorskip("triton")
@@ -47,18 +46,3 @@ def test_a_row_that_is_not_finite_harms_itself_alone(version: Version) -> None:
     others = torch.arange(len(x)) != 4
     assert torch.equal(after[others], before[others])
     assert not after[4].isfinite().any()
-
-
-@pytest.mark.parametrize("tile", [4, 16])
-@pytest.mark.parametrize("experts", [3, 9, 128])
-def test_groups_hold_every_pair_once_and_tiles_one_expert_each(tile: int, experts: int) -> None:
-    g = torch.Generator().manual_seed(experts)
-    chosen = torch.randint(0, experts, (21, 2), generator=g)
-    groups = grouped(chosen, experts, tile)
-    seen: list[int] = []
-    for expert, first, stop in zip(groups.expert, groups.first, groups.stop, strict=True):
-        places = range(int(first), min(int(first) + tile, int(stop)))
-        pairs = groups.order[list(places)]
-        assert (chosen.flatten()[pairs] == expert).all()
-        seen += pairs.tolist()
-    assert sorted(seen) == list(range(chosen.numel()))
