@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sysconfig
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 
-def problems(
-    which: Callable[[str], str | None] = shutil.which,
-    headers: Path | None = None,
-    gpus: Callable[[], int] | None = None,
-) -> list[str]:
+def problems() -> list[str]:
     """What is missing here; empty if nothing is."""
-    found = compiling(which, headers)
-    if not (gpus or _gpus)():
+    import torch
+
+    found = compiling()
+    if not torch.cuda.device_count():
         found.append("torch sees no GPU: is it a build for CUDA, and is there a driver?")
     return found
 
 
-def compiling(
-    which: Callable[[str], str | None] = shutil.which, headers: Path | None = None
-) -> list[str]:
+def compiling() -> list[str]:
     """What is missing to compile kernels; empty if nothing is."""
     found = []
     if find_spec("triton") is None:
@@ -34,9 +29,9 @@ def compiling(
         found.append(
             "There is no C compiler ($CC, gcc or clang): Triton builds a launcher for each kernel."
         )
-    if not (headers or _headers()).joinpath("Python.h").is_file():
+    if not _headers().joinpath("Python.h").is_file():
         found.append(
-            f"{headers or _headers()} has no Python.h (Debian: python3-dev): Triton's launchers"
+            f"{_headers()} has no Python.h (Debian: python3-dev): Triton's launchers"
             " are compiled against it."
         )
     return found
@@ -48,9 +43,3 @@ def _headers() -> Path:
     return Path(
         sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"]
     )
-
-
-def _gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()

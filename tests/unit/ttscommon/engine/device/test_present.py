@@ -77,13 +77,18 @@ def test_a_compiler_headers_and_a_gpu_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
-    text = "\n".join(needs.problems(lambda _: None, tmp_path, lambda: 0))
+    monkeypatch.setattr(needs, "which", lambda _: None)
+    monkeypatch.setattr(needs, "_headers", lambda: tmp_path)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    text = "\n".join(needs.problems())
     assert "no C compiler" in text
     assert "no Python.h (Debian: python3-dev)" in text
     assert "torch sees no GPU" in text
     monkeypatch.setattr(needs, "find_spec", lambda name: object())
+    monkeypatch.setattr(needs, "which", "/usr/bin/{}".format)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     (tmp_path / "Python.h").touch()
-    assert needs.problems("/usr/bin/{}".format, tmp_path, lambda: 1) == []
+    assert needs.problems() == []
 
 
 def test_a_subcommand_ends_in_words_and_not_in_a_traceback(
