@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -73,7 +73,8 @@ def _both(family: Metric) -> Callable[[Iterable[float]], float]:
 
 
 _MAX_HEAD_BYTES: Final = 8192
-_READ_TIMEOUT_S: Final = 5.0
+# To hear a question, and to send an answer; how long a large page is written, the machine says.
+_TIMEOUT_S: Final = 5.0
 # About half a millisecond of a page's writing, and what the event loop gets between two of them.
 _SAMPLES_A_TURN: Final = 100
 _PAUSE_S: Final = 0.0005
@@ -121,9 +122,11 @@ class AdminServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_READ_TIMEOUT_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head))
+            answer = await self._answer(head)
+            async with asyncio.timeout(_TIMEOUT_S):
+                writer.write(answer)
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             pass
@@ -146,7 +149,7 @@ class AdminServer:
             # Exemplars exist in OpenMetrics alone, which Prometheus asks for.
             encode, content_type = choose_encoder(accepted)
             async with self._scraping:  # one thread at a time
-                body = await asyncio.to_thread(_written, encode, self.registry)
+                body = await asyncio.to_thread(encode, _Considerate(self.registry))
             return HTTPStatus.OK, content_type, body
         probe = self._probes.get(path)
         if probe is None:
@@ -178,10 +181,6 @@ class _Pausing(list[Sample]):
             if number % _SAMPLES_A_TURN == 0:
                 time.sleep(_PAUSE_S)
             yield sample
-
-
-def _written(encode: Callable[[Any], bytes], registry: CollectorRegistry) -> bytes:
-    return encode(_Considerate(registry))
 
 
 def _accepted(fields: list[str]) -> str:

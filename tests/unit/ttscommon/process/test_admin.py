@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 
+from ttscommon.process import admin
 from ttscommon.process.admin import AdminServer, Health
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.probe import healthy
@@ -21,16 +22,9 @@ class Probes:
 
 
 @pytest.fixture
-def registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    Counter("things", "Things.", registry=registry).inc(3)
-    return registry
-
-
-@pytest.fixture
-async def port(registry: CollectorRegistry) -> AsyncIterator[int]:
+async def port() -> AsyncIterator[int]:
     server = AdminServer(lambda: Probes.live, lambda: Probes.ready)
-    server.registry = registry
+    Counter("things", "Things.", registry=server.registry).inc(3)
     yield await server.start("127.0.0.1", 0)
     await server.close()
 
@@ -67,6 +61,14 @@ async def test_metrics_are_text_or_open_metrics_as_is_asked_for(client: httpx.As
     response = await client.get("/metrics", headers=accept)
     assert response.headers["content-type"].startswith("application/openmetrics-text")
     assert response.text.endswith("# EOF\n")
+
+
+async def test_a_page_that_takes_long_to_write_comes_all_the_same(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(admin, "_PAUSE_S", 0.5)
+    assert "things_total 3.0" in (await client.get("/metrics")).text
 
 
 async def test_head_has_no_body_and_a_query_does_not_matter(client: httpx.AsyncClient) -> None:
