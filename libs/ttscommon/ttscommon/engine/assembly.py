@@ -60,17 +60,16 @@ def cache() -> Path:
 def assembled(
     chosen: Chosen,
     *,
-    at: Path | None = None,
     say: Callable[[str], object] = lambda line: None,
     shown: Shown = lambda done, whole: None,
 ) -> Path:
     """The folder of a checkpoint that services read: its own, or one in the cache.
 
-    at: the cache. say: told once what is converted, and where to. Raises CheckpointError.
+    say: told once what is converted, and where to. Raises CheckpointError.
     """
     if chosen.ready:
         return chosen.folder
-    home = (at or cache()) / _key(chosen)
+    home = cache() / _key(chosen)
     found = home / chosen.folder.name
     with _locked(home):
         if not _whole(found):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal
 
 import structlog
 from opentelemetry import propagate, trace
@@ -230,17 +230,12 @@ _NOISY: Final = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "websoc
 
 
 def configure_logs(
-    service: str,
-    *,
-    level: str = "info",
-    format: Literal["json", "console"] = "json",
-    stream: TextIO | None = None,
+    service: str, *, level: str = "info", format: Literal["json", "console"] = "json"
 ) -> None:
-    """Send every log of the process to `stream` (stdout), structlog's and the standard library's.
+    """Send every log of the process to stdout, structlog's and the standard library's.
 
     `structlog.contextvars.bind_contextvars(request_id=...)` adds fields to all events of a task.
     """
-    output = stream or sys.stdout
 
     def add_service(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         event.setdefault("service", service)
@@ -257,7 +252,7 @@ def configure_logs(
     if format == "json":
         final = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        final = [structlog.dev.ConsoleRenderer(colors=output.isatty())]
+        final = [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -268,7 +263,7 @@ def configure_logs(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(output)
+    handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -98,7 +98,7 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """[..., dim] -> rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
-        q, k, v = self._projected(x)
+        q, k, v = self.product(x).split(self.shares, -2)
         q, k = self.q_norm(q), self.k_norm(k)
         return self.rope.rotate(q, angles), self.rope.rotate(k, angles), v
 
@@ -112,9 +112,6 @@ class Attention(nn.Module):
         if isinstance(q, RMSNorm) and isinstance(k, RMSNorm):
             return HeadRotation(self.shares, *angles, q.weight, k.weight, q.eps)
         return HeadRotation(self.shares, *angles)
-
-    def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
-        return self.product(x).split(self.shares, -2)
 
     def normed_product(self, x: Tensor, norm: RMSNorm) -> Tensor:
         """As `product`, of few rows after a norm."""

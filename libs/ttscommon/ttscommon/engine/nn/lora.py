@@ -94,7 +94,7 @@ class AdapterBank:
         self._roots, self._fixed, self._beside = roots, fixed, beside
         self._sites: list[Site] = []
         self._digests: dict[str, int] = {}
-        self._rows: _Rows | None = None
+        self._rows: _DeviceRows | _HostRows | None = None
         self._parts: dict[str, LoraRows] = {}
         for name, module in net.named_modules():
             source = sources.get(name + _WEIGHT)
@@ -238,19 +238,14 @@ def _put(site: Site, slot: int, halves: Halves | None) -> None:
         site.known[slot] = halves
 
 
-class _Rows:
-    def add(self, site: Site, x: Tensor, out: Tensor) -> None:
-        """Add to a site's product what the rows' adapters give; x, out: [rows, ..., size]."""
-        raise NotImplementedError
-
-
-class _DeviceRows(_Rows):
+class _DeviceRows:
     """All slots of all rows, in fixed shapes."""
 
     def __init__(self, ids: Tensor) -> None:
         self._ids = ids
 
     def add(self, site: Site, x: Tensor, out: Tensor) -> None:
+        """Add to a site's product what the rows' adapters give; x, out: [rows, ..., size]."""
         assert site.a is not None
         assert site.b is not None
         flat = x.to(site.a.dtype).reshape(-1, x.shape[-1])
@@ -258,7 +253,7 @@ class _DeviceRows(_Rows):
         add_lora(flat, out.view(-1, out.shape[-1]), ids, site.a, site.b)
 
 
-class _HostRows(_Rows):
+class _HostRows:
     """The rows of each adapter that a launch has."""
 
     def __init__(self, rows: int, groups: Mapping[int, Sequence[int]]) -> None:
@@ -275,6 +270,7 @@ class _HostRows(_Rows):
         return cls(len(ids), groups) if groups else None
 
     def add(self, site: Site, x: Tensor, out: Tensor) -> None:
+        """Likewise."""
         flat, sums = x.reshape(-1, x.shape[-1]), out.view(-1, out.shape[-1])
         for slot in self._groups:
             if (halves := site.known.get(slot)) is not None:

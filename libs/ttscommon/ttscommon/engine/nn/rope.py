@@ -55,9 +55,9 @@ class RopeConfig:
     share: float = 1.0
 
 
-def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
+def rope_table(length: int, head_dim: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of all positions, each [length, head_dim / 2] float32."""
-    frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    frequency = 10_000.0 ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency[None]
     return angle.cos().float(), angle.sin().float()
 
