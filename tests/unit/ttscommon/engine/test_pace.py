@@ -35,13 +35,6 @@ def test_a_busy_moment_is_forgotten() -> None:
     assert pace.round_s[16] == pytest.approx(0.016)
 
 
-def test_old_windows_are_forgotten() -> None:
-    pace = RoundTimes()
-    for seconds in [0.5] * 8 + [0.3] * 8:
-        pace.add(streams=1, frames=10, seconds=seconds)
-    assert pace.round_s == {1: pytest.approx(0.03)}
-
-
 def test_a_round_of_any_size_is_read_off_the_line() -> None:
     assert RoundTimes().at(5) == 0.0
     pace = RoundTimes({1: 0.004, 16: 0.019})

@@ -192,12 +192,3 @@ async def test_every_stream_gets_its_own_events_in_order_and_a_later_listener_ta
         router([("a", 6)])  # the earlier one left it alone
         await asyncio.sleep(0)
         assert a.empty()
-
-
-async def test_a_closed_loop_is_no_listener() -> None:
-    async def made() -> EventRouter[int]:
-        return EventRouter()
-
-    router = await asyncio.to_thread(asyncio.run, made())
-    with pytest.raises(RuntimeError, match="closed"):
-        router([("a", 1)])

@@ -1,6 +1,6 @@
 """Names, labels and the number of series that a process can make."""
 
-from ttscommon.process.metrics import GatewayMetrics, Metrics, TenantLabels
+from ttscommon.process.metrics import GatewayMetrics, Metrics
 
 
 def names(metrics: Metrics) -> set[str]:
@@ -23,13 +23,6 @@ def test_a_process_exports_only_what_it_counts_and_which_version_it_is_since_whe
     always = {"tts_ttfp_seconds", "tts_active_streams", "tts_bus_up", "tts_build_info"}
     for metrics in (Metrics("vesper"), GatewayMetrics()):
         assert always | {"process_start_time_seconds"} <= names(metrics)
-
-
-def test_tenants_beyond_the_limit_share_one_name() -> None:
-    tenants = TenantLabels(most=2)
-    assert [tenants.of(name)[0] for name in ("a", "b", "c", "a", "d")] == [
-        "a", "b", "other", "a", "other",
-    ]  # fmt: skip
 
 
 def test_a_tenant_that_is_silent_for_an_hour_gives_its_name_and_series_up() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from ttscommon.process.tasks import Chores, DutyEnded, stop, stop_everything, to_the_end, until
+from ttscommon.process.tasks import Chores, DutyEnded, stop, to_the_end, until
 
 
 async def fail() -> None:
@@ -34,25 +34,6 @@ async def test_chores_that_take_too_long_are_ended_without_a_word() -> None:
     assert logs == []
 
 
-async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:
-    refusals = 2
-
-    async def stubborn() -> None:
-        nonlocal refusals
-        while True:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                if not refusals:
-                    raise
-                refusals -= 1
-
-    task = asyncio.create_task(stubborn())
-    await asyncio.sleep(0)
-    await stop(task, again_s=0.01)
-    assert task.cancelled()
-
-
 async def test_a_duty_that_ends_or_fails_ends_the_process() -> None:
     never = asyncio.Event()
     with pytest.raises(ValueError, match="broken"):
@@ -70,23 +51,6 @@ async def test_duties_go_on_until_they_are_told_to_stop() -> None:
     await waiting
     assert not duty.done()
     await stop(duty)
-
-
-async def test_tasks_that_will_not_end_are_named() -> None:
-    enough = asyncio.Event()
-
-    async def deaf() -> None:
-        while not enough.is_set():
-            try:
-                await enough.wait()
-            except asyncio.CancelledError:
-                continue
-
-    task = asyncio.create_task(deaf(), name="deaf")
-    await asyncio.sleep(0)
-    assert await stop_everything(0.05) == ["deaf"]
-    enough.set()
-    await task
 
 
 async def test_a_clean_up_that_fails_says_so() -> None:

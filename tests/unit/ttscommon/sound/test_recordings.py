@@ -26,18 +26,13 @@ def wav(
     return file.getvalue()
 
 
-def test_a_recording_is_read_at_its_own_rate() -> None:
-    samples, rate = read_recording(wav())
-    assert rate == 24_000
-    assert samples.shape == (48_000,)
-    assert samples.dtype == np.float32
-    assert np.abs(samples).max() == pytest.approx(0.5, abs=1e-3)
-
-
-def test_eight_kilohertz_stereo_is_mixed_down() -> None:
-    samples, rate = read_recording(wav(rate=8000, channels=2))
-    assert (len(samples), rate) == (16_000, 8000)
-    assert np.abs(samples).max() == pytest.approx(0.375, abs=1e-3)
+@pytest.mark.parametrize(("rate", "channels", "loudest"), [(24_000, 1, 0.5), (8000, 2, 0.375)])
+def test_a_recording_is_read_at_its_own_rate_and_mixed_down(
+    rate: int, channels: int, loudest: float
+) -> None:
+    samples, found = read_recording(wav(rate=rate, channels=channels))
+    assert (samples.shape, samples.dtype, found) == ((2 * rate,), np.float32, rate)
+    assert np.abs(samples).max() == pytest.approx(loudest, abs=1e-3)
 
 
 def lying(data: bytes, at: int, form: str, value: int) -> bytes:

@@ -52,35 +52,29 @@ def test_kernels_that_agree_with_their_twins_go_on() -> None:
     assert choice.use_triton(torch.zeros(1))
 
 
-def test_a_kernel_that_does_not_compile_leaves_its_twin_and_says_why(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(_: Tensor) -> Tensor:
-        raise AssertionError
+def broken(_: Tensor) -> Tensor:
+    raise AssertionError
 
-    monkeypatch.setattr(blocks_triton, "swiglu", broken)
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead", "why"),
+    [
+        (blocks_triton, "swiglu", broken, "swiglu: AssertionError()"),
+        (blocks_triton, "swiglu", lambda x: x[:, :1536] * 0.0, "off its twin"),
+        (blocks_triton, "swiglu", lambda x: x[:, :1536] * torch.nan, "off its twin"),
+        (trial, "compiling", lambda: ["There is no C compiler."], "There is no C compiler."),
+    ],
+    ids=["does not compile", "computes something else", "no numbers", "no compiler"],
+)
+def test_where_kernels_fail_their_twins_compute_and_the_log_says_why(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, instead: Any, why: str
+) -> None:
+    monkeypatch.setattr(module, name, instead)
     with capture_logs() as logs:
         assert not trial.kernels_or_twins(CPU)
     assert not choice.use_triton(torch.zeros(1))
-    told = [(line["event"], line["why"]) for line in logs]
-    assert told == [("kernels.plain", "swiglu: AssertionError()")]
-
-
-@pytest.mark.parametrize("wrong", [0.0, float("nan")])
-def test_a_kernel_that_computes_something_else_is_not_trusted(
-    monkeypatch: pytest.MonkeyPatch, wrong: float
-) -> None:
-    monkeypatch.setattr(blocks_triton, "swiglu", lambda x: x[:, :1536] * wrong)
-    with capture_logs() as logs:
-        assert not trial.kernels_or_twins(CPU)
-    assert "off its twin" in logs[0]["why"]
-
-
-def test_without_a_compiler_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "compiling", lambda: ["There is no C compiler."])
-    with capture_logs() as logs:
-        assert not trial.kernels_or_twins(CPU)
-    assert logs[0]["why"] == "There is no C compiler."
+    assert [line["event"] for line in logs] == ["kernels.plain"]
+    assert why in logs[0]["why"]
 
 
 def refuse(self: Any, *_: Any, **__: Any) -> None:
@@ -100,11 +94,3 @@ def test_a_kernel_that_fails_for_a_shape_that_is_recorded_leaves_its_twin(
     assert torch.equal(recorded.out, swiglu(x))
     assert [line["event"] for line in logs] == ["kernels.plain"]
     assert "shared memory" in logs[0]["why"]
-
-
-def test_what_is_no_compilers_fault_ends_a_recording() -> None:
-    def broken() -> Tensor:
-        raise ValueError("of the work itself")
-
-    with pytest.raises(ValueError, match="of the work itself"):
-        HostDevice().record(broken)

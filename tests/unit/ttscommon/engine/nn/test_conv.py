@@ -1,21 +1,14 @@
-"""A depthwise convolution written out: values of conv1d, the same bits wherever a step stands."""
+"""ConvNeXt blocks: a convolution written out, and the gate of their compiled loops."""
 
 import pytest
 import torch
 from torch import nn
 
 from ttscommon.engine.kernels.convnext import depthwise
+from ttscommon.engine.kernels.convnext_numba import bent
 from ttscommon.engine.nn import ConvNeXt
 
 SIZE, KERNEL = 48, 7
-
-
-@torch.inference_mode()
-def test_it_is_a_convolution() -> None:
-    convolution = nn.Conv1d(SIZE, SIZE, KERNEL, groups=SIZE).eval()
-    padded = torch.randn(3, KERNEL - 1 + 20, SIZE)
-    expected = convolution(padded.transpose(1, 2)).transpose(1, 2)
-    torch.testing.assert_close(depthwise(padded, convolution), expected)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 8, 13])
@@ -35,3 +28,20 @@ def test_a_block_is_the_same_in_training_and_in_use() -> None:
     block, x = ConvNeXt(SIZE, 5, 2), torch.randn(2, 9, SIZE)
     learning = block.train()(x)
     torch.testing.assert_close(block.eval()(x), learning)
+
+
+@pytest.mark.parametrize(
+    ("x", "off"),
+    [
+        (4 * torch.randn(32, generator=torch.Generator().manual_seed(0)), 2e-6),
+        (torch.tensor([-1e4, -30.0, 0.0, 30.0, 1e4]), 1e-3),
+    ],
+    ids=["near", "far"],
+)
+def test_rows_are_gated_as_torch_does_however_far_their_numbers_are(
+    x: torch.Tensor, off: float
+) -> None:
+    found = x.numpy().copy()[None]
+    bent(found)
+    expected = nn.functional.gelu(x)
+    torch.testing.assert_close(torch.from_numpy(found[0]), expected, rtol=2e-6, atol=off)

@@ -11,12 +11,13 @@ from typing import get_args
 import pytest
 import torch
 from safetensors.torch import save_file
+from structlog.testing import capture_logs
 from torch import nn
 
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.kernels import choice
 from ttscommon.engine.kernels.few_rows import none_are_few
-from ttscommon.engine.nn import Decoder, DecoderConfig
+from ttscommon.engine.nn import Decoder, DecoderConfig, HalfLinear, halve
 from ttscommon.engine.nn.experts import ExpertMixture, ExpertSizes, expert_sources
 from ttscommon.engine.nn.linears import Float8Linear
 from ttscommon.engine.nn.packed import PackedLinear, Weights, packed_on, packing
@@ -189,3 +190,33 @@ def test_what_a_device_computes_with_is_taken(monkeypatch: pytest.MonkeyPatch) -
     assert packed_on("cpu", "auto") is None
     with pytest.raises(DeviceError, match="int8 weights need kernels"):
         packed_on("cpu", "int8")
+
+
+@torch.inference_mode()
+def test_no_rows_give_no_rows() -> None:
+    assert HalfLinear(nn.Linear(48, 40))(torch.empty(0, 48)).shape == (0, 40)
+
+
+def test_every_linear_layer_of_a_module_is_halved() -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 4)))
+    assert halve(module)
+    assert not [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+
+
+def test_where_nothing_can_be_compiled_layers_stay_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(name: str) -> None:
+        raise OSError(f"no LLVM for {name}")
+
+    monkeypatch.setattr(choice, "import_module", broken)
+    choice.compiles.cache_clear()
+    module = nn.Sequential(nn.Linear(8, 8))
+    try:
+        with capture_logs() as logs, torch.inference_mode():
+            assert not halve(module)
+            assert not choice.use_numba(torch.zeros(1))
+    finally:
+        choice.compiles.cache_clear()
+    assert [type(layer) for layer in module] == [nn.Linear]
+    assert [log["event"] for log in logs] == ["kernels.not_compiled"]

@@ -41,12 +41,6 @@ def test_padding_adds_zeros_behind_the_rows(rows: int) -> None:
     assert not padded[rows:].any()
 
 
-def test_masks_are_padded_with_false() -> None:
-    padded = pad_rows(torch.ones(5, 3, dtype=torch.bool))
-    assert padded.dtype == torch.bool
-    assert padded.sum() == 15
-
-
 # Rows of one product, alone and behind others, against the whole; and what was set.
 _PRODUCTS = textwrap.dedent("""
     import torch

@@ -16,7 +16,6 @@ from ttscommon.engine.nn.weights import (
     fill,
     folded,
     named,
-    published_shapes,
     same,
 )
 
@@ -80,10 +79,6 @@ def test_what_does_not_fit_is_named(
         load(tmp_path, content)
 
 
-def test_other_parts_tensors_are_left_alone(tmp_path: Path) -> None:
-    load(tmp_path, tensors() | {"encoder.a": torch.ones(1)}, others=("encoder.",))
-
-
 @pytest.mark.parametrize("keep", [0, 4, 40, 150])
 def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
     save_file(tensors(), tmp_path / "model.safetensors")
@@ -91,14 +86,6 @@ def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(CheckpointError, match="truncated or damaged"):
         Shards.of(tmp_path)
-
-
-def test_published_shapes_invert_the_sources() -> None:
-    assert published_shapes(nn.Linear(4, 5), SOURCES) == {
-        "up": (2, 4),
-        "down": (3, 4),
-        "shift": (5,),
-    }
 
 
 def test_a_digest_changes_with_every_bit() -> None:
