@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import checked_config
 
 # Beyond everything that is published, and little enough to be described without weights.
 _MOST: Final = 1 << 20
@@ -101,11 +101,7 @@ class DacSizes:
 
 def load_sizes(folder: Path) -> DacSizes:
     """Read and check a codec's config.json; raises CheckpointError."""
-    path = folder / "config.json"
-    sizes = read_json(path, DacSizes)
-    for wrong in sizes.problems():
-        raise CheckpointError(f"{path}: {wrong}")
-    return sizes
+    return checked_config(folder, DacSizes, DacSizes.problems)
 
 
 LAST_STRIDE = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path, PurePosixPath
@@ -26,8 +26,6 @@ _WANTED: Final = (
     *("token2wav/campplus.onnx", "token2wav/speech_tokenizer_v2_25hz.onnx"),
 )
 _CHECKED: Final = ".checked.json"
-_SHA256_DIGITS: Final = 64
-_SHA1_DIGITS: Final = 40
 
 
 class CheckpointError(VoiceError):
@@ -197,16 +195,17 @@ def _known(folder: Path) -> dict[str, tuple[str, int, int]]:
 
 
 def _compare(path: Path, name: str) -> None:
-    if len(name) == _SHA256_DIGITS:
-        hashed = hashlib.sha256()
-    elif len(name) == _SHA1_DIGITS:  # as git names a file
-        hashed = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    else:
+    head = b"blob %d\0" % path.stat().st_size
+    # By the digits of the name: SHA-256, and SHA-1 as git names a file.
+    ways: dict[int, Callable[[], Any]] = {
+        64: hashlib.sha256,
+        40: lambda: hashlib.sha1(head, usedforsecurity=False),
+    }
+    if (way := ways.get(len(name))) is None:
         return
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            hashed.update(block)
-    if hashed.hexdigest() != name:
+        found = hashlib.file_digest(file, way).hexdigest()
+    if found != name:
         blob = path.resolve()
         path.unlink()
         blob.unlink()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,53 +53,38 @@ def test_a_file_and_its_folder_are_one_voice(voice: Path, place: Path) -> None:
     assert codec_digest(found) == codec_digest(voice)
 
 
-BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda v: v.write_bytes(v.read_bytes()[:-100]), "truncated or no ONNX"),
     "something else": (lambda v: v.write_bytes(b"<html>" * 200), "truncated or no ONNX"),
     "a length beyond the end": (
         lambda v: v.write_bytes(b"\x3a\xff\xff\xff\xff\x7f" + v.read_bytes()),
         "truncated or no ONNX",
     ),
-    "a weight left out": (
-        lambda v: rewritten(v, lambda t: t.pop("enc_p.proj.bias")),
-        "lacks enc_p.proj.bias",
-    ),
-    "a weight too many": (
-        lambda v: rewritten(v, lambda t: t.update({"enc_p.extra": np.zeros((2, 2), "f4")})),
-        "enc_p.extra",
-    ),
-    "of no known use": (
-        lambda v: rewritten(v, lambda t: t.update({"mystery": np.zeros((2, 2), "f4")})),
-        "mystery",
-    ),
-    "mis-shaped": (
-        lambda v: rewritten(v, lambda t: t.update({"enc_p.proj.bias": np.zeros(3, "f4")})),
-        "enc_p.proj.bias is \\[3\\]",
-    ),
-    "not finite": (
-        lambda v: rewritten(v, lambda t: t["dp.proj.bias"].fill(np.nan)),
-        "no finite numbers",
-    ),
     "no JSON": (lambda v: v.with_name("voice.onnx.json").write_text("{", "utf-8"), "not as"),
     "JSON missing": (lambda v: v.with_name("voice.onnx.json").unlink(), "cannot be read"),
+}
+SQUARE = np.zeros((2, 2), "f4")
+WEIGHTS: dict[str, tuple[Change, str]] = {
+    "left out": (lambda t: t.pop("enc_p.proj.bias"), "lacks enc_p.proj.bias"),
+    "one too many": (lambda t: t.update({"enc_p.extra": SQUARE}), "enc_p.extra"),
+    "of no known use": (lambda t: t.update(mystery=SQUARE), "mystery"),
+    "mis-shaped": (lambda t: t.update({"enc_p.proj.bias": SQUARE}), r"proj.bias is \[2, 2\]"),
+    "not finite": (lambda t: t["dp.proj.bias"].fill(np.nan), "no finite numbers"),
+}
+SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "a table beyond the network": (
-        lambda v: reconfigured(v, phoneme_id_map={"_": [0], "^": [1], "$": [2], "a": [64]}),
-        "beyond the 64",
+        {"phoneme_id_map": {"_": [0], "^": [1], "$": [2], "a": [64]}}, "beyond the 64",
     ),
-    "another hop": (lambda v: reconfigured(v, hop_length=512), "hop_length is 512"),
-    "phones of a kind that is not served": (
-        lambda v: reconfigured(v, phoneme_type="pinyin"),
-        "pinyin",
-    ),
-    "speakers that there are not": (
-        lambda v: reconfigured(v, num_speakers=3),
-        "num_speakers is not 1",
-    ),
-    "a language that is no tag": (
-        lambda v: reconfigured(v, language={"code": "no language"}),
-        "BCP 47",
-    ),
-    "a rate of no sound": (lambda v: reconfigured(v, audio={"sample_rate": 0}), "sample_rate"),
+    "another hop": ({"hop_length": 512}, "hop_length is 512"),
+    "phones of a kind that is not served": ({"phoneme_type": "pinyin"}, "pinyin"),
+    "speakers that there are not": ({"num_speakers": 3}, "num_speakers is not 1"),
+    "a language that is no tag": ({"language": {"code": "no language"}}, "BCP 47"),
+    "a rate of no sound": ({"audio": {"sample_rate": 0}}, "sample_rate"),
+}  # fmt: skip
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    **FILES,
+    **{n: (partial(rewritten, change=change), said) for n, (change, said) in WEIGHTS.items()},
+    **{n: (partial(reconfigured, **told), said) for n, (told, said) in SETTINGS.items()},
 }
 
 

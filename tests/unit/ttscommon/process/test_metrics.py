@@ -7,16 +7,6 @@ def names(metrics: Metrics) -> set[str]:
     return {family.name for family in metrics.registry.collect()}
 
 
-def test_series_say_which_model_an_engine_serves_and_whose_listeners_a_gateway_has() -> None:
-    engine, gateway = Metrics("vesper"), GatewayMetrics()
-    engine.batch.labels("talker").observe(3)
-    gateway.ttfp.labels("gateway", "vesper", "acme").observe(0.1)
-    labels = {"stage": "talker", "model": "vesper"}
-    assert engine.registry.get_sample_value("tts_batch_size_sum", labels) == 3
-    labels = {"stage": "gateway", "model": "vesper", "tenant": "acme"}
-    assert gateway.registry.get_sample_value("tts_ttfp_seconds_count", labels) == 1
-
-
 def test_a_process_exports_only_what_it_counts_and_which_version_it_is_since_when() -> None:
     assert "tts_streams" not in names(Metrics())
     assert "tts_batch_size" not in names(GatewayMetrics())
