@@ -59,8 +59,8 @@ def waited_s(tasks: Path = Path("/proc/self/task")) -> float:
 class Startup:
     """Seconds of each part; a part may come several times.
 
-    `tell` hears of each part, and of what no part accounts for, when the process takes work, and
-    `tell_waited` how much of all that the process waited for a processor.
+    When the process takes work `tell` hears of each part, and of what no part accounts for, with
+    the stage, and `tell_waited` how much of all that the process waited for a processor.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Startup:
         began_s: float | None = None,
         tell_waited: Callable[[str, float], None] = lambda stage, seconds: None,
     ) -> None:
-        """tell: called with the stage, the part and its seconds; tell_waited: without a part."""
         self.parts: dict[str, float] = {}
         self._tell, self._tell_waited, self._clock = tell, tell_waited, clock
         self._began_s = process_began_s() if began_s is None else began_s

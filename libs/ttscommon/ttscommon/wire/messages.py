@@ -2,7 +2,7 @@
 
 A message is parsed once, at the edge, and typed from there on. The structs lie by their nature in
 `requests` and `records`, or here where no log holds them, and are to be had from here; what is
-asked and answered on core subjects is in `repairs`, `offers` and `handover`.
+asked and answered on core subjects is in `repairs`, `epochs` and `lookups`.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Replica(msgspec.Struct, AsJson, frozen=True):
     """One worker's capacity, as of its last report.
 
     batch: streams that one engine step may hold. queued: jobs of its stage that wait.
-    step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
+    step_s: median seconds by streams, in a talker of a round (RoundTimes), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     kv_free, kv_positions: of a talker's KV cache, in a vocoder frames whose state there is memory
     for; both 0 where the model has none.

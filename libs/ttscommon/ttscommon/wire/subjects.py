@@ -154,7 +154,7 @@ def handover(worker_id: str) -> str:
 
 
 def lookup(worker_id: str) -> str:
-    """Gateways ask this worker about its model; see ttscommon.wire.replicas."""
+    """Gateways ask this worker about its model; see ttscommon.wire.lookups."""
     return f"ctl.lookup.{token(worker_id)}"
 
 
