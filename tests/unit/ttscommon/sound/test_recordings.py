@@ -31,7 +31,8 @@ def test_a_recording_is_read_at_its_own_rate_and_mixed_down(
     rate: int, channels: int, loudest: float
 ) -> None:
     samples, found = read_recording(wav(rate=rate, channels=channels))
-    assert (samples.shape, samples.dtype, found) == ((2 * rate,), np.float32, rate)
+    assert samples.dtype == np.float32
+    assert (len(samples), found) == (2 * rate, rate)
     assert np.abs(samples).max() == pytest.approx(loudest, abs=1e-3)
 
 

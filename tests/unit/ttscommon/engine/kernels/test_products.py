@@ -2,7 +2,7 @@
 
 import platform
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -41,13 +41,13 @@ def brain(weight: Floats, bias: Floats) -> AnyProduct:
 
 
 # How they are packed, and by how much of an output's largest weight each may be off.
-PACKS: Mapping[str, tuple[Callable[[Floats, Floats], AnyProduct], float]] = {
+PACKS: dict[str, tuple[Callable[[Floats, Floats], Any], float]] = {
     "float16": (packed, 2.0**-11),
     "bfloat16": (brain, 2.0**-8),
     "int8": (packed_scaled, 0.5 / 127 + 1e-6),
 }
 # Numbers of rows are whole as well, and with their rounding results are off by so much.
-INTEGERS: Mapping[str, tuple[Callable[[Floats, Floats], IntegerProduct], float]] = {
+INTEGERS: dict[str, tuple[Callable[[Floats, Floats], Any], float]] = {
     "shorts": (integers_of, 4e-4),
     "bytes": (partial(integers_of, narrow=True), 1.2e-2),
 }
