@@ -5,6 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from tests.unit.ttsfamilies import codecs
@@ -26,7 +27,8 @@ from ttsfamilies.base.codec.base import Due, Samples, Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
 from ttsfamilies.cosyvoice.s3_flow.pages import S3Ticket
-from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, TOKEN_SAMPLES
+from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, FRAME_SAMPLES, LOOKAHEAD, TOKEN_SAMPLES
+from ttsfamilies.cosyvoice.s3_flow.sound import Asking, Phase, Sound, together
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
 from vocoder.engine.stream import Finished
 
@@ -145,6 +147,32 @@ def test_streams_are_sounded_as_one_batch_and_as_each_is_alone(
         # Convolutions of a batch may sum in another order.
         np.testing.assert_allclose(samples, alone, 0, 0.1 / 32768)
     assert not np.array_equal(one, other)
+
+
+def test_joints_of_pieces_are_no_steps() -> None:
+    """HiFT piece by piece, without a fade, gives the samples of all frames at once."""
+    sound, count = Sound(networks("step_audio2", None).hift, Phase.LINE), 200
+    c = sound.net.sizes
+    drawn = torch.randn(c.harmonics, count * FRAME_SAMPLES, dtype=torch.float64)
+    mel = torch.randn(c.mels, count).cumsum(1) * 0.1 - 3
+
+    def heard(*ends: int) -> Asking[Tensor]:
+        window, at, parts = sound.window(torch.zeros(c.harmonics).double()), 0, []
+        for end in ends:
+            window, samples = yield from sound.advance(
+                window,
+                mel[:, at:end],
+                lambda first, samples: drawn[:, first : first + samples],
+                upto=count,
+                complete=end == count,
+            )
+            parts.append(samples)
+            at = end
+        return torch.cat(parts).detach()
+
+    whole, pieces = together([heard(count), heard(50, 100, 150, count)])
+    assert whole.abs().max() > 0.05
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-5)
 
 
 def test_streams_carry_what_there_is_memory_for_and_are_computed_again_without() -> None:
