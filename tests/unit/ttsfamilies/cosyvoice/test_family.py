@@ -34,7 +34,7 @@ from ttsfamilies.cosyvoice.synthetic import write_checkpoint
 from ttsfamilies.known import FAMILIES
 from ttsfamilies.talkers import load
 
-ALONE = Reference(SOUND.audio, x_vector_only=True)
+ALONE = Reference(SOUND.audio, SOUND.text, x_vector_only=True)
 START = END_OF_PROMPT + 20
 
 
@@ -58,6 +58,7 @@ def test_a_recording_is_gone_on_from_unless_it_is_the_codecs_alone(version: int)
     for asked in (request(ALONE), request(instructions="Sing it.")):
         found = opening(asked, HEARD, known)
         assert not found.speech
+        assert bool(found.text) is (version == 2 and bool(asked.instructions))
         told = (*found.header, *found.text)
         said = tuple(known.tokenizer.ids("Sing it."))[-2:]
         assert (said == told[-3:-1]) is bool(asked.instructions)
