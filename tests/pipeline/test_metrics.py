@@ -99,7 +99,9 @@ async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_p
     assert seen.refused > 12
     assert seen.failed == 0
     assert gateway("tts_streams_total", outcome="ok") == seen.ok
-    assert gateway("tts_streams_total") == seen.ok
+    # Admitted, and refused before its first sound, as the machine became slower meanwhile.
+    given_up = gateway("tts_streams_total", outcome="refused")
+    assert gateway("tts_streams_total") == seen.ok + given_up
     assert gateway("tts_refused_total", reason="overloaded") == seen.refused
     assert gateway("tts_stream_chunks_total") == seen.chunks
     assert gateway("tts_ttfp_seconds_count", stage="gateway") == seen.ok
@@ -115,7 +117,8 @@ async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_p
     assert 0.0 < mean_s < seen.quantiles["ttfp_s"].mean
     for stage in ("talker", "vocoder"):
         engine = found[f"{stage}-1"]
-        assert engine("tts_queue_wait_seconds_count", stage=stage) == seen.ok
+        waited = engine("tts_queue_wait_seconds_count", stage=stage)
+        assert seen.ok <= waited <= seen.ok + given_up
         assert engine("tts_ttfp_seconds_count", stage=stage) == seen.ok
         assert engine("tts_stage_duration_seconds_count", stage=stage) > 0
         assert engine("tts_recoveries_total") == 0
