@@ -1,5 +1,6 @@
 """The training loop: schedule, budget, resuming."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def run(model: nn.Linear, checkpoint: Path, steps_s: float) -> list[int]:
         loss = model(torch.ones(1, 4)).square().mean()
         return loss, {"loss": loss}
 
-    train("test", model, optimizer, Schedule(steps_s, 1e-2), losses, checkpoint)
+    train("test", model, optimizer, Schedule(steps_s, 1e-2, report_every=2), losses, checkpoint)
     return steps
 
 
@@ -38,6 +39,8 @@ def test_training_goes_on_where_it_stopped_until_its_budget_is_spent(tmp_path: P
     assert run(nn.Linear(4, 4), checkpoint, 3) == [0, 1, 2]
     assert run(trained, checkpoint, 5) == [3, 4]
     assert run(again, checkpoint, 5) == []
+    curve = checkpoint.with_suffix(".jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in curve] == [2, 4]
     torch.testing.assert_close(again.weight, trained.weight)
 
 
