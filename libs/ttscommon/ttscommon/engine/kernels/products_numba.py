@@ -26,6 +26,7 @@ from ttscommon.engine.kernels.compiled import (
     tuple_of,
     types,
 )
+from ttscommon.engine.kernels.shares import in_shares
 from ttscommon.engine.kernels.vectors_numba import (
     COLUMNS,
     FLOAT,
@@ -52,6 +53,11 @@ Steps = NDArray[np.int8]
 
 # Numbers of so many rows at a time, which then stay in the second cache.
 _CACHED: Final = 1 << 16
+# Rows among which wide tiles share weights that were made float32, so many inputs' at a time.
+_MANY_ROWS: Final = 13
+_BLOCK: Final = 128
+# Rows of a prompt: a step of so many streams has other processes beside it that need theirs.
+_SHARED_ROWS: Final = 24
 # Of int8, which stays symmetric.
 _STEPS: Final = 127
 
@@ -188,6 +194,75 @@ def _pointers(context: Any, builder: Any, kinds: Any, given: Any) -> list[Any]:
     return [*data, row, tile, inner, outer, at]
 
 
+def _panel_tile(rows: int) -> Any:
+    """As a wide `_tile`, of weights `panel[:, :count]` that are float32 by now, of the inputs from
+    `begin` on: sums go on from `out`, and behind the last inputs come scale and bias.
+    """
+
+    @intrinsic
+    def multiply(
+        _context: Any,
+        x: Any,
+        row: Any,
+        product: Any,
+        tile: Any,
+        out: Any,
+        at: Any,
+        panel: Any,
+        begin: Any,
+        count: Any,
+    ) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            number = signature.args[2].types[0].dtype
+            data = _pointers(context, builder, signature.args, given[:6])
+            data[1] = array_of(context, builder, signature.args[6], given[6]).data
+
+            def write(inside: Any, parameters: Sequence[Any]) -> None:
+                *known, first, size = parameters
+                _PanelTile(inside, known, first, size).write(rows, _WIDE_TILES)
+
+            name = f"antiphon_{number}_panel_{rows}"
+            wide_function(builder, name, [*data, *given[7:]], write)
+            return context.get_dummy_value()
+
+        return types.void(x, row, product, tile, out, at, panel, begin, count), code
+
+    return multiply
+
+
+@intrinsic
+def _widen(
+    _context: Any, product: Any, tile: Any, inner: Any, panel: Any, begin: Any, count: Any
+) -> Any:
+    """The weights of `_WIDE_TILES` tiles and of `count` inputs as float32 in `panel`."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        kind = signature.args[0].types[0]
+        weight = array_of(context, builder, kind, builder.extract_value(given[0], 0)).data
+        wide = array_of(context, builder, signature.args[3], given[3]).data
+
+        def write(inside: Any, parameters: Sequence[Any]) -> None:
+            narrow, first, inputs, into, begun, size = parameters
+            tile = _Tile(inside, kind.dtype, COLUMNS, [narrow] * 9)
+
+            def turn(k: Any, _: Sequence[Any]) -> Sequence[Any]:
+                for t in range(_WIDE_TILES):
+                    row = inside.add(inside.mul(inside.add(first, INDEX(t)), inputs), begun)
+                    at = inside.mul(inside.add(row, k), INDEX(COLUMNS))
+                    to = inside.mul(inside.add(k, INDEX(t * _BLOCK)), INDEX(COLUMNS))
+                    numbers = tile.widened(inside.gep(narrow, [at]))
+                    store(inside, numbers, inside.gep(into, [to]))
+                return []
+
+            turns(inside, size, [], turn)
+
+        name = f"antiphon_{kind.dtype}_widen"
+        wide_function(builder, name, [weight, given[1], given[2], wide, *given[4:]], write)
+        return context.get_dummy_value()
+
+    return types.void(product, tile, inner, panel, begin, count), code
+
+
 class _Tile:
     """Writes the code of a tile, with vectors of so many lanes."""
 
@@ -224,13 +299,15 @@ class _Tile:
         found = []
         for one in range(self._vectors):
             at = builder.gep(weight, [builder.add(first, INDEX(one * self._lanes))])
-            found.append(self._widened(at))
+            found.append(self.widened(at))
         return found
 
-    def _widened(self, at: Any) -> Any:
+    def widened(self, at: Any) -> Any:
         """The weights there, as float32."""
         builder, lanes = self._builder, self._lanes
         words = vector(ir.IntType(32), lanes)
+        if self._number == types.float32:
+            return load(builder, at, self._kind, 4)
         if self._number == types.int8:
             steps = load(builder, at, vector(ir.IntType(8), lanes), 1)
             return builder.sitofp(builder.sext(steps, words), self._kind)
@@ -247,22 +324,65 @@ class _Tile:
         return [fused(builder, one, column, old) for column, old in pairs]
 
     def _store(self, row: int, sums: Sequence[Any]) -> None:
+        places = self._places(row, len(sums))
+        for index, (at, one) in enumerate(zip(places, sums, strict=True)):
+            store(self._builder, self._finished(one, index), at)
+
+    def _places(self, row: int, vectors: int) -> list[Any]:
+        """Where a row's outputs go."""
         builder = self._builder
         out = place(builder, self._out, self._row, row, self._outer)
-        for index, one in enumerate(sums):
-            bias = self._of_outputs(self._bias, index)
-            if self._scale is None:
-                whole = builder.fadd(one, bias)
-            else:
-                whole = fused(builder, one, self._of_outputs(self._scale, index), bias)
-            at = builder.gep(out, [builder.add(self._at, INDEX(index * self._lanes))])
-            store(builder, whole, at)
+        steps = (INDEX(index * self._lanes) for index in range(vectors))
+        return [builder.gep(out, [builder.add(self._at, step)]) for step in steps]
+
+    def _finished(self, sums: Any, index: int) -> Any:
+        """With scale and bias."""
+        bias = self._of_outputs(self._bias, index)
+        if self._scale is None:
+            return self._builder.fadd(sums, bias)
+        return fused(self._builder, sums, self._of_outputs(self._scale, index), bias)
 
     def _of_outputs(self, data: Any, index: int) -> Any:
         """A vector of biases or scales."""
         builder = self._builder
         first = builder.gep(data, [builder.mul(self._first, INDEX(COLUMNS))])
         return load(builder, builder.gep(first, [INDEX(index * self._lanes)]), self._kind, 4)
+
+
+class _PanelTile(_Tile):
+    """Of `_BLOCK` inputs' weights."""
+
+    def __init__(self, builder: Any, given: Sequence[Any], begin: Any, count: Any) -> None:
+        super().__init__(builder, types.float32, COLUMNS, given)
+        self._begin, self._count = begin, count
+
+    def write(self, rows: int, tiles: int) -> None:
+        builder, vectors = self._builder, self._vectors * tiles
+        xs = [
+            builder.gep(place(builder, self._x, self._row, row, self._inner), [self._begin])
+            for row in range(rows)
+        ]
+        weights = [builder.gep(self._weight, [INDEX(t * _BLOCK * COLUMNS)]) for t in range(tiles)]
+        places = [self._places(row, vectors) for row in range(rows)]
+        nothing = ir.Constant(self._kind, [0.0] * self._lanes)
+        begins = builder.icmp_signed("==", self._begin, INDEX(0))
+
+        def turn(k: Any, sums: Sequence[Any]) -> Sequence[Any]:
+            columns = [v for weight in weights for v in self._columns(weight, k)]
+            of_rows = zip(xs, parted(sums, vectors), strict=True)
+            return [v for x, old in of_rows for v in self._added(x, k, columns, old)]
+
+        begun = [
+            builder.select(begins, nothing, load(builder, at, self._kind, 4))
+            for of_row in places
+            for at in of_row
+        ]
+        summed = turns(builder, self._count, begun, turn)
+        end = builder.add(self._begin, self._count)
+        over = builder.icmp_signed("==", end, self._inner)
+        for of_row, sums in zip(places, parted(summed, vectors), strict=True):
+            for index, (at, one) in enumerate(zip(of_row, sums, strict=True)):
+                store(builder, builder.select(over, self._finished(one, index), one), at)
 
 
 _SIX: Final = _tile(6, 1)
@@ -282,6 +402,10 @@ _WIDE_FOUR: Final = _tile(4, _WIDE_TILES, wide=True)
 _WIDE_THREE: Final = _tile(3, _WIDE_TILES, wide=True)
 _WIDE_TWO: Final = _tile(2, _WIDE_TILES, wide=True)
 _WIDE_ONE: Final = _tile(1, _WIDE_TILES, wide=True)
+_PANEL_SIX: Final = _panel_tile(6)
+_PANEL_FIVE: Final = _panel_tile(5)
+_PANEL_FOUR: Final = _panel_tile(4)
+_PANEL_THREE: Final = _panel_tile(3)
 
 
 @part
@@ -338,14 +462,43 @@ def _of_wide_rows(
 
 
 @part
-def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
-    """[rows, in] to [rows, out]."""
+def _of_panels(x: Floats, product: AnyProduct, out: Floats, first: int, last: int) -> None:
+    """All rows of tiles first .. last, a multiple of `_WIDE_TILES`: weights become float32 once
+    for all rows, where a product of few rows makes them so for each tile of rows.
+    """
+    rows, inner = x.shape
+    panel = np.empty((_WIDE_TILES, _BLOCK, COLUMNS), np.float32)
+    for tile in range(first, last, _WIDE_TILES):
+        at = tile * COLUMNS
+        for begin in range(0, inner, _BLOCK):
+            count, row = min(_BLOCK, inner - begin), 0
+            _widen(product, tile, inner, panel, begin, count)
+            while row < rows:
+                size = rows_of_tile(rows - row)
+                if size == 6:
+                    _PANEL_SIX(x, row, product, tile, out, at, panel, begin, count)
+                elif size == 5:
+                    _PANEL_FIVE(x, row, product, tile, out, at, panel, begin, count)
+                elif size == 4:
+                    _PANEL_FOUR(x, row, product, tile, out, at, panel, begin, count)
+                else:
+                    _PANEL_THREE(x, row, product, tile, out, at, panel, begin, count)
+                row += size
+
+
+@part
+def multiply(x: Floats, product: AnyProduct, out: Floats, begin: int, end: int) -> None:
+    """[rows, in] to the outputs of tiles begin .. end of [rows, out]."""
     (rows, inner), outer = x.shape, out.shape[1]
-    whole = outer // COLUMNS
+    whole = min(end, outer // COLUMNS)
     together = max(1, _CACHED // inner // ROWS) * ROWS
-    last_columns = np.empty((rows if outer > whole * COLUMNS else 0, COLUMNS), np.float32)
+    last_columns = np.empty((rows if end > whole else 0, COLUMNS), np.float32)
+    if is_wide() and rows >= _MANY_ROWS:
+        behind = begin + (whole - begin) // _WIDE_TILES * _WIDE_TILES
+        _of_panels(x, product, out, begin, behind)
+        begin = behind
     for first in range(0, rows, together):
-        last, tile = min(rows, first + together), 0
+        last, tile = min(rows, first + together), begin
         if is_wide():
             while tile + _WIDE_TILES <= whole:
                 _of_wide_rows(x, first, last, product, tile, out)
@@ -361,29 +514,32 @@ def multiply(x: Floats, product: AnyProduct, out: Floats) -> None:
         while tile < whole:
             _of_rows(x, first, last, product, tile, out, tile * COLUMNS)
             tile += 1
-        if outer > whole * COLUMNS:
+        if end > whole:
             _of_rows(x, first, last, product, whole, last_columns, 0)
     for row in range(len(last_columns)):
         for at in range(whole * COLUMNS, outer):
             out[row, at] = last_columns[row, at - whole * COLUMNS]
 
 
-@compiled(floats(2), PRODUCT, floats(2))
-def product_of(x: Floats, product: Product, out: Floats) -> None:
+_TILES: Final = types.int64, types.int64
+
+
+@compiled(floats(2), PRODUCT, floats(2), *_TILES)
+def product_of(x: Floats, product: Product, out: Floats, begin: int, end: int) -> None:
     """`multiply`, to be called from outside."""
-    multiply(x, product, out)
+    multiply(x, product, out, begin, end)
 
 
-@compiled(floats(2), _BRAIN, floats(2))
-def brain_product_of(x: Floats, product: BrainProduct, out: Floats) -> None:
+@compiled(floats(2), _BRAIN, floats(2), *_TILES)
+def brain_product_of(x: Floats, product: BrainProduct, out: Floats, begin: int, end: int) -> None:
     """Likewise."""
-    multiply(x, product, out)
+    multiply(x, product, out, begin, end)
 
 
-@compiled(floats(2), _SCALED, floats(2))
-def scaled_product_of(x: Floats, product: ScaledProduct, out: Floats) -> None:
+@compiled(floats(2), _SCALED, floats(2), *_TILES)
+def scaled_product_of(x: Floats, product: ScaledProduct, out: Floats, begin: int, end: int) -> None:
     """Likewise."""
-    multiply(x, product, out)
+    multiply(x, product, out, begin, end)
 
 
 _COMPILED: Final[dict[type[Any], Any]] = {
@@ -394,5 +550,9 @@ _COMPILED: Final[dict[type[Any], Any]] = {
 
 
 def applied(x: Floats, product: AnyProduct, out: Floats) -> None:
-    """[rows, in] to [rows, out], whatever the weights are."""
-    _COMPILED[type(product)](x, product, out)
+    """[rows, in] to [rows, out], whatever the weights are. Other processors help with many rows."""
+    multiply, tiles = _COMPILED[type(product)], -(-out.shape[1] // COLUMNS)
+    if len(x) < _SHARED_ROWS:
+        multiply(x, product, out, 0, tiles)
+        return
+    in_shares(tiles, _WIDE_TILES, lambda begin, end: multiply(x, product, out, begin, end))

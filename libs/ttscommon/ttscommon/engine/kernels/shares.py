@@ -1,0 +1,51 @@
+"""One call's work shared among processors: a prompt's products, which a first sound waits for.
+
+Whoever is free takes the next part, so that a processor which others use holds nothing up for long.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final
+
+_MOST_PROCESSORS: Final = 4
+# Of each processor: fewer would end at different times, more would be handed out all the time.
+_PARTS: Final = 3
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor | None:
+    """Beside the thread that calls; None where there is one processor."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    count = min(there or 1, _MOST_PROCESSORS) - 1
+    return ThreadPoolExecutor(count, "shares") if count else None
+
+
+def in_shares(size: int, grain: int, work: Callable[[int, int], object]) -> None:
+    """work(first, last) for parts of range(size), each of a multiple of `grain` but the last, on
+    several threads; returns when all is done. work: runs without the interpreter's lock.
+    """
+    if (pool := _helpers()) is None:
+        work(0, size)
+        return
+    helpers = pool._max_workers
+    step = max(1, -(-size // (grain * _PARTS * (helpers + 1)))) * grain
+    parts = deque((first, min(size, first + step)) for first in range(0, size, step))
+
+    def run() -> None:
+        while True:
+            try:
+                first, last = parts.popleft()
+            except IndexError:
+                return
+            work(first, last)
+
+    asked = [pool.submit(run) for _ in range(min(helpers, len(parts) - 1))]
+    run()
+    for one in asked:
+        if not one.cancel():
+            one.result()
