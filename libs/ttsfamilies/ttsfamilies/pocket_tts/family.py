@@ -27,6 +27,7 @@ from ttsfamilies.base.lm.recordings import NetworkRecordings
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.talker.base import NUMBER, REAL, CacheSpec, ModelSpec, known_voice, stated
+from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.lmstream import REPLAY
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.pocket_tts.facts import FAMILY
@@ -183,6 +184,9 @@ def _state(cache: Tensor, length: int, c: PocketBackbone, path: Path) -> Tensor:
 _POSITIONS: Final = 2048
 # Before speech begins, the logit of its end may exceed the threshold: the package's rule.
 _LEAST_FRAMES: Final = 6
+# A frame is 80 ms of sound, which two slow cores make in half of that, talker and vocoder each: a
+# stream begins with one, and as long as it has no more in hand, frames follow by themselves.
+_CHUNKS: Final = ChunkSeconds(initial_s=0.08, least=1)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
 
@@ -304,5 +308,6 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
         inputs={"kind": NUMBER, "id": NUMBER, "row": wide},
         caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
         max_positions=_POSITIONS,
+        chunks=_CHUNKS,
         parameters=parameters(c),
     )

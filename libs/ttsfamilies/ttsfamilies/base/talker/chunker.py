@@ -20,12 +20,13 @@ from dataclasses import dataclass
 class ChunkSeconds:
     """What a family recommends: how long its first chunk and its regular ones last.
 
-    busy_growth: see ChunkSizes, in frames.
+    busy_growth, least: see ChunkSizes, in frames.
     """
 
     initial_s: float = 0.12
     regular_s: float = 1.0
     busy_growth: float = 2.0
+    least: int = 2
 
     def sizes(
         self, frame_rate_hz: float, *, initial: int | None = None, regular: int | None = None
@@ -33,7 +34,7 @@ class ChunkSeconds:
         """In frames, unless `initial` and `regular` say otherwise."""
         first = max(1, round(self.initial_s * frame_rate_hz)) if initial is None else initial
         most = max(first, round(self.regular_s * frame_rate_hz)) if regular is None else regular
-        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth)
+        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth, least=self.least)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ def test_a_family_recommends_sizes_in_seconds_and_settings_override_them() -> No
     assert recommended.sizes(1.0) == ChunkSizes(1, 1)
     assert recommended.sizes(25.0, initial=1, regular=50) == ChunkSizes(1, 50)
     assert recommended.sizes(25.0, regular=2) == ChunkSizes(2, 2)
+    assert ChunkSeconds(0.08, least=1).sizes(12.5) == ChunkSizes(1, 12, least=1)
     assert ChunkSeconds(0.2, busy_growth=10.0).sizes(20.0) == ChunkSizes(4, 20, busy_growth=10.0)
 
 
