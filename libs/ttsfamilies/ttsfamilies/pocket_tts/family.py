@@ -210,6 +210,8 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> PocketTts:
 class PocketTts(SteppedModel):
     """A loaded checkpoint. encoder: None where it cannot clone. kept: its published voices."""
 
+    last_alone = True
+
     def __init__(
         self,
         name: str,
@@ -262,7 +264,7 @@ class PocketTts(SteppedModel):
         kept = self._kept
         backbone = kept.attend(stored, told["id"], told["kind"] == KEPT) if kept else stored
         x = self._net.embed(told["kind"], told["id"], told["row"])
-        return self._net.hidden(x, rows.positions, backbone)
+        return self._net.hidden(x, rows.positions, backbone, rows.last)
 
     def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         x = self._net.latent(state["latent"][rows.slots])

@@ -231,9 +231,11 @@ class PocketNet(nn.Module):
             found = torch.where((kind == BEGIN)[:, None], self.begin[0], found)
         return found
 
-    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Of inputs [tokens, dim] at positions [tokens]: [tokens, hidden]."""
-        return self.narrow(self.backbone(x, positions, attend))
+    def hidden(
+        self, x: Tensor, positions: Tensor, attend: Attend, only: Tensor | None = None
+    ) -> Tensor:
+        """Of inputs [tokens, dim] at positions [tokens]: [tokens, hidden], or of `only` some."""
+        return self.narrow(self.backbone(x, positions, attend, only))
 
 
 def sources(net: PocketNet) -> dict[str, Source]:

@@ -56,7 +56,7 @@ _CACHED: Final = 1 << 16
 # Rows among which wide tiles share weights that were made float32, so many inputs' at a time.
 _MANY_ROWS: Final = 13
 _BLOCK: Final = 128
-# Rows of a prompt: a step of so many streams has other processes beside it that need theirs.
+# Rows of a prompt: in steps of few streams the other stage needs its processor.
 _SHARED_ROWS: Final = 24
 # Of int8, which stays symmetric.
 _STEPS: Final = 127

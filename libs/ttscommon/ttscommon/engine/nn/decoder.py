@@ -220,9 +220,17 @@ class DecoderBlock(nn.Module):
         self.attention_scale = Scale(c.dim) if c.layer_scale else nn.Identity()
         self.mlp_scale = Scale(c.dim) if c.layer_scale else nn.Identity()
 
-    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: AttendLayer) -> Tensor:
-        """[..., dim] -> [..., dim]."""
+    def forward(
+        self,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        attend: AttendLayer,
+        only: Tensor | None = None,
+    ) -> Tensor:
+        """[..., dim] -> [..., dim]; only: see Decoder.forward."""
         attended = attend(*self.attention.queries(self.attention_norm(x), angles))
+        if only is not None:
+            x, attended = x[only], attended[only]
         x = x + self.attention_scale(self.attention.finish(attended))
         return x + self.mlp_scale(self.mlp(self.mlp_norm(x)))
 
@@ -292,16 +300,30 @@ class Decoder(nn.Module):
             assert isinstance(block, DecoderBlock)
             block.attention.keep_float32(where)
 
-    def forward(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """[..., dim] at integer positions [...] -> hidden states [..., dim]."""
-        return self.turned(x, self.rope.angles(positions), attend)
+    def forward(
+        self, x: Tensor, positions: Tensor, attend: Attend, only: Tensor | None = None
+    ) -> Tensor:
+        """[..., dim] at integer positions [...] -> hidden states [..., dim].
 
-    def turned(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        only: [rows] int64, the positions of [tokens, dim] whose states are wanted; the last block
+        then ends with its attention for others.
+        """
+        return self.turned(x, self.rope.angles(positions), attend, only)
+
+    def turned(
+        self,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        attend: Attend,
+        only: Tensor | None = None,
+    ) -> Tensor:
         """As `forward`, with the angles of the positions at hand: see Rope.angles."""
         if self._fuses(x):
-            return self._fused(x, angles, attend)
+            found = self._fused(x, angles, attend)
+            return found if only is None else found[only]
+        last = len(self.blocks) - 1
         for layer, block in enumerate(self.blocks):
-            x = block(x, angles, partial(attend, layer))
+            x = block(x, angles, partial(attend, layer), only if layer == last else None)
         return self.norm(x)
 
     def headed(

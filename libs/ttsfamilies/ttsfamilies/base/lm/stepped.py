@@ -49,11 +49,13 @@ class DrawnStep(NamedTuple):
 class SteppedModel(TalkerModel):
     """A frame a step, or a part of one, drawn of a backbone's states; the state has `over`.
 
-    apart: fields of the state that `drawn` is not given, such as those of prompts.
+    apart: fields of the state that `drawn` is not given, such as those of prompts. last_alone:
+    `prompted` gives the states of the rows' last tokens, [rows, dim].
     """
 
     fixed_prompts = True
     apart: tuple[str, ...] = ()
+    last_alone: bool = False
 
     @abstractmethod
     def prompted(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
@@ -73,7 +75,8 @@ class SteppedModel(TalkerModel):
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.prompted(rows, state, attend)
-        return self._gone_on(hidden, rows.last, rows, state, rows.samples)
+        last = slice(len(rows.last)) if self.last_alone else rows.last
+        return self._gone_on(hidden, last, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.stepped(rows, state, attend)

@@ -36,11 +36,11 @@ def drawn(config: DecoderConfig, dtype: torch.dtype) -> Decoder:
 
 
 @torch.inference_mode()
-def run(net: Decoder, x: Tensor) -> Tensor:
+def run(net: Decoder, x: Tensor, last: Tensor | None = None) -> Tensor:
     count = x.shape[-2]
     visible = torch.ones(count, count, dtype=torch.bool).tril()
     positions = torch.arange(3, 3 + count)
-    return net(x, positions, lambda _, q, k, v: dense_attention(q, k, v, visible))
+    return net(x, positions, lambda _, q, k, v: dense_attention(q, k, v, visible), last)
 
 
 @pytest.mark.parametrize("rows", [nullcontext, none_are_few], ids=["few rows", "many"])
@@ -100,6 +100,15 @@ def test_queries_and_keys_stay_float32_under_narrow_weights_where_asked() -> Non
     out = net(torch.randn(3, 32).bfloat16(), torch.arange(3), attend)
     assert types == {torch.float32}
     assert out.dtype == net.state_dict()["blocks.0.mlp.down.weight"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kernels", [nullcontext, lambda: only("triton")], ids=["torch", "triton"])
+def test_some_states_are_those_among_all(
+    kernels: Callable[[], AbstractContextManager[None]],
+) -> None:
+    net, x, last = drawn(QWEN, torch.float32), torch.randn(5, 32), torch.tensor([1, 4])
+    with kernels():
+        torch.testing.assert_close(run(net, x, last), run(net, x)[last])
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
