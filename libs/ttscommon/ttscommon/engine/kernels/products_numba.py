@@ -231,7 +231,7 @@ def _panel_tile(rows: int) -> Any:
 
 
 @intrinsic
-def _widen(
+def _widening(
     _context: Any, product: Any, tile: Any, inner: Any, panel: Any, begin: Any, count: Any
 ) -> Any:
     """The weights of `_WIDE_TILES` tiles and of `count` inputs as float32 in `panel`."""
@@ -261,6 +261,10 @@ def _widen(
         return context.get_dummy_value()
 
     return types.void(product, tile, inner, panel, begin, count), code
+
+
+# As compiled code calls it.
+_widen: Final[Any] = _widening
 
 
 class _Tile:
