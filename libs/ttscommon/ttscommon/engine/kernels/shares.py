@@ -1,6 +1,7 @@
 """One call's work shared among processors: a prompt's products, which a first sound waits for.
 
-Whoever is free takes the next part, so that a processor which others use holds nothing up for long.
+A thread takes the next part when it is free, so that a processor which other programs use holds
+nothing up for long.
 """
 
 from __future__ import annotations
