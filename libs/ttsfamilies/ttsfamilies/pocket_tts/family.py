@@ -184,9 +184,8 @@ def _state(cache: Tensor, length: int, c: PocketBackbone, path: Path) -> Tensor:
 _POSITIONS: Final = 2048
 # Before speech begins, the logit of its end may exceed the threshold: the package's rule.
 _LEAST_FRAMES: Final = 6
-# A frame is 80 ms of sound, which two slow cores make in half of that, talker and vocoder each: a
-# stream begins with one, and as long as it has no more in hand, frames follow by themselves.
-_CHUNKS: Final = ChunkSeconds(initial_s=0.08, least=1)
+# A frame is 80 ms of sound, which slow cores make in half of that, talker and vocoder each.
+_CHUNKS: Final = ChunkSeconds(alone=1)
 # As a checkpoint is published whose encoder is none.
 _WITHOUT_CLONING: Final = "pocket-tts-without-voice-cloning"
 

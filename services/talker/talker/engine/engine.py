@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any, Final
 
 from talker.engine.company import Company
@@ -29,6 +31,7 @@ from ttsfamilies.base.talker.runner import Results, Row, Runner
 from ttsfamilies.base.talker.streams import CutShort
 
 _LIMITS: Final = StepLimits()
+_STEPS_KEPT: Final = 8
 
 Launched = tuple[Stream, Row, int]
 
@@ -83,6 +86,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._rounds = 1 if self._runner.depth else self.spec.rounds
         self._draft_lengths = draft_lengths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
+        # Seconds of a frame in the last steps that had no prompt in them.
+        self._step_s: deque[float] = deque(maxlen=_STEPS_KEPT)
         # On a processor only what the thread itself ran says which width is cheapest.
         self._step_clock = time.thread_time if clock is time.monotonic else clock
         self._stepping_s = 0.0
@@ -304,6 +309,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
         self._stepped(took_s, (stream for stream, _, _ in batch))
+        if (gained := max(results.gained)) and all(row.plan.decode for _, row, _ in batch):
+            self._step_s.append(took_s / gained)
         if not self._runner.depth:
             since_s, self._stepping_s = self._stepping_s, self._step_clock()
             took_s = self._stepping_s - since_s
@@ -332,7 +339,9 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         now = self._clock()
         heard = self._company.heard(self._slots, now)
         busy = self._contention.factor * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
-        due = self._each(lambda stream: stream.due(self._sizes, now, busy))
+        steps = median(self._step_s) * self.spec.frame_rate_hz if self._step_s else busy
+        sizes = self._sizes.among(heard, steps)
+        due = self._each(lambda stream: stream.due(sizes, now, busy))
         if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)
         for stream, over in self._each(lambda stream: stream.over):

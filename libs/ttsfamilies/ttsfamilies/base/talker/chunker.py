@@ -13,20 +13,20 @@ one under load: a death then costs no more than it did.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class ChunkSeconds:
     """What a family recommends: how long its first chunk and its regular ones last.
 
-    busy_growth, least: see ChunkSizes, in frames.
+    busy_growth, alone: see ChunkSizes, in frames.
     """
 
     initial_s: float = 0.12
     regular_s: float = 1.0
     busy_growth: float = 2.0
-    least: int = 2
+    alone: int = 0
 
     def sizes(
         self, frame_rate_hz: float, *, initial: int | None = None, regular: int | None = None
@@ -34,7 +34,8 @@ class ChunkSeconds:
         """In frames, unless `initial` and `regular` say otherwise."""
         first = max(1, round(self.initial_s * frame_rate_hz)) if initial is None else initial
         most = max(first, round(self.regular_s * frame_rate_hz)) if regular is None else regular
-        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth, least=self.least)
+        alone = self.alone if initial is None else 0
+        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth, alone=alone)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class ChunkSizes:
     The first chunk has `initial` frames, and `busy_growth` more for an engine that needs all of
     its time for the streams it has. Those behind it have at least `least`. One beyond `regular`
     has at most `ample` times as many, and is made within `ample_s` seconds for every second that a
-    regular one lasts.
+    regular one lasts. A stream that has the engine to itself begins with `alone` frames and goes on
+    with as many, if that is not 0: no other's prompt comes between.
     """
 
     initial: int = 2
@@ -55,6 +57,7 @@ class ChunkSizes:
     busy_growth: float = 2.0
     ample: float = 2.0
     ample_s: float = 0.5
+    alone: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.initial <= self.regular:
@@ -65,6 +68,12 @@ class ChunkSizes:
             raise ValueError("least >= 1 and busy_growth >= 0")
         if self.ample < 1.0 or self.ample_s <= 0.0:
             raise ValueError("ample >= 1 and ample_s > 0")
+
+    def among(self, streams: int, busy: float) -> ChunkSizes:
+        """Those for an engine with so many streams; `busy`: as in `first`, without prompts."""
+        if not self.alone or streams > 1 or busy >= 1.0:
+            return self
+        return replace(self, initial=self.alone, least=self.alone, busy_growth=0.0)
 
     def first(self, busy: float, headroom: float = 0.0) -> int:
         """Frames of the first chunk. `busy`: the share of real time that all streams need.

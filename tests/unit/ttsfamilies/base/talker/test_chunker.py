@@ -61,6 +61,15 @@ def test_the_first_chunk_has_what_its_gateway_asks_for_or_what_the_load_does() -
     assert SIZES.first(0.0, headroom=1e6) == SIZES.regular
 
 
+def test_a_stream_that_has_the_engine_to_itself_begins_with_less_where_a_family_says_so() -> None:
+    sizes = ChunkSizes(2, 25, alone=1)
+    alone = sizes.among(1, busy=0.9)
+    assert (alone.first(0.9), alone.next(1, 1.0, 0.9)) == (1, 1)
+    assert alone.first(0.9, headroom=1.5) == 3
+    assert sizes.among(2, busy=0.4) is sizes.among(1, busy=1.0) is sizes
+    assert SIZES.among(1, busy=0.0) is SIZES
+
+
 def test_without_slack_chunks_stay_small() -> None:
     assert cut(2, 3, 8, 0.0) == 2
 
@@ -92,7 +101,8 @@ def test_a_family_recommends_sizes_in_seconds_and_settings_override_them() -> No
     assert recommended.sizes(1.0) == ChunkSizes(1, 1)
     assert recommended.sizes(25.0, initial=1, regular=50) == ChunkSizes(1, 50)
     assert recommended.sizes(25.0, regular=2) == ChunkSizes(2, 2)
-    assert ChunkSeconds(0.08, least=1).sizes(12.5) == ChunkSizes(1, 12, least=1)
+    assert ChunkSeconds(alone=1).sizes(12.5) == ChunkSizes(2, 12, alone=1)
+    assert ChunkSeconds(alone=1).sizes(12.5, initial=3) == ChunkSizes(3, 12)
     assert ChunkSeconds(0.2, busy_growth=10.0).sizes(20.0) == ChunkSizes(4, 20, busy_growth=10.0)
 
 
