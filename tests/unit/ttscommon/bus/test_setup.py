@@ -59,7 +59,7 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     config.max_msgs = 2 * slots  # none of them could wait aside
     await bus.link.jetstream.update_stream(config)
     sessions = (await bus.link.jetstream.stream_info("KV_antiphon-sessions")).config
-    sessions.discard, sessions.max_bytes = DiscardPolicy.NEW, 1 << 20  # it refused when it was full
+    sessions.discard = DiscardPolicy.NEW  # it refused when it was full
     await bus.link.jetstream.update_stream(sessions)
     with pytest.raises(BusUnprepared, match="schema 1 instead of 5"):
         await bus.setup.verify()

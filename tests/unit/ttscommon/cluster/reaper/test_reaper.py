@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -218,7 +218,7 @@ async def removed(bus: Bus, request_id: str) -> None:
 
 
 async def test_a_lease_is_removed_at_an_election_a_return_of_the_broker_and_a_death(
-    bus: Bus, other: Bus
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await left_by_a_dead_worker(other, "before")
     async with reaping(bus, SELDOM) as reaper:
@@ -227,8 +227,11 @@ async def test_a_lease_is_removed_at_an_election_a_return_of_the_broker_and_a_de
         bus.link.client.abort()
         await removed(other, "again")
         await left_by_a_dead_worker(other, "done")
+        expect = Mock(wraps=reaper._leftovers.expect)
+        monkeypatch.setattr(reaper._leftovers, "expect", expect)
         reaper._hand_on("talker-1", Verdict.GONE)
         await removed(other, "done")
+        expect.assert_called()
 
 
 async def test_the_lease_of_a_job_in_work_stays(bus: Bus, other: Bus) -> None:
