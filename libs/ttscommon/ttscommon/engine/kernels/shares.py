@@ -19,21 +19,21 @@ _PARTS: Final = 3
 
 
 @cache
-def _helpers() -> ThreadPoolExecutor | None:
-    """Beside the thread that calls; None where there is one processor."""
+def _helpers() -> tuple[ThreadPoolExecutor | None, int]:
+    """Threads beside the one that calls, and how many; None where there is one processor."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     count = min(there or 1, _MOST_PROCESSORS) - 1
-    return ThreadPoolExecutor(count, "shares") if count else None
+    return (ThreadPoolExecutor(count, "shares") if count else None), count
 
 
 def in_shares(size: int, grain: int, work: Callable[[int, int], object]) -> None:
     """work(first, last) for parts of range(size), each of a multiple of `grain` but the last, on
     several threads; returns when all is done. work: runs without the interpreter's lock.
     """
-    if (pool := _helpers()) is None:
+    pool, helpers = _helpers()
+    if pool is None:
         work(0, size)
         return
-    helpers = pool._max_workers
     step = max(1, -(-size // (grain * _PARTS * (helpers + 1)))) * grain
     parts = deque((first, min(size, first + step)) for first in range(0, size, step))
 

@@ -17,7 +17,7 @@ from ttscommon.engine.kernels.shares import in_shares
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
     """One helper, whatever machine this is."""
     with ThreadPoolExecutor(1) as found:
-        monkeypatch.setattr(shares, "_helpers", lambda: found)
+        monkeypatch.setattr(shares, "_helpers", lambda: (found, 1))
         yield found
 
 
@@ -65,7 +65,7 @@ def test_what_goes_wrong_with_a_helper_reaches_the_caller(pool: ThreadPoolExecut
 
 
 def test_one_processor_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "_helpers", lambda: None)
+    monkeypatch.setattr(shares, "_helpers", lambda: (None, 0))
     done: list[tuple[int, int]] = []
     in_shares(50, 4, lambda first, last: done.append((first, last)))
     assert done == [(0, 50)]
