@@ -43,7 +43,14 @@ def test_inflections_follow_their_stem(word: str, phones: str | None) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"not gzip", b"\x1f\x8b\x08\x00broken", *map(gzip.compress, (b'{"format": 2}', b"{}"))],
+    [
+        b"",
+        b"not gzip",
+        b"\x1f\x8b\x08\x00broken",
+        gzip.compress(b'{"format": 2}'),
+        gzip.compress(b"{}"),
+    ],
+    ids=["nothing", "no gzip", "broken", "format", "no format"],  # a compressed file has its time
 )
 def test_a_file_that_is_missing_damaged_or_of_another_format_is_a_lexicon_error(
     tmp_path: Path, content: bytes
