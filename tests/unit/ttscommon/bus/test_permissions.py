@@ -47,7 +47,7 @@ _LEXICON = "$KV.antiphon-lexicons.owner.name.entries"
         (f"{_STREAM}.DELETE.KV_antiphon-leases", set()),
         (f"{_STREAM}.DELETE.antiphon-JOBS", {"setup"}),  # which is retired
         ("$JS.API.DIRECT.GET.antiphon-CODES", {*SERVICES}),
-        ("$JS.API.DIRECT.GET.KV_antiphon-replicas", {*SERVICES}),  # whom an upgrade waits for
+        ("$JS.API.DIRECT.GET.KV_antiphon-replicas", {*SERVICES}),  # an upgrade waits for them
         ("antiphon.ctl.lookup.talker-1", {"gateway"}),
         ("antiphon.job.talk.vesper.r", {"gateway"}),
         ("antiphon.job.voc.vesper.r", {"talker", "gateway"}),  # which has sound made again

@@ -285,16 +285,23 @@ class _Tile:
         xs = [place(builder, self._x, self._row, row, self._inner) for row in range(rows)]
         each = builder.mul(self._inner, INDEX(COLUMNS))
         weights = [place(builder, self._weight, self._first, t, each) for t in range(tiles)]
+        nothing = [ir.Constant(self._kind, [0.0] * self._lanes)] * (rows * vectors)
+        summed = self._summed(xs, weights, self._inner, nothing)
+        for row, of_row in enumerate(summed):
+            self._store(row, of_row)
+
+    def _summed(
+        self, xs: Sequence[Any], weights: Sequence[Any], count: Any, begun: Sequence[Any]
+    ) -> Sequence[Sequence[Any]]:
+        """Each row's sums behind so many inputs, from what they have begun with."""
+        vectors = self._vectors * len(weights)
 
         def turn(k: Any, sums: Sequence[Any]) -> Sequence[Any]:
             columns = [v for weight in weights for v in self._columns(weight, k)]
             of_rows = zip(xs, parted(sums, vectors), strict=True)
             return [v for x, old in of_rows for v in self._added(x, k, columns, old)]
 
-        nothing = [ir.Constant(self._kind, [0.0] * self._lanes)] * (rows * vectors)
-        summed = turns(builder, self._inner, nothing, turn)
-        for row, of_row in enumerate(parted(summed, vectors)):
-            self._store(row, of_row)
+        return parted(turns(self._builder, count, begun, turn), vectors)
 
     def _columns(self, weight: Any, k: Any) -> list[Any]:
         """A row of a tile's weights."""
@@ -370,21 +377,15 @@ class _PanelTile(_Tile):
         places = [self._places(row, vectors) for row in range(rows)]
         nothing = ir.Constant(self._kind, [0.0] * self._lanes)
         begins = builder.icmp_signed("==", self._begin, INDEX(0))
-
-        def turn(k: Any, sums: Sequence[Any]) -> Sequence[Any]:
-            columns = [v for weight in weights for v in self._columns(weight, k)]
-            of_rows = zip(xs, parted(sums, vectors), strict=True)
-            return [v for x, old in of_rows for v in self._added(x, k, columns, old)]
-
         begun = [
             builder.select(begins, nothing, load(builder, at, self._kind, 4))
             for of_row in places
             for at in of_row
         ]
-        summed = turns(builder, self._count, begun, turn)
+        summed = self._summed(xs, weights, self._count, begun)
         end = builder.add(self._begin, self._count)
         over = builder.icmp_signed("==", end, self._inner)
-        for of_row, sums in zip(places, parted(summed, vectors), strict=True):
+        for of_row, sums in zip(places, summed, strict=True):
             for index, (at, one) in enumerate(zip(of_row, sums, strict=True)):
                 store(builder, builder.select(over, self._finished(one, index), one), at)
 

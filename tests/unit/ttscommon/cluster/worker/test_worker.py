@@ -193,7 +193,7 @@ async def test_a_stale_holder_does_not_tear_a_job_from_its_successor(bus: Bus, o
         epoch = second.epoch(job.request)
         healthy = Lease("healthy", "vocoder", "r", epoch, second.receipt)
         await other.kv.put(LEASES, healthy.key, healthy.encode())
-    # The stale worker has drained. Nobody is given the job a third time.
+    # The stale worker has drained. No worker is given the job a third time.
     backlog = await other.queue.backlog(VOCODER, "m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
