@@ -4,13 +4,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 from websockets.exceptions import InvalidStatus
 
+from gateway.requests.aliases import DEFAULT
+from gateway.requests.catalogue import voice_of
 from gateway.settings import GatewaySettings
 from tests.adapters import files
 from tests.keys import keys_file
 from tests.realtime import opened
 from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.wire.replicas import Model, Voice
 
 A, B = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
 AUDIO: Final = "/v1/audio"
@@ -58,24 +62,45 @@ async def test_another_key_lists_reads_and_deletes_nothing(
             assert own in (await stand.http.get(path, headers=A)).text
 
 
-async def test_another_key_speaks_with_nothing_of_it(cloning: Any) -> None:
-    stand = cloning
+@pytest.fixture
+def obeying(cloning: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Its model takes recordings and adapters."""
+    catalogue = cloning.gateway.context.catalogue
+    resolve = catalogue.resolve
+
+    async def resolved(model: str, voice: str, naming: Any = None) -> tuple[Model, Voice]:
+        found, _ = await resolve(model, DEFAULT, naming)
+        found = replace(found, accepts=(*found.accepts, "ref_audio", "adapter"))
+        return found, voice_of(found, voice)
+
+    monkeypatch.setattr(catalogue, "resolve", resolved)
+    return cloning
+
+
+async def test_another_key_speaks_with_nothing_of_it(obeying: Any) -> None:
+    stand = obeying
     for kind in ("voices", "lexicons", "adapters"):
         assert (await stand.http.post(f"{AUDIO}/{kind}", headers=A, **MAKE[kind][0])).is_success
-    said: dict[str, Any] = {"input": "Hello.", "response_format": "pcm"}
+
+    async def spoken(key: dict[str, str], **named: Any) -> Any:
+        said = {"input": "The tide.", "response_format": "pcm", **named}
+        return await stand.http.post(f"{AUDIO}/speech", headers=key, json=said)
+
     for name in ("mine", "../mine", "*"):
-        lexicon = {**said, "lexicons": [name]}
-        refused = await stand.http.post(f"{AUDIO}/speech", headers=B, json=lexicon)
-        assert refused.status_code in (400, 404), refused.text
-        adapter = await stand.http.post(
-            f"{AUDIO}/speech", headers=B, json={**said, "adapter": name}
-        )
-        assert adapter.status_code in (200, 400, 404)  # 200: the model takes none, and says so
-        voice = await stand.http.post(f"{AUDIO}/speech", headers=B, json={**said, "voice": name})
-        assert voice.status_code in (200, 400, 404)  # 200: an unknown name means the default
-    for job in stand.stage.jobs:
-        assert (job.request.reference, job.request.adapter) == (None, None)
-        assert "secret" not in str(job.request.marks)
+        for named, status, code in (
+            ({"voice": name}, 400, "unknown_voice"),
+            ({"lexicons": [name]}, 404, "unknown_lexicon"),
+            ({"adapter": name}, 404, "unknown_adapter"),
+        ):
+            refused = await spoken(B, **named)
+            assert refused.status_code == status, refused.text
+            assert refused.json()["error"]["code"] == code
+    assert not stand.stage.jobs
+    assert (await spoken(A, voice="mine", lexicons=["mine"], adapter="mine")).is_success
+    (job,) = stand.stage.jobs
+    assert job.request.reference is not None
+    assert job.request.adapter.name == "mine"
+    assert "secret" in str(job.request)
 
 
 async def test_another_key_hears_no_session_of_it_and_counts_none_of_its_use(stand: Any) -> None:
