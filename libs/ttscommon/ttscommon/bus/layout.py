@@ -15,12 +15,16 @@ from nats.js.api import (
     StreamConfig,
 )
 
+from ttscommon.process.startup import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.subjects import ACK_WAIT_S, LOGS, STAGES, TALKER, VOCODER, Log, Stage
 
-# Raised whenever an older service could not work with what a newer one expects here.
+# Raised whenever an older service could not work with what a newer one expects here: it takes
+# everything else that a newer release has changed as it is.
 SCHEMA: Final = "5"
 SCHEMA_KEY: Final = "antiphon-schema"
+RELEASE_KEY: Final = "antiphon-release"
+_METADATA: Final = {SCHEMA_KEY: SCHEMA, RELEASE_KEY: VERSION}
 _SLOTS_KEY: Final = "antiphon-slots"
 
 JOB_AGE_S: Final = 3600.0
@@ -153,7 +157,7 @@ class Layout:
             max_msgs=jobs,
             max_bytes=max(_LEAST_QUEUE_BYTES, jobs * _JOB_BYTES[stage.name]),
             discard=DiscardPolicy.NEW,
-            metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
+            metadata={**_METADATA, _SLOTS_KEY: str(self.slots)},
         )
 
     def _log(self, log: Log) -> StreamConfig:
@@ -206,7 +210,7 @@ class Layout:
             "num_replicas": self.replicas,
             "allow_direct": True,
             "duplicate_window": DEDUPE_S,
-            "metadata": {SCHEMA_KEY: SCHEMA},
+            "metadata": _METADATA,
         }
         return StreamConfig(name=name, subjects=list(subjects), **{**common, **figures})
 
@@ -215,6 +219,19 @@ def slots_of(jobs: StreamConfig) -> int:
     """For how many slots the talkers' queue was made; one of an earlier version does not say."""
     told = (jobs.metadata or {}).get(_SLOTS_KEY, "")
     return int(told) if told.isdigit() else (jobs.max_msgs or 0) // JOBS_PER_SLOT
+
+
+def is_of_newer_release(found: StreamConfig) -> bool:
+    """Whether a release behind this one made or changed a stream, and this one can work with it."""
+    metadata, ours = found.metadata or {}, _numbers(VERSION)
+    newer = bool(ours) and _numbers(metadata.get(RELEASE_KEY, "")) > ours
+    return newer and metadata.get(SCHEMA_KEY) == SCHEMA
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """Those of a version; none where it is not made of numbers alone."""
+    parts = release.split(".")
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
 
 
 def differences(wanted: StreamConfig, found: StreamConfig) -> Iterator[str]:

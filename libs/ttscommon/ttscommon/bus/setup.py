@@ -16,7 +16,7 @@ import structlog
 from nats.js.api import StreamConfig
 
 from ttscommon.bus.faults import NO_ROOM, BusUnprepared, Unreachable, code_of, reason
-from ttscommon.bus.layout import Layout, differences, slots_of
+from ttscommon.bus.layout import Layout, differences, is_of_newer_release, slots_of
 from ttscommon.bus.link import Link
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusUnavailable
@@ -123,9 +123,13 @@ class Setup:
         return await self._apply(change=True)
 
     async def verify(self) -> None:
-        """Raises BusUnprepared unless everything is there as this service needs it."""
+        """Raises BusUnprepared unless everything is there as this service needs it.
+
+        A newer release prepares the broker before it replaces services: one that restarts in
+        between works with what it finds.
+        """
         until_s = time.monotonic() + self._tuning.missing_s
-        while findings := await self._findings():
+        while findings := await self._findings(accept_newer=True):
             if not all(f.missing for f in findings) or time.monotonic() > until_s:
                 problems = "\n  ".join(map(str, findings))
                 raise BusUnprepared(
@@ -205,9 +209,9 @@ class Setup:
             done.append(finding.stream)
         return done
 
-    async def _findings(self) -> list[Finding]:
-        layout = await self._layout()
-        findings = [await self._inspect(wanted) for wanted in layout.streams()]
+    async def _findings(self, *, accept_newer: bool = False) -> list[Finding]:
+        streams = (await self._layout()).streams()
+        findings = [await self._inspect(wanted, accept_newer=accept_newer) for wanted in streams]
         return [finding for finding in findings if finding is not None]
 
     @property
@@ -228,11 +232,13 @@ class Setup:
         log_.warning("bus.retired", stream=name, jobs=info.state.messages)
         return info.state.last_seq + 1
 
-    async def _inspect(self, wanted: StreamConfig) -> Finding | None:
+    async def _inspect(self, wanted: StreamConfig, *, accept_newer: bool = False) -> Finding | None:
         name = wanted.name or ""
         found = await self._found(name)
         if found is None:
             return Finding(name, ("missing",), missing=True)
+        if accept_newer and is_of_newer_release(found):
+            return None
         problems = tuple(differences(wanted, found))
         return Finding(name, problems) if problems else None
 

@@ -1,5 +1,6 @@
 """Preparing a real broker: created once, changed only on purpose, verified by everybody else."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from nats.js.api import DiscardPolicy, StreamConfig
 from tests.connections import Connect
 from tests.waits import until
 from ttscommon.bus import Bus, BusUnprepared
-from ttscommon.bus.layout import Layout
+from ttscommon.bus.layout import RELEASE_KEY, SCHEMA, SCHEMA_KEY, Layout
 from ttscommon.bus.setup import Setup, SetupTuning
+from ttscommon.process.startup import VERSION
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
 
@@ -65,6 +67,26 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
         await bus.setup.verify()
     assert await bus.setup.migrate() == ["antiphon-TALK_JOBS", "KV_antiphon-sessions"]
     assert (await stream(bus, TALKER.stream)).max_msgs == 6 * slots
+    await bus.setup.verify()
+
+
+@pytest.mark.parametrize(
+    ("release", "schema", "accepted"),
+    [("1000.0", SCHEMA, True), ("1000.0", "1000", False), (VERSION, SCHEMA, False)],
+)
+async def test_a_service_that_restarts_works_with_what_a_newer_release_has_changed(
+    connect: Connect, release: str, schema: str, accepted: bool
+) -> None:
+    bus = await connect(prepared=False, max_log_bytes=1 << 26)
+    await bus.setup.create()
+    config = await stream(bus, CODES.stream)
+    config.max_msgs_per_subject = 2 * (config.max_msgs_per_subject or 0)
+    config.metadata |= {RELEASE_KEY: release, SCHEMA_KEY: schema}
+    await bus.link.jetstream.update_stream(config)
+    refused = nullcontext() if accepted else pytest.raises(BusUnprepared, match="antiphon-CODES: ")
+    with refused:
+        await Setup(bus.link, IMPATIENT).verify()
+    assert await bus.setup.migrate() == ["antiphon-CODES"]  # back to the release before
     await bus.setup.verify()
 
 
