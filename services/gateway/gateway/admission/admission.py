@@ -141,27 +141,39 @@ class Admission:
         """Look at the streams again and again, until it is cancelled."""
         while True:
             await asyncio.sleep(self.limits.look_s)
-            self.look()
+            for model in self.look():
+                await self.relieve(model)
             if not self._looked and not self._room:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_IDLE_LOOK_S):
                         await self.changed.wait()
 
-    def look(self) -> None:
-        """Move the limits by what listeners have left, and let in who waits for that."""
-        now = self.clock()
+    def look(self) -> Sequence[str]:
+        """Move the limits by what listeners have left, and let in requests that wait for that.
+
+        Returns the models of which a stream is to be given up.
+        """
+        now, dry = self.clock(), list[str]()
         for grant in list(self.control.running.values()):
             if grant.paused_s(now) >= self.limits.rest_s:
                 grant.rest()
         # Once more behind the last stream, so that nothing is shown that is over.
         looks = bool(self.control.running or self.peers)
         if looks or self._looked:
-            self.control.look(now)
+            dry = self.control.look(now)
             if self.peers and self.control.has_news(now):
                 self.changed.set()
         self._looked = looks
         self._room.room()
         self._refusals.flush(now)
+        return dry
+
+    async def relieve(self, model: str) -> None:
+        """Give up a stream, so that others do not run dry, unless a worker does not answer: it may
+        be dying of that stream, and no gateway knows of it yet.
+        """
+        if await self.catalogue.all_answer(model):
+            self.control.give_up(model)
 
     @contextmanager
     def _offline_stream(self, applicant: Applicant) -> Iterator[Grant]:

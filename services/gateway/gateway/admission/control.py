@@ -51,6 +51,8 @@ class Capacity(Protocol):
 
     def adopt(self, model: str) -> None: ...
 
+    async def all_answer(self, model: str) -> bool: ...
+
 
 class Host(Protocol):
     """What holds the place; see Admission."""
@@ -177,18 +179,19 @@ class AdmissionControl:
             known = self._rooms[model] = view.stages, room_of(view, self._utilisation)
         return known[1]
 
-    def look(self, now: float) -> None:
-        """Move every loop, and give up a stream where one has to be."""
+    def look(self, now: float) -> list[str]:
+        """Move every loop; returns the models of which a stream is to be given up."""
         self._slack_s = _least(self.running.values(), now)
+        dry = []
         for model, loop in self._judge.loops.items():
             streams = self.streams(model)
             if not streams.most:
                 continue  # without workers there is nothing to learn
             loop.look(streams, now)
             self._show(model, streams, loop.limit)
-            dry = loop.gives_up(streams, now)
-            if dry and not self.stop_jobs(model) and self._gives_up:
-                self._give_up(model)
+            if loop.gives_up(streams, now) and not self.stop_jobs(model) and self._gives_up:
+                dry.append(model)
+        return dry
 
     def is_short(self, model: str) -> bool:
         """Whether a listener has so little left that the limit falls."""
@@ -218,7 +221,7 @@ class AdmissionControl:
     def _silent(self, model: str) -> int:
         return sum(one.waits and one.model == model for one in self.running.values())
 
-    def _give_up(self, model: str) -> None:
+    def give_up(self, model: str) -> None:
         """End the youngest silent stream that no worker has died with: what kills its workers would
         be asked for again as a new request, of which no lease says what it has done.
         """

@@ -45,6 +45,8 @@ class CatalogueTuning:
     """How long a worker stays whose report is not found. A broker that was stopped for longer than
     reports live has none when it wakes, until it has caught up.
     """
+    ping_s: float = 0.5
+    """How long a worker may take to answer; see `all_answer`."""
     hold_s: float = 0.0
     """How long a request waits for a worker that can speak it, where there is none."""
     known_s: float = 600.0
@@ -276,6 +278,25 @@ class Catalogue:
             self.snapshot = ReplicaSnapshot(
                 tuple(r for r in replicas if r.worker_id not in self._gone)
             )
+
+    async def all_answer(self, model: str) -> bool:
+        """Whether every worker of a model answers, but those that were found dead: one that has
+        just died or hangs does not, long before it is found dead.
+        """
+        workers = (
+            replica.worker_id
+            for replica in self.snapshot.replicas
+            if replica.worker_id not in self._dead
+            and any(one.name == model for one in replica.models)
+        )
+        return all(await asyncio.gather(*map(self._answers, workers)))
+
+    async def _answers(self, worker_id: str) -> bool:
+        try:
+            await self._bus.link.request(subjects.ping(worker_id), b"", self._tuning.ping_s)
+        except BusUnavailable:
+            return False
+        return True
 
     def lacks(self, model: str) -> Unavailable | None:
         """What requests of a model wait for, if a stage has no worker that lives."""

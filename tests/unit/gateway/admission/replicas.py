@@ -8,7 +8,9 @@ from ttscommon.wire.replicas import Replica
 
 
 class Replicas:
-    """others: streams of gateways that are not among the peers. live: whether there are workers."""
+    """others: streams of gateways that are not among the peers. live: whether there are workers.
+    answering: whether all of them answer.
+    """
 
     def __init__(
         self, *, slots: int = 8, step_s: float = 0.004, full_s: float = 0.0,
@@ -19,6 +21,8 @@ class Replicas:
         self.others = 0
         self.models = ["m"]
         self.live = True
+        self.answering = True
+        self.asked: list[str] = []
         self._peers = Peers() if peers is None else peers
         steps = {1: step_s, 8: full_s or step_s}
         self._talker = Replica("t", "talker", (), slots, slots, step_s=steps)
@@ -29,6 +33,10 @@ class Replicas:
 
     def adopt(self, model: str) -> None:
         self.others = max(0, self.others - 1)
+
+    async def all_answer(self, model: str) -> bool:
+        self.asked.append(model)
+        return self.answering
 
     def capacity(self, model: str) -> View:
         busy = self.own[model] + self.others + self._peers.streams(model)

@@ -13,8 +13,10 @@ from gateway.errors import Draining, RateLimited, Unavailable, headers
 from gateway.keys import KeyRing, Tenant, TextLimits
 from gateway.settings import GatewaySettings
 from tests.unit.gateway.admission.replicas import Replicas
+from tests.waits import until
 from ttscommon.cluster.admission import AdmissionLimits, LoopTuning
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import Overloaded
 
 
@@ -295,7 +297,8 @@ def look(one: Admission, seconds: float) -> None:
     clock: Any = one.clock
     for _ in range(round(seconds / one.limits.look_s)):
         clock.now += one.limits.look_s
-        one.look()
+        for model in one.look():
+            one.control.give_up(model)
 
 
 def test_the_limit_follows_what_listeners_have_left() -> None:
@@ -344,6 +347,23 @@ def test_a_stream_that_a_worker_may_have_died_of_is_not_given_up() -> None:
             later.silence_ends()
             look(one, 0.5)
     assert ended == ["later"]
+
+
+async def test_no_stream_is_given_up_while_a_worker_does_not_answer() -> None:
+    """It may be dying of that stream."""
+    replicas, ended = Replicas(), list[str]()
+    one = admission(replicas)
+    clock: Any = one.clock
+    with playing(one, 0.05), one.stream(request()) as silent:
+        silent.give_up = lambda: ended.append("silent")
+        replicas.answering = False
+        looking = asyncio.create_task(one.run())
+        await until(lambda: replicas.asked == ["m"])
+        assert not ended
+        replicas.answering = True
+        clock.now += 1.0
+        await until(lambda: ended == ["silent"])
+        await stop(looking)
 
 
 def test_without_admission_no_stream_is_given_up_for_others() -> None:

@@ -15,6 +15,7 @@ from gateway.requests.catalogue import (
     voice_of,
 )
 from gateway.requests.context import GatewayContext
+from tests.unit.ttscommon.cluster.scene import answer
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
@@ -183,6 +184,20 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_worker_that_answers_no_ping_is_known_before_it_is_found_dead(bus: Bus) -> None:
+    catalogue = Catalogue(bus, "a", CatalogueTuning(ping_s=0.05))
+    for name, model in (("living", "a"), ("hung", "a"), ("killed", "a"), ("other", "b")):
+        await reported(bus, replica("talker", model, worker_id=name, draining=name == "hung"))
+    await answer(bus, subjects.ping("living"), lambda: b"")
+    await answer(bus, subjects.ping("hung"), lambda: None)
+    await catalogue.refresh()
+    assert not await catalogue.all_answer("a")
+    catalogue.strike("hung")
+    assert not await catalogue.all_answer("a")
+    catalogue.strike("killed")
+    assert await catalogue.all_answer("a")
 
 
 async def test_of_two_that_die_one_after_the_other_the_last_stays_for_its_successor(
