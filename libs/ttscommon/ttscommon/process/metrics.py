@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
@@ -24,11 +24,12 @@ _ACCEPTED: Final = (0, 1, 2, 3, 4, 5, 6, 8)
 _BATCH: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
+RequestOutcome: TypeAlias = Literal["ok", "cancelled", "error", "runaway", "refused", "detached"]
+"""How a request ended at a gateway. Refused: given up after it was admitted, for want of room."""
 MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
 # Longer than any request.
 _SILENT_S: Final = 3600.0
-_OUTCOMES: Final = ("ok", "cancelled", "error", "runaway", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _ENDS: Final = ("done", "failed")
 _PORTIONS: Final = ("made", "gave_way", "failed")
@@ -319,7 +320,7 @@ class GatewayMetrics(Metrics):
             self._seen.add(labels)
             for yes_no in _YES_NO:
                 self.chunks.labels(yes_no, *labels)
-            for outcome in _OUTCOMES:
+            for outcome in get_args(RequestOutcome):
                 self.streams.labels(outcome, "true", *labels)
             for reason in _REASONS:
                 self.refused.labels(reason, *labels)

@@ -13,6 +13,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource, SpeechSpec
 from ttscommon.process import tracing
+from ttscommon.process.metrics import RequestOutcome
 from ttscommon.sound.playback import FIRST_CHUNKS, Arrival, PlaybackAccount
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, Playback, Spent
@@ -109,7 +110,7 @@ class ListenerDelivery:
         self._use(characters=characters - self._characters)
         self._characters = characters
 
-    def settle(self, outcome: str, characters: int, ended_s: float | None) -> None:
+    def settle(self, outcome: RequestOutcome, characters: int, ended_s: float | None) -> None:
         """Count the request; `ended_s`: when its End came, if it came."""
         if self._source.spec.offline:
             return

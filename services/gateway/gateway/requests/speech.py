@@ -23,6 +23,7 @@ from gateway.requests.sources import SpeechSource, SpeechSpec
 from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing
+from ttscommon.process.metrics import RequestOutcome
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, Overloaded, Runaway
 from ttscommon.wire.messages import AudioChunk, End
@@ -62,7 +63,7 @@ class Speech:
 
     def __init__(self, services: RequestServices, source: SpeechSource) -> None:
         self.delivery = ListenerDelivery(services, source)
-        self.outcome: str = "cancelled"
+        self.outcome: RequestOutcome = "cancelled"
         self.runaway: AntiphonError | None = None
         # Called with what it waits for, where workers are missing.
         self.on_wait: Callable[[Speech, AntiphonError], None] = lambda speech, error: None

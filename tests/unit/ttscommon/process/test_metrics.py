@@ -1,6 +1,9 @@
 """Names, labels and the number of series that a process can make."""
 
-from ttscommon.process.metrics import GatewayMetrics, Metrics
+from typing import get_args
+
+from tests.unit.test_imports import ROOT
+from ttscommon.process.metrics import GatewayMetrics, Metrics, RequestOutcome
 
 
 def names(metrics: Metrics) -> set[str]:
@@ -41,9 +44,16 @@ def test_counters_start_at_zero_when_a_listener_is_first_seen() -> None:
     labels = metrics.listener("vesper", "acme")
     assert labels == ("vesper", "acme")
     named = {"model": "vesper", "tenant": "acme"}
-    for series in ({"outcome": "error", "viable": "true"}, {"outcome": "ok", "viable": "true"}):
-        assert metrics.registry.get_sample_value("tts_streams_total", series | named) == 0
+    for outcome in get_args(RequestOutcome):
+        series = {"outcome": outcome, "viable": "true", **named}
+        assert metrics.registry.get_sample_value("tts_streams_total", series) == 0
     assert metrics.registry.get_sample_value("tts_underrun_seconds_total", named) == 0
+
+
+def test_operators_are_told_of_every_outcome_of_a_request() -> None:
+    lines = (ROOT / "docs/operations.md").read_text("utf-8").splitlines()
+    (row,) = (line for line in lines if line.startswith("| `tts_streams_total"))
+    assert all(f"`{outcome}`" in row for outcome in get_args(RequestOutcome))
 
 
 def test_chunks_of_a_streams_first_second_say_nothing_about_load() -> None:
