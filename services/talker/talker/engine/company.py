@@ -32,12 +32,14 @@ class Company:
         self._limits = limits
         self._frames_per_s = limits.together_pace * frame_rate_hz
         self._here = False
-        self._rests_until_s = -math.inf
+        self._rests_until_s = self._yields_until_s = -math.inf
         self._stepping = 1.0
         self._played_until: list[float] = []
 
     def ready(self, ready: list[L], streams: Iterable[Listened], now: float) -> list[L]:
         """Those of them that do not wait. streams: all that are open."""
+        if now < self._yields_until_s:
+            ready = [one for one in ready if one.slack_s < self._limits.yielding_slack_s]
         self._played_until = [end for end in self._played_until if end > now]
         jobs = [stream.offline for stream in streams]
         heard = len(jobs) + len(self._played_until)
@@ -56,6 +58,11 @@ class Company:
             played_s = frames / len(streams) / self._frames_per_s
             self._rests_until_s = began_s + self._stepping * played_s
 
+    def began(self, now: float) -> None:
+        """A listener's first codes are on their way to the other stage."""
+        if self._limits.company:
+            self._yields_until_s = now + self._limits.yield_s
+
     def heard(self, streams: Iterable[Listened], now: float) -> int:
         """How many listeners' streams need the engine just now: not those that wait."""
         waits = self._here and now < self._rests_until_s
@@ -68,8 +75,8 @@ class Company:
 
     def wait_s(self, now: float, most_s: float) -> float:
         """For how long an engine that found nothing to do waits, if no command comes."""
-        rest_s = self._rests_until_s - now
-        return min(most_s, rest_s) if rest_s > 0.0 else most_s
+        ends = self._rests_until_s, self._yields_until_s
+        return min([most_s, *(end - now for end in ends if end > now)])
 
     def _well_supplied(self, stream: Listened) -> bool:
         return stream.slack_s >= self._limits.together_slack_s

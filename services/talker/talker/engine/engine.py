@@ -360,6 +360,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill, said)
                 self._emit(stream.key, chunk)
                 at += count
+                if stream.startup:
+                    self._company.began(now)
                 self._gauges.chunk(stream, count, now)
 
     def _render(self, taken: Sequence[tuple[Stream, Arrays, Any, Any]]) -> Arrays:

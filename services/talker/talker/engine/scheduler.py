@@ -58,7 +58,8 @@ class StepLimits:
     Where there are `company` listeners, streams with `together_slack_s` or more wait for one
     another on a processor, and are made `together_pace` times as fast as they are played: a step of
     six takes half as long as six of one. `together` of them share one, which a newcomer may have to
-    wait for. 0: none waits.
+    wait for. 0: none waits. Whoever has `yielding_slack_s` or more leaves the processor to the
+    other stage for `yield_s` after a listener's first codes: its first sound is made of them.
     """
 
     streams: int = 32
@@ -72,6 +73,8 @@ class StepLimits:
     together_slack_s: float = 1.0
     together: int = 6
     together_pace: float = 3.0
+    yielding_slack_s: float = 0.2
+    yield_s: float = 0.01
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:

@@ -30,6 +30,8 @@ _AMPLE_S: Final = 3.0
 _LONG_S: Final = 2.0
 # Until the listener of an offline request could run dry: beyond every other deadline.
 _OFFLINE_S: Final = 1e6
+# The first sound is made of so many frames more than are held back: the rest comes right behind.
+_FIRST_FRAMES: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +319,17 @@ class Stream:
         if self.spec.left and waiting:
             return min(waiting, self._prepared or self._whole(waiting))
         ended = self.ended or alike < self._frames_waiting
+        few = self._first(waiting)
+        if few < waiting and (size := self.spec.cut(self._frames_taken, few, ended=False)):
+            return size
         return self.spec.cut(self._frames_taken, waiting, ended=ended and waiting == alike)
+
+    def _first(self, waiting: int) -> int:
+        """As many of them as a new listener's first sound takes; all of any other stream's."""
+        if self._frames_taken or self._resume_frame or self.request.offline:
+            return waiting
+        lag = -(-self.spec.lag_samples // self.spec.samples_per_frame)
+        return min(waiting, lag + _FIRST_FRAMES)
 
     @property
     def _unprepared(self) -> bool:

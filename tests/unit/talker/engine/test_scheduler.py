@@ -210,6 +210,18 @@ def test_without_company_nothing_waits(company: int) -> None:
     assert (alone.heard(some, 0.0), alone.wait_s(0.0, 0.5)) == (4, 0.5)
 
 
+def test_the_other_stage_has_the_processor_behind_a_listener_s_first_codes() -> None:
+    company, some = Company(SHARED, RATE_HZ), listened(0.0, 0.19, 0.2, 1e6)
+    company.began(0.0)
+    assert company.ready(some, some, 0.0099) == some[:2]
+    assert company.wait_s(0.0, 0.5) == 0.01
+    assert company.ready(some, some, 0.01) == some
+    assert company.wait_s(0.01, 0.5) == 0.5
+    alone = Company(StepLimits(company=0), RATE_HZ)
+    alone.began(0.0)
+    assert alone.ready(some, some, 0.0) == some
+
+
 def test_a_listener_counts_until_what_was_made_is_heard() -> None:
     company, some = Company(SHARED, RATE_HZ), listened(1.0, 2.0, 3.0)
     assert stepped(company, some, 2, 0.0) == some
