@@ -153,29 +153,42 @@ def _attend(qkv: Floats, heads: int, out: Floats) -> None:
     tokens, dim = out.shape
     size = dim // heads
     scale = _ONE / np.sqrt(np.float32(size))
-    scores = np.empty(tokens, np.float32)
-    for token in range(tokens):
-        for head in range(heads):
-            branch = head * size
-            highest, query = _NOTHING, qkv[token, branch : branch + size]
+    scores, keys = np.empty(tokens, np.float32), np.empty((size, tokens), np.float32)
+    values = np.empty((tokens, size), np.float32)
+    for head in range(heads):
+        branch = head * size
+        for other in range(tokens):
+            for i in range(size):
+                keys[i, other] = qkv[other, dim + branch + i] * scale
+                values[other, i] = qkv[other, 2 * dim + branch + i]
+        for token in range(tokens):
+            _mix(qkv[token, branch : branch + size], keys, scores)
+            highest, total = _NOTHING, _ZERO
             for other in range(tokens):
-                key, score = qkv[other, dim + branch : dim + branch + size], _ZERO
-                for i in range(size):
-                    score += query[i] * key[i]
-                scores[other] = score * scale
-                highest = scores[other] if scores[other] > highest else highest
-            total = _ZERO
+                highest = max(highest, scores[other])
             for other in range(tokens):
                 scores[other] = exp(scores[other] - highest)
             for other in range(tokens):
                 total += scores[other]
-            mixed = out[token, branch : branch + size]
-            mixed[:] = _ZERO
             for other in range(tokens):
-                begin, share = 2 * dim + branch, scores[other] / total
-                value = qkv[other, begin : begin + size]
-                for i in range(size):
-                    mixed[i] += share * value[i]
+                scores[other] /= total
+            _mix(scores, values, out[token, branch : branch + size])
+
+
+@part
+def _mix(shares: Floats, rows: Floats, out: Floats) -> None:
+    """[rows] of [rows, n] to [n], four rows at a time: each time `out` is read and written."""
+    count, size = rows.shape
+    whole = count - count % 4
+    out[:] = _ZERO
+    for row in range(0, whole, 4):
+        a, b, c, d = shares[row], shares[row + 1], shares[row + 2], shares[row + 3]
+        for i in range(size):
+            first = a * rows[row, i] + b * rows[row + 1, i]
+            out[i] += first + c * rows[row + 2, i] + d * rows[row + 3, i]
+    for row in range(whole, count):
+        for i in range(size):
+            out[i] += shares[row] * rows[row, i]
 
 
 @part
