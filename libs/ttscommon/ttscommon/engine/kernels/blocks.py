@@ -89,6 +89,15 @@ def swiglu(gate_up: Tensor) -> Tensor:
     return (functional.silu(gate) * up).to(gate_up.dtype)
 
 
+def gelu(x: Tensor) -> Tensor:
+    """The exact one, by the error function: [..., size] -> the same."""
+    if use_numba(x):
+        from ttscommon.engine.kernels import blocks_numba
+
+        return blocks_numba.gelu(x)
+    return functional.gelu(x)
+
+
 def rotate(
     x: Tensor,
     cosines: Tensor,

@@ -9,7 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ttscommon.engine.kernels.compiled import FLOAT, compiled, exp, floats
+from ttscommon.engine.kernels.compiled import (
+    FLOAT,
+    compiled,
+    compiled_as_written,
+    exp,
+    floats,
+    strided,
+)
+from ttscommon.engine.kernels.convnext_numba import bent
 
 Floats = NDArray[np.float32]
 
@@ -35,6 +43,23 @@ def swiglu(gate_up: Tensor) -> Tensor:
     """See `blocks.swiglu`."""
     out = np.empty((*gate_up.shape[:-1], gate_up.shape[-1] // 2), np.float32)
     swiglu_rows(_rows(gate_up), _rows(out))
+    return torch.from_numpy(out)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """See `blocks.gelu`."""
+    out = np.array(x.numpy(), order="C")
+    gelu_rows(out.reshape(-1, x.shape[-1]))
+    return torch.from_numpy(out)
+
+
+def turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """[..., heads, size], of which neighbouring channels turn together, by [..., size / 2]."""
+    heads, tables = x.numpy(), (_rows(cosines), _rows(sines))
+    if heads.ndim != 3:
+        heads = heads.reshape(-1, *x.shape[-2:])
+    out = np.empty(x.shape, np.float32)
+    turn_heads(heads, *tables, out.reshape(heads.shape))
     return torch.from_numpy(out)
 
 
@@ -79,3 +104,20 @@ def swiglu_rows(gate_up: Floats, out: Floats) -> None:
         for at in range(size):
             gate = gate_up[row, at]
             out[row, at] = gate / (_ONE + exp(-gate)) * gate_up[row, size + at]
+
+
+@compiled(floats(2))
+def gelu_rows(x: Floats) -> None:
+    bent(x)
+
+
+@compiled_as_written(strided(floats(3)), floats(2), floats(2), floats(3))
+def turn_heads(x: Floats, cosines: Floats, sines: Floats, out: Floats) -> None:
+    rows, heads, size = x.shape
+    for row in range(rows):
+        for head in range(heads):
+            for pair in range(size // 2):
+                cosine, sine = cosines[row, pair], sines[row, pair]
+                first, second = x[row, head, 2 * pair], x[row, head, 2 * pair + 1]
+                out[row, head, 2 * pair] = first * cosine - second * sine
+                out[row, head, 2 * pair + 1] = first * sine + second * cosine

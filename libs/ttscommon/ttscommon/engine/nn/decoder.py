@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
+from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, gelu, swiglu
 from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.engine.kernels.few_rows import are_few, multiply
 from ttscommon.engine.nn.blocks import RMSNorm
@@ -183,7 +183,10 @@ class GeluMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., dim]."""
-        return self.down(nn.functional.gelu(self.up(x), approximate=self.approximate))
+        risen = self.up(x)
+        if self.approximate == "none":
+            return self.down(gelu(risen))
+        return self.down(nn.functional.gelu(risen, approximate=self.approximate))
 
 
 class Scale(nn.Module):

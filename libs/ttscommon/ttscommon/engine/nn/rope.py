@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.choice import use_triton
+from ttscommon.engine.kernels.choice import use_numba, use_triton
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,11 @@ def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
 
 def rotated(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
     """Rotate the last dimension by tables of half of it, which have every other dimension of x."""
+    one_table_a_row = cosines.shape[:-1] == (*x.shape[:-2], 1)
+    if interleaved and one_table_a_row and use_numba(x):
+        from ttscommon.engine.kernels import blocks_numba
+
+        return blocks_numba.turned(x, cosines, sines)
     if interleaved:
         first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
     else:

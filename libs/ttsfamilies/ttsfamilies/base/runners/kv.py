@@ -2,11 +2,12 @@
 
 Exactness comes before speed here: a position's result is the same bits whether it was computed
 alone, in a prefill, or next to other streams, because a flipped bit may flip a sampled id and
-then a successor would say something else than was heard. In a narrow cache a compiled loop takes
-query by query. In a wide one the keys and values of a long prompt are too many for that, and
-there is a product for each KV head. BLAS keeps the promise per row for products of at least
-LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are cut
-(tests/unit/ttsfamilies/base/runners/test_kv.py holds both ways against every length).
+then a successor would say something else than was heard. In a narrow cache, and for heads that it
+has vector code for, a compiled loop takes query by query. In any other one the keys and values of
+a long prompt are too many for that, and there is a product for each KV head. BLAS keeps the
+promise per row for products of at least LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms,
+so longer sums are cut (tests/unit/ttsfamilies/base/runners/test_kv.py holds both ways against every
+length).
 
 What a block held before is never seen. In a wide cache its values are cleared when a stream enters
 it, because a hidden position has weight 0 there, and 0 times a NaN is a NaN.
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
+from ttscommon.engine.kernels.shares import in_shares
 from ttscommon.engine.nn import ROW_TILE
 from ttsfamilies.base.kernels.attention import attend, attend_step, rotate_store, store
 from ttsfamilies.base.runners.computation import Attend
@@ -40,6 +42,10 @@ _SUM_LENGTH: Final = 192
 _ONES: Final = 16
 _WIDEST_BY_QUERY: Final = 256
 """Of a KV row, of caches that the compiled loop reads."""
+_VECTOR_HEAD: Final = 64
+"""Numbers of a head that it has vector code for."""
+# A prompt's queries are shared among processors where there are so many.
+_SHARED_QUERIES: Final = 24
 # Of a head: on AMD's processors BLAS sums products of fewer columns in another order.
 _NARROWEST_BY_HEAD: Final = 16
 
@@ -55,7 +61,9 @@ class PagedCache:
         self.spec = spec
         self.width = spec.kv_heads * spec.head_dim
         self.group = spec.heads // spec.kv_heads
-        self.by_query = self.width <= _WIDEST_BY_QUERY or spec.head_dim < _NARROWEST_BY_HEAD
+        vectors = spec.head_dim == _VECTOR_HEAD
+        narrow = self.width <= _WIDEST_BY_QUERY or spec.head_dim < _NARROWEST_BY_HEAD
+        self.by_query = narrow or vectors
         rows = blocks * BLOCK_POSITIONS
         self.keys = torch.zeros(spec.layers, rows, self.width)
         self.values = torch.zeros(spec.layers, rows, self.width + (not self.by_query) * _ONES)
@@ -81,7 +89,7 @@ class PagedCache:
 
 
 class AttendsByQuery:
-    """Attention of a launch over a narrow cache, query by query."""
+    """Attention of a launch, query by query."""
 
     def __init__(self, cache: PagedCache, batch: Sequence[Row]) -> None:
         self._cache = cache
@@ -112,9 +120,17 @@ class AttendsByQuery:
         attention_numba.store(v.numpy(), self._values[layer], self._places)
         queries, cache = np.ascontiguousarray(q), self._cache
         out = np.empty_like(queries)
-        cached = self._keys[layer], self._values[layer]
-        where = self._rows, self._begins, self._ends
-        attention_numba.attend(queries, *cached, *where, cache.spec.reach, cache.group, out)
+        cached, rows = (self._keys[layer], self._values[layer]), self._rows
+
+        def some(begin: int, end: int) -> None:
+            asked, where = queries[begin:end], (self._begins[begin:end], self._ends[begin:end])
+            given = cache.spec.reach, cache.group, out[begin:end]
+            attention_numba.attend(asked, *cached, rows, *where, *given)
+
+        if self._tokens < _SHARED_QUERIES:
+            some(0, self._tokens)
+        else:
+            in_shares(self._tokens, 1, some)
         out[self._tokens :] = 0.0
         return torch.from_numpy(out)
 
@@ -133,7 +149,7 @@ class _Layout:
 
 
 class _Batch:
-    """Attention of a launch over a wide cache, a product for each KV head of each stream."""
+    """Attention of a launch, a product for each KV head of each stream."""
 
     def __init__(self, cache: PagedCache, parts: Sequence[_Part], tokens: int) -> None:
         self._cache = cache

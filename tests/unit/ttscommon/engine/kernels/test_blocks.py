@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ttscommon.engine.kernels.blocks import add_norm, swiglu
+from ttscommon.engine.kernels.blocks import add_norm, gelu, swiglu
 from ttscommon.engine.kernels.choice import Version, only
 
 
@@ -48,6 +48,14 @@ def test_a_gate_opens_what_rises(version: Version) -> None:
     assert torch.allclose(out.double(), functional.silu(gate) * up, 1e-5, 1e-6)
 
 
+@of_both
+def test_the_exact_gelu(version: Version) -> None:
+    x = torch.cat((torch.linspace(-12, 12, 2000), torch.tensor([0.0, torch.inf]))).view(2, 1, 1001)
+    with only(version):
+        out = gelu(x[..., ::7])
+    assert torch.allclose(out.double(), functional.gelu(x[..., ::7].double()), 1e-6, 2e-6)
+
+
 def test_a_row_on_a_processor_is_its_own() -> None:
     """Its bits do not depend on its neighbours, and what is not finite stays in its row."""
     g = torch.Generator().manual_seed(0)
@@ -55,12 +63,13 @@ def test_a_row_on_a_processor_is_its_own() -> None:
     weight = torch.rand(100, generator=g)
     x[5, 3], x[6, 99] = torch.nan, torch.inf
     with only("numba"):
-        of_all = (*add_norm(x, added, weight, 1e-6), swiglu(x))
+        of_all = (*add_norm(x, added, weight, 1e-6), swiglu(x), gelu(x))
         for row in (0, 4, 5, 6, 96):
             one = slice(row, row + 1)
-            alone = (*add_norm(x[one], added[one], weight, 1e-6), swiglu(x[one]))
+            alone = (*add_norm(x[one], added[one], weight, 1e-6), swiglu(x[one]), gelu(x[one]))
             for whole, part in zip(of_all, alone, strict=True):
                 assert torch.equal(whole[one].nan_to_num(7.0), part.nan_to_num(7.0))
     ill = torch.tensor([row in (5, 6) for row in range(97)])
     assert torch.equal(~of_all[1].isfinite().all(-1), ill)
     assert torch.equal(~of_all[2].isfinite().all(-1), ill)
+    assert torch.equal(~of_all[3].isfinite().all(-1), ill)

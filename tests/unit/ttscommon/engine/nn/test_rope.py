@@ -1,7 +1,9 @@
 """Rotation: both layouts, stretched wavelengths, exactness under casts."""
 
+import pytest
 import torch
 
+from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn import LongScaling, Rope, RopeConfig, rope_table
 from ttscommon.engine.nn.rope import rotated
 
@@ -13,6 +15,17 @@ def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> No
     turned = rotated(halves, *tables, interleaved=False)
     pairs = torch.stack(turned.chunk(2, -1), -1).flatten(-2)
     assert torch.equal(pairs, rotated(x, *tables, interleaved=True))
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 16), (2, 5, 3, 16)])
+def test_a_loop_for_processors_turns_to_the_same_bits(shape: tuple[int, ...]) -> None:
+    x = torch.randn(*shape[:-2], 9, 16, generator=torch.Generator().manual_seed(0))[..., 3:6, :]
+    rope = Rope(16, RopeConfig(interleaved=True))
+    angles = rope.angles(torch.arange(x[..., 0, 0].numel()).view(x.shape[:-2]))
+    with torch.no_grad(), only("torch"):
+        plain = rope.rotate(x, angles)
+    with torch.no_grad(), only("numba"):
+        assert torch.equal(rope.rotate(x, angles), plain)
 
 
 def test_a_cast_model_that_was_on_the_meta_device_has_its_frequencies_in_float32() -> None:
