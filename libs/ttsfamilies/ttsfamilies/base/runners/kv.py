@@ -124,8 +124,10 @@ class AttendsByQuery:
 
         def some(begin: int, end: int) -> None:
             asked, where = queries[begin:end], (self._begins[begin:end], self._ends[begin:end])
-            given = cache.spec.reach, cache.group, out[begin:end]
-            attention_numba.attend(asked, *cached, rows, *where, *given)
+            mixed = out[begin:end]
+            attention_numba.attend(
+                asked, *cached, rows, *where, cache.spec.reach, cache.group, mixed
+            )
 
         if self._tokens < _SHARED_QUERIES:
             some(0, self._tokens)
