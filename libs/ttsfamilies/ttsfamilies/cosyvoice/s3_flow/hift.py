@@ -7,6 +7,7 @@ back alone, but for the first of each network.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 import torch
@@ -21,6 +22,13 @@ _LIMIT: Final = 0.99
 _MOST: Final = 1e2
 _TINY: Final = 1e-9
 _PITCH_LAYERS: Final = 5
+
+
+class Span(NamedTuple):
+    """Steps of a layer, both ends within."""
+
+    first: int
+    last: int
 
 
 class Around(NormedConv1d):
@@ -39,6 +47,11 @@ class Around(NormedConv1d):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(nn.functional.pad(x, self._around))
+
+    def sees(self, steps: Span) -> Span:
+        """The steps of its input that these of its output depend on."""
+        back, ahead = self._around
+        return Span(steps.first - back, steps.last + ahead)
 
 
 class PlainSnake(nn.Module):
@@ -75,6 +88,12 @@ class Residual(nn.Module):
             x = x + narrow(other(wide(one(x))))
         return x
 
+    def sees(self, steps: Span) -> Span:
+        """See Around."""
+        for conv in (*self.convs1, *self.convs2):
+            steps = cast(Around, conv).sees(steps)
+        return steps
+
 
 class Stretched(NormedConv1d):
     """Each step repeated, then a convolution that looks back."""
@@ -87,6 +106,22 @@ class Stretched(NormedConv1d):
         wide = x.repeat_interleave(self._rate, 2)
         return super().forward(nn.functional.pad(wide, (self.kernel_size[0] - 1, 0)))
 
+    def sees(self, steps: Span) -> Span:
+        """See Around."""
+        return Span((steps.first - self.kernel_size[0] + 1) // self._rate, steps.last // self._rate)
+
+
+class Spread(NormedConvTranspose1d):
+    """A transposed convolution that gives `rate` steps for each."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
+        super().__init__(inputs, outputs, kernel, rate, padding=(kernel - rate) // 2)
+
+    def sees(self, steps: Span) -> Span:
+        """See Around."""
+        (kernel,), (rate,), (cut,) = self.kernel_size, self.stride, self.padding
+        return Span(-(-(steps.first + cut - kernel + 1) // rate), (steps.last + cut) // rate)
+
 
 class Thinned(nn.Conv1d):
     """The source's spectrum at a stage's rate."""
@@ -98,6 +133,11 @@ class Thinned(nn.Conv1d):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(nn.functional.pad(x, self._around))
+
+    def sees(self, steps: Span) -> Span:
+        """See Around."""
+        (kernel,), (rate,), back = self.kernel_size, self.stride, self._around[0]
+        return Span(steps.first * rate - back, steps.last * rate - back + kernel - 1)
 
 
 class Pitch(nn.Module):
@@ -120,6 +160,25 @@ class Pitch(nn.Module):
         found: Tensor = self.classifier(x.mT)
         return found[..., 0].abs()
 
+    def sees(self, steps: Span) -> Span:
+        """See Around."""
+        for conv in self.condnet.values():
+            steps = cast(Around, conv).sees(steps)
+        return steps
+
+
+class Reach(NamedTuple):
+    """Mel frames before and behind a frame that its sound depends on, and that its pitch does."""
+
+    back: int
+    ahead: int
+    pitch_back: int
+    pitch_ahead: int
+
+
+def _all_of(spans: Sequence[Span]) -> Span:
+    return Span(min(one.first for one in spans), max(one.last for one in spans))
+
 
 class Hift(nn.Module):
     """The generator and its predictor of pitch."""
@@ -134,11 +193,7 @@ class Hift(nn.Module):
         first = (5, 1, 0) if causal else (7,)
         self.conv_pre = Around(c.mels, c.width, *first)
         self.ups = nn.ModuleList(
-            Stretched(widths[i], widths[i + 1], kernel, rate)
-            if causal
-            else NormedConvTranspose1d(
-                widths[i], widths[i + 1], kernel, rate, padding=(kernel - rate) // 2
-            )
+            (Stretched if causal else Spread)(widths[i], widths[i + 1], kernel, rate)
             for i, (rate, kernel) in enumerate(zip(rates, c.kernels, strict=True))
         )
         left = [math.prod(rates[i + 1 :]) for i in range(len(rates))]
@@ -176,6 +231,29 @@ class Hift(nn.Module):
         x = self.conv_post(nn.functional.leaky_relu(x, _LAST_SLOPE))
         return self._sound(x).clamp(-_LIMIT, _LIMIT)
 
+    @property
+    def reach(self) -> Reach:
+        """From its layers, backwards from the samples of frame 0."""
+        c = self.sizes
+        frame, half = HOP * math.prod(c.rates), c.n_fft // 2
+        steps = Span(-((half - 1) // HOP), (frame - 1 + half) // HOP)
+        spectrum, count = list[Span](), len(c.blocks)
+        steps = cast(Around, self.conv_post).sees(steps)
+        for i in reversed(range(len(self.ups))):
+            blocks = [cast(Residual, b).sees(steps) for b in self.resblocks[i * count :][:count]]
+            steps = _all_of(blocks)
+            of_source = cast(Residual, self.source_resblocks[i]).sees(steps)
+            spectrum.append(cast(Thinned, self.source_downs[i]).sees(of_source))
+            if i == len(self.ups) - 1:  # its steps come one later, see `decode`
+                steps = Span(steps.first - 1, steps.last - 1)
+            steps = cast(Spread, self.ups[i]).sees(steps)
+        mel, seen = self.conv_pre.sees(steps), _all_of(spectrum)
+        # Of the last frame's samples the second half follows from the next one's pitch.
+        source = Span(seen.first * HOP - half, seen.last * HOP + half - 1 + frame // 2)
+        whole = _all_of([mel, Span(source.first // frame, source.last // frame)])
+        pitch = self.f0_predictor.sees(Span(0, 0))
+        return Reach(-whole.first, whole.last, -pitch.first, pitch.last)
+
     def _window(self, like: Tensor) -> Tensor:
         return torch.hann_window(self.sizes.n_fft, dtype=like.dtype, device=like.device)
 
@@ -193,36 +271,3 @@ class Hift(nn.Module):
         found = torch.polar(magnitude.exp().clamp(max=_MOST), torch.sin(phase))
         window = self._window(x)
         return torch.istft(found, len(window), HOP, window=window)
-
-
-class Reach(NamedTuple):
-    """Mel frames before and behind a frame that its sound depends on, and that its pitch does."""
-
-    back: int
-    ahead: int
-    pitch_back: int
-    pitch_ahead: int
-
-
-def reach_of(c: HiftSizes) -> Reach:
-    """From the kernels; half a frame is what the phase's line reaches."""
-    back = _back(c)
-    if c.causal:
-        return Reach(back, 5, 2 * (_PITCH_LAYERS - 1), 3)
-    return Reach(back, back, _PITCH_LAYERS, _PITCH_LAYERS)
-
-
-def _back(c: HiftSizes) -> int:
-    """The longer of two ways: of the mel frames, and of the source."""
-    side = 1 if c.causal else 2
-    around = sum(DILATIONS) + len(DILATIONS)
-    rate, mel, source = 1.0, 0.0 if c.causal else 3.0, 0.0
-    for i, (up, kernel) in enumerate(zip(c.rates, c.kernels, strict=True)):
-        tap = (kernel - 1) / up if c.causal else (kernel - 1 - (kernel - up) // 2) / up
-        mel, source = mel + tap / rate, source + tap / rate if i else 0.0
-        rate *= up
-        down = 2 * math.prod(c.rates[i + 1 :]) / math.prod(c.rates)
-        source = max(source, down + (c.sources[i] - 1) / side * around / rate)
-        block = (max(c.blocks) - 1) / side * around / rate
-        mel, source = mel + block, source + block
-    return math.ceil(max(mel, source) + (6 / side + 4) / rate + (0 if c.causal else 0.5))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ttsfamilies.base.codec.windowed import Noise, keyed, keyed_uniform
-from ttsfamilies.cosyvoice.s3_flow.hift import Hift, reach_of
+from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.sizes import FRAME_SAMPLES, SAMPLE_RATE
 
 # HiFT's source: harmonics of the pitch where there is a voice, and noise.
@@ -232,7 +232,7 @@ class Sound:
 
     def __init__(self, net: Hift, phase: Phase) -> None:
         self.net, self.phase = net, phase
-        self._reach = reach_of(net.sizes)
+        self._reach = net.reach
         self.lag = self._reach.ahead + self._reach.pitch_ahead
 
     def window(self, begin: Tensor) -> MelWindow:

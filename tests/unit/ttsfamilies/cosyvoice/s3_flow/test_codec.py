@@ -1,12 +1,13 @@
 """The flow in the vocoder's engine: a step a launch, first sounds in front, bounded memory."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import count
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.unit.ttsfamilies import codecs
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import (
@@ -26,9 +27,10 @@ from ttscommon.wire.replicas import Replica
 from ttsfamilies.base.codec.base import Due, Samples, Work
 from ttsfamilies.base.codec.options import CodecOptions
 from ttsfamilies.cosyvoice.s3_flow.codec import S3Flow
+from ttsfamilies.cosyvoice.s3_flow.hift import Hift
 from ttsfamilies.cosyvoice.s3_flow.pages import S3Ticket
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, FRAME_SAMPLES, LOOKAHEAD, TOKEN_SAMPLES
-from ttsfamilies.cosyvoice.s3_flow.sound import Asking, Phase, Sound, together
+from ttsfamilies.cosyvoice.s3_flow.sound import Asking, Sound, together
 from ttsfamilies.cosyvoice.s3_flow.stretches import S3Stream
 from vocoder.engine.stream import Finished
 
@@ -149,12 +151,26 @@ def test_streams_are_sounded_as_one_batch_and_as_each_is_alone(
     assert not np.array_equal(one, other)
 
 
-def test_joints_of_pieces_are_no_steps() -> None:
-    """HiFT piece by piece, without a fade, gives the samples of all frames at once."""
-    sound, count = Sound(networks("step_audio2", None).hift, Phase.LINE), 200
-    c = sound.net.sizes
-    drawn = torch.randn(c.harmonics, count * FRAME_SAMPLES, dtype=torch.float64)
-    mel = torch.randn(c.mels, count).cumsum(1) * 0.1 - 3
+def of_outermost_taps(kind: str) -> Hift:
+    """Whose sound depends by far more on the frames at the ends of its receptive field."""
+    net = deepcopy(networks(kind).hift).double()
+    for name, conv in net.named_modules():
+        if isinstance(conv, nn.Conv1d) and not name.startswith("f0_predictor"):
+            conv.weight[..., 1:-1] = 0
+            conv.weight *= conv.kernel_size[0] ** 0.5
+    return net
+
+
+@pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3", "chatterbox"])
+def test_joints_of_pieces_are_no_steps(kind: str) -> None:
+    """HiFT piece by piece, without a fade, gives the samples of all frames at once; where a window
+    is one frame short at either end, some differ by 3e-5 or more.
+    """
+    sound, count = Sound(of_outermost_taps(kind), networks(kind).phase), 120
+    c, random = sound.net.sizes, torch.Generator().manual_seed(0)
+    size = c.harmonics, count * FRAME_SAMPLES
+    drawn = torch.randn(size, dtype=torch.float64, generator=random)
+    mel = torch.randn(c.mels, count, generator=random).double().cumsum(1) * 0.1 - 3
 
     def heard(*ends: int) -> Asking[Tensor]:
         window, at, parts = sound.window(torch.zeros(c.harmonics).double()), 0, []
@@ -168,11 +184,27 @@ def test_joints_of_pieces_are_no_steps() -> None:
             )
             parts.append(samples)
             at = end
-        return torch.cat(parts).detach()
+        return torch.cat(parts)
 
-    whole, pieces = together([heard(count), heard(50, 100, 150, count)])
+    whole, pieces = together([heard(count), heard(*range(50, count, 7), count)])
     assert whole.abs().max() > 0.05
-    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-5)
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3", "chatterbox"])
+def test_a_receptive_field_is_as_long_as_it_is_stated(kind: str) -> None:
+    """Of a frame that is no number, all samples and pitches that depend on it are none either."""
+    net, at = networks(kind).hift, 40
+    mel, source = torch.zeros(1, net.sizes.mels, 80), torch.zeros(1, 80 * FRAME_SAMPLES)
+    one_mel, one_source = mel.clone(), source.clone()
+    one_mel[..., at] = one_source[:, at * FRAME_SAMPLES : (at + 1) * FRAME_SAMPLES] = torch.nan
+    found = [net.decode(one_mel, source)[0], net.decode(mel, one_source)[0]]
+    frames = [sound.isnan().unflatten(0, (-1, FRAME_SAMPLES)).any(1).nonzero() for sound in found]
+    heard, pitches = torch.cat(frames), net.f0_predictor(one_mel.double())[0].isnan().nonzero()
+    assert net.reach == (
+        *(int(heard.max()) - at, at - int(heard.min())),
+        *(int(pitches.max()) - at, at - int(pitches.min())),
+    )
 
 
 def test_streams_carry_what_there_is_memory_for_and_are_computed_again_without() -> None:
