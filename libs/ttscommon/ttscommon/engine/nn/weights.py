@@ -402,7 +402,7 @@ def _attention_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
 
 
 def _mlp_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
-    if c.mlp == "gelu":
+    if c.mlp != "swiglu":
         return {
             "mlp.up.weight": same(f"{theirs}fc1.weight"),
             "mlp.down.weight": same(f"{theirs}fc2.weight"),

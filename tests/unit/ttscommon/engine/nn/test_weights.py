@@ -1,6 +1,7 @@
 """Loading by name: what does not fit is named."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,15 +9,19 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn import Decoder, DecoderConfig
 from ttscommon.engine.nn.weights import (
     PAIRS,
     Shards,
     Source,
+    decoder_sources,
     digest,
     fill,
     folded,
     named,
+    published_shapes,
     same,
+    unfilled,
 )
 
 SOURCES = {"weight": Source(("up", "down"), (2, 3)), "bias": same("shift")}
@@ -50,6 +55,23 @@ def test_places_name_parameters_of_layers_by_number() -> None:
         "net.1.0.weight": same("model.block.0.linear.weight"),
         "net.1.1.weight": same("model.block.1.act.2"),
     }
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"qk_norm": True},
+        {"mlp": "gelu", "norm": "layer", "layer_scale": True},
+        {"mlp": "gelu_tanh", "qkv_bias": True, "out_bias": True, "final_norm": False},
+    ],
+)
+def test_every_parameter_of_a_decoder_has_a_published_name(switches: dict[str, Any]) -> None:
+    c = DecoderConfig(dim=8, layers=2, heads=2, kv_heads=1, head_dim=4, hidden=16, **switches)
+    net, sources = unfilled(Decoder, c), decoder_sources(c, "", "m.")
+    assert sources.keys() == net.state_dict().keys()
+    shapes = published_shapes(net, sources)
+    rise = "gate_proj" if c.mlp == "swiglu" else "fc1"
+    assert shapes[f"m.layers.1.mlp.{rise}.weight"] == (16, 8)
 
 
 def test_parameters_of_other_places_are_left_out() -> None:
