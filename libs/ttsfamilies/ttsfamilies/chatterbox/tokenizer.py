@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
+from ttsfamilies.base.text.segment import CLOSERS, TERMINATORS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,7 +33,6 @@ _MARKS: Final = (
 # A GPT-2 was trained with these as they are written.
 _KEPT: Final = ("...", " - ", ";")
 _ENDS: Final = (".", "!", "?", "-", ",")
-_FULL_STOPS: Final = (".", "!", "?", "\u2026", "\u3002", "\uff1f", "\uff01")
 _WIDE_ENDS: Final = ("\u3001", "\uff0c", "\u3002", "\uff1f", "\uff01")
 
 
@@ -60,7 +60,7 @@ def in_letters(text: str, language: str) -> str:
 
 def ends_sentence(text: str) -> bool:
     """Whether a sentence is over, quotes and brackets around its end aside."""
-    return text.rstrip("\"')]\u201d\u2019\u300d ").endswith(_FULL_STOPS)
+    return text.rstrip(f"{CLOSERS}\u300d ").endswith(TERMINATORS)
 
 
 SPACE: Final = "[SPACE]"

@@ -16,7 +16,7 @@ from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
 from ttsfamilies.chatterbox.facts import SILENCE
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, SentencePrompt
-from ttsfamilies.chatterbox.tokenizer import ends_sentence, evened
+from ttsfamilies.chatterbox.tokenizer import evened
 from ttsfamilies.chatterbox.voices import levelled, loudness, windows
 
 
@@ -38,7 +38,7 @@ def said(text: str, kind: str = "english", restored: Arrays | None = None) -> Ar
 
 def test_a_sentence_is_a_passage_and_a_clause_is_none() -> None:
     assert len(read('It is odd, and "it is." Is it? One, two; three...')) == 3
-    assert ends_sentence('"It is!")')
+    assert len(read('It is ("odd.") **Is it?** **It is!** So')) == 4
 
 
 def test_who_is_not_guided_has_one_branch_and_the_same_positions() -> None:

@@ -30,8 +30,8 @@ _DIGIT = re.compile(r"[0-9]")
 _GAP = re.compile(r"\s*")
 _OPENERS = "\"'“‘«([{*_`"
 _WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
-_CLOSERS = "\"'”’»)]}*_`"
-_TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
+CLOSERS = "\"'”’»)]}*_`"
+TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
 _CLAUSE_MARKS = (",", ";", ":", "—", "–")
 _TITLED = frozenset(f"{title}." for title in (*TITLES, "Dr"))
 _LIST_MARKER = re.compile(r"[-*•–—#]+|\(?\d{1,3}[.)]|\(?[a-z]\)")
@@ -138,8 +138,8 @@ class Segmenter:
     def _cut_after(self, word: tuple[int, int]) -> bool | None:
         """Whether an utterance ends after this word; None as long as that is not certain."""
         start, end = word
-        core = self._text[start:end].rstrip(_CLOSERS)
-        ends_sentence = core.endswith(_TERMINATORS) and not self._only_marker(word)
+        core = self._text[start:end].rstrip(CLOSERS)
+        ends_sentence = core.endswith(TERMINATORS) and not self._only_marker(word)
         resume = _end(_GAP, self._text, end)
         newlines = self._text.count("\n", end, resume)
         if newlines > 1 or (newlines and ends_sentence and core not in _TITLED):
@@ -185,10 +185,15 @@ class Segmenter:
 
     def _sentence_ends(self, end: int, following: tuple[int, int]) -> bool:
         position = self._words[0][0] if self._words else self._start
-        for sentence in segment("en", self._text[position : following[1]]):
-            position += len(sentence)
-            if position >= end:
-                return position <= following[0]
+        read, word = self._text[position:end], self._text[slice(*following)]
+        core = read.rstrip(CLOSERS)
+        if len(read) > len(core) + 1:  # sentencex knows one mark behind a stop: it is shown none
+            read, word = core, word.strip(_OPENERS + CLOSERS)
+        seen, gap = 0, self._text[end : following[0]]
+        for sentence in segment("en", read + gap + word):
+            seen += len(sentence)
+            if seen >= len(read):
+                return seen <= len(read + gap)
         return False
 
     def _weight(self, count: int) -> int:
@@ -204,7 +209,7 @@ class Segmenter:
         words = [self._text[start:end] for start, end in self._words]
         weights = [self._weight(count) for count in range(len(words) + 1)]
         for count in range(len(words), 0, -1):
-            marked = words[count - 1].rstrip(_CLOSERS).endswith(_CLAUSE_MARKS)
+            marked = words[count - 1].rstrip(CLOSERS).endswith(_CLAUSE_MARKS)
             if marked and weights[count] >= _CLAUSE_CUT_FROM:
                 return count
         for count in range(len(words) - 1, 0, -1):

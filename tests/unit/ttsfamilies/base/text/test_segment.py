@@ -35,6 +35,13 @@ def test_does_not_cut_inside_a_sentence(text: str) -> None:
     [
         ("Hi there. How are you? Fine!  Good.", ["Hi there.", "How are you?", "Fine!", "Good."]),
         (
+            'He left (it was "odd.") “They say ‘no!’” “Why?” "(Why?)" he said. "Odd!") "Oh!"',
+            [
+                *('He left (it was "odd.")', "“They say ‘no!’”", "“Why?”", '"(Why?)" he said.'),
+                *('"Odd!")', '"Oh!"'),
+            ],
+        ),
+        (
             "If you like it here, stay a little, or come back, any time you want.",
             ["If you like it here,", "stay a little, or come back, any time you want."],
         ),
