@@ -54,6 +54,7 @@ class ChatterboxSubject(Subject[Case]):
             "" if case.seconds else "default",
             language=case.language,
             reference=SOUND if case.seconds else None,
+            text=case.ours or case.text,
             extra_params={} if gpt else extra,
         )
 
@@ -61,11 +62,7 @@ class ChatterboxSubject(Subject[Case]):
         return Derived(model.derive(wav(recording(case))) if case.seconds else None)
 
     def prompts(self, case: Case, units: Sequence[Any]) -> tuple[Any, Any]:
-        wanted, tag = told()["texts"][case.name], 303
-        if case.checkpoint.startswith("turbo"):
-            # The package has a token of its own in front of the tags of a small vocabulary.
-            wanted = [id - (id >= tag) for id in wanted]
-        return [id for unit in units for id in unit.ids], wanted
+        return [id for unit in units for id in unit.ids], told()["texts"][case.name]
 
     def recorded(self, case: Case) -> Mapping[str, Any]:
         heard = told()["heard"].get(case.name)
