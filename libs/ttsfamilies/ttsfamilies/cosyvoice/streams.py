@@ -7,14 +7,13 @@ had been given more text before it. A fill token is fed to nothing: text follows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttsfamilies.base.lm.request import IdsPrompt
+from ttsfamilies.base.lm.request import IdsPrompt, tell
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
 from ttsfamilies.base.talker.streams import Progress, SlotWriter
@@ -35,11 +34,11 @@ NONE: Final = -1
 _ALWAYS: Final = 1 << 40
 
 
-def tell(
+def _begin(
     write: SlotWriter, prepared: CosyPrepared, drawn: Sequence[int], draw: int, early: int
 ) -> None:
-    """Tell a slot of its stream. drawn: ids of its sequence so far. draw: the next one's number.
-    early: draws that may not be the end.
+    """See `tell`. drawn: ids of the stream's sequence so far. draw: the next one's number. early:
+    draws that may not be the end.
     """
     recent = np.full(WINDOW, NONE, np.int64)
     last = np.array(drawn[-WINDOW:], np.int64)
@@ -47,10 +46,7 @@ def tell(
     write("recent", recent)
     write("draw", draw)
     write("early", early)
-    write("over", 0)
-    write("seed", prepared.request.seed)
-    for name, value in asdict(prepared.drawing).items():
-        write(name, value)
+    tell(write, prepared.request.seed, prepared.drawing)
 
 
 class PassagesStream(LmStream):
@@ -76,7 +72,7 @@ class PassagesStream(LmStream):
         # The end of each passage was a draw as well.
         draw, early = self.frames + self._at, max(0, self.passage.least - len(said))
         write("token", said[-1] if said else 0)
-        tell(write, self._prepared, said, draw, early)
+        _begin(write, self._prepared, said, draw, early)
 
 
 class InterleavedStream(SequenceStream):
@@ -134,7 +130,7 @@ class InterleavedStream(SequenceStream):
         said = self.spoken["token"]
         early = 0 if self._passages[self._at].limit is None else _ALWAYS
         write("token", said[-1] if len(said) else 0)
-        tell(write, self._prepared, self._recent(), self.frames + self._at, early)
+        _begin(write, self._prepared, self._recent(), self.frames + self._at, early)
 
     def _recent(self) -> list[int]:
         """What was drawn last, in order, with a fill token between blocks."""
