@@ -119,7 +119,8 @@ class Spread(NormedConvTranspose1d):
 
     def sees(self, steps: Span) -> Span:
         """See Around."""
-        (kernel,), (rate,), (cut,) = self.kernel_size, self.stride, self.padding
+        (kernel,), (rate,) = self.kernel_size, self.stride
+        cut = (kernel - rate) // 2
         return Span(-(-(steps.first + cut - kernel + 1) // rate), (steps.last + cut) // rate)
 
 
@@ -238,7 +239,7 @@ class Hift(nn.Module):
         frame, half = HOP * math.prod(c.rates), c.n_fft // 2
         steps = Span(-((half - 1) // HOP), (frame - 1 + half) // HOP)
         spectrum, count = list[Span](), len(c.blocks)
-        steps = cast(Around, self.conv_post).sees(steps)
+        steps = self.conv_post.sees(steps)
         for i in reversed(range(len(self.ups))):
             blocks = [cast(Residual, b).sees(steps) for b in self.resblocks[i * count :][:count]]
             steps = _all_of(blocks)
