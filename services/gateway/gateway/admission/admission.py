@@ -33,7 +33,11 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass
 class Admission:
-    """Counts the streams of this gateway, and lets in more by what their listeners have."""
+    """Admits requests to this gateway by the playback that its listeners have left.
+
+    idle: set while no stream runs. changed: set when the other gateways are to hear of something.
+    acquainted: set once they have told what they hold.
+    """
 
     settings: GatewaySettings
     catalogue: Capacity
@@ -67,14 +71,14 @@ class Admission:
         self.offline = OfflineStreams(
             self.catalogue, self.peers, self.settings.job_spare_slots, self.control.is_short
         )
-        self.control.stop_jobs = self.offline.stop
+        self.control.stop_jobs = self.offline.give_way_all
         self._looked = False
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
         tenants = self.keys.tenants
         self._shares.reweigh({name: tenant.weight for name, tenant in tenants.items()})
-        self._limits.take(tenants)
+        self._limits.update(tenants)
 
     @property
     def streams(self) -> int:
@@ -106,7 +110,7 @@ class Admission:
         if grant.silent:
             grant.among = self.control.streams(applicant.model).silent
         self.catalogue.own[applicant.model] += 1
-        self.offline.heed(applicant.model)
+        self.offline.make_room(applicant.model)
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
         self.idle.clear()
@@ -126,7 +130,7 @@ class Admission:
         self.catalogue.own[grant.model] -= 1
         self.changed.set()
         self._ends.learn(grant.characters, self.clock() - grant.began_s)
-        self._room.room()
+        self._room.call_next()
         if not self.streams:
             self.idle.set()
 
@@ -138,7 +142,7 @@ class Admission:
             self._say_when(error, applicant)
 
     async def run(self) -> None:
-        """Look at the streams again and again, until it is cancelled."""
+        """Look at the streams several times a second, until cancelled."""
         while True:
             await asyncio.sleep(self.limits.look_s)
             for model in self.look():
@@ -157,14 +161,14 @@ class Admission:
         for grant in list(self.control.running.values()):
             if grant.paused_s(now) >= self.limits.rest_s:
                 grant.rest()
-        # Once more behind the last stream, so that nothing is shown that is over.
+        # One more look after the last stream has ended: metrics are to show that it has.
         looks = bool(self.control.running or self.peers)
         if looks or self._looked:
             dry = self.control.look(now)
             if self.peers and self.control.has_news(now):
                 self.changed.set()
         self._looked = looks
-        self._room.room()
+        self._room.call_next()
         self._refusals.flush(now)
         return dry
 
@@ -177,9 +181,8 @@ class Admission:
 
     @contextmanager
     def _offline_stream(self, applicant: Applicant) -> Iterator[Grant]:
-        """The same for one that takes what others leave: its caller looked whether they leave any.
-
-        Raises Draining, InvalidApiKey, RateLimited.
+        """`stream` for one that takes the slots that listeners leave; the caller has looked whether
+        there are any. Raises Draining, InvalidApiKey, RateLimited.
         """
         tenant, model, now = applicant.tenant, applicant.model, self.clock()
         self._require_open(tenant)
@@ -195,9 +198,9 @@ class Admission:
                 self.changed.set()
 
     def _say_when(self, error: Overloaded, applicant: Applicant) -> None:
-        """Tell the caller when what is in its way is expected to have ended.
+        """Tell the caller when a stream in its way is expected to have ended.
 
-        What a key has used up of its minute comes back by itself: that is told already.
+        A key that has used up its minute was told already when it may come back.
         """
         if isinstance(error, RateLimited) and not isinstance(error, StreamsUsed):
             return
@@ -211,9 +214,9 @@ class Admission:
         if wait_s is not None:
             error.retry_after_s = max(error.retry_after_s, wait_s)
 
-    async def door(self, tenant: str, max_wait_s: float) -> None:
-        """Refuse a request of which nothing is known but its key, where no model has room for it
-        and none comes as long as it is held. Raises as `admit`.
+    async def refuse_early(self, tenant: str, max_wait_s: float) -> None:
+        """Refuse a request of which only the key is known, where no model has room for it or gets
+        any while it is held. Raises as `admit`.
         """
         applicants = [Applicant(tenant, m, max_wait_s=max_wait_s) for m in self.catalogue.served()]
         if not applicants:
@@ -224,16 +227,16 @@ class Admission:
             raise objection
 
     async def wait(self, applicant: Applicant) -> bool:
-        """Wait until there is room, a moment at least, or as long as the caller would; whether it
-        had to.
+        """Wait until there is room, for a moment or for as long as the caller asks. Returns whether
+        the request had to wait.
         """
         if applicant.resumed or applicant.offline:
             return False
         return await self._hold([applicant])
 
     async def _hold(self, applicants: Sequence[Applicant]) -> bool:
-        """Wait until one of the applicants of a request may start. A key with limits also waits
-        until this gateway knows of the others.
+        """Wait until one of the applicants of a request may start. A request of a key with limits
+        also waits until this gateway knows what the others hold.
         """
         one, most_s = applicants[0], self.settings.max_wait_s
         if self._limits.limited(one.tenant):
@@ -253,8 +256,8 @@ class Admission:
             raise
 
     def _moment_s(self, model: str) -> float:
-        """How long a request is held that does not ask to wait: at least until a stream rests that
-        is about to.
+        """How long a request that does not ask to wait is held: at least until a stream that is
+        about to rest does.
         """
         now, limits = self.clock(), self.limits
         written = (one for one in self.control.running.values() if one.writing is not None)
@@ -266,13 +269,13 @@ class Admission:
         return max(rests_s, self.judge.hold_s(model, streams, len(self._room), now))
 
     def _objection(self, applicants: Sequence[Applicant]) -> Overloaded | None:
-        """Why none of them may start now, of what time can mend; raises the rest of what `admit`
-        does. A moment does not mend what a key has used up of its minute.
+        """Why none of them may start now, where waiting can help. Raises what `admit` does where it
+        cannot: a moment is no help to a key that has used up its minute.
         """
         found: Overloaded | None = None
         for applicant in applicants:
             try:
-                self._judge(applicant, self.clock())
+                self._standing(applicant, self.clock())
             except Overloaded as objection:
                 used_up = type(objection) is RateLimited
                 if used_up and not applicant.max_wait_s:
@@ -282,30 +285,30 @@ class Admission:
                 return None
         return found
 
-    def use(self, gateway: str, *, whole: bool) -> GatewayUse:
+    def report(self, gateway: str, *, whole: bool) -> GatewayUse:
         """What the other gateways are to know of this one."""
         now = self.clock()
         streams = {model: held for model, held in self.catalogue.own.items() if held}
         tenants = self._limits.report(now, everything=whole)
         recent, word = self._turns.say(now)
         offline = self.offline.held
-        loops = self.control.words()
+        loops = self.control.report()
         return GatewayUse(
             gateway, streams, recent, tenants, whole, word, offline=offline, loops=loops
         )
 
     def echo(self, use: GatewayUse) -> None:
-        """This gateway's own word came back from the broker: the others have it."""
+        """This gateway's own report came back from the broker: the others have it."""
         self._turns.echo(use.word, use.recent)
 
     def hear(self, use: GatewayUse) -> None:
         """Another gateway says what it holds and has used."""
         now = self.clock()
-        for spent in self.peers.hear(use, now):
-            self._limits.spent(spent, now)
+        for usage in self.peers.hear(use, now):
+            self._limits.hear(usage, now)
         self.control.hear(use.loops)
         for model in self.offline.held:
-            self.offline.heed(model)
+            self.offline.make_room(model)
 
     def admit(self, applicant: Applicant) -> Grant:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now, and
@@ -319,7 +322,7 @@ class Admission:
         if applicant.resumed:
             self._require_open(tenant)
             return self._admit_again(applicant, now)
-        standing = self._judge(applicant, now)
+        standing = self._standing(applicant, now)
         self._limits.use(tenant, 1, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
@@ -331,7 +334,7 @@ class Admission:
             raise Draining("this gateway is shutting down; connect again")
         self.keys.check(tenant)
 
-    def _judge(self, applicant: Applicant, now: float) -> Standing:
+    def _standing(self, applicant: Applicant, now: float) -> Standing:
         """How a new request stands; takes nothing. Raises as `admit`."""
         tenant, model = applicant.tenant, applicant.model
         self._require_open(tenant)
@@ -364,14 +367,14 @@ class Admission:
         return Grant(self, applicant.tenant, applicant.priority, applicant.model, silent=False)
 
     def sounded(self, grant: Grant) -> None:
-        """It has its first sound; what that took says how many may wait for theirs at once, unless
-        its writer may have taken as long.
+        """A stream has its first sound. The time that this took says how many may wait for theirs
+        at once, unless the stream may have waited for its text.
         """
         self.judge.silent[grant.tenant] -= 1
         if grant.writing is None:
             took_s = self.clock() - grant.began_s
             self.judge.loop(grant.model).sounded(took_s, grant.among)
-        self._room.room()
+        self._room.call_next()
 
     def rested(self, grant: Grant) -> None:
         """A stream holds nothing but its place in its key's limits."""
@@ -381,9 +384,10 @@ class Admission:
         self.changed.set()
 
     def woke(self, grant: Grant) -> None:
+        """A stream that rested goes on."""
         self.judge.take(grant.tenant, silent=grant.silent)
         self.catalogue.own[grant.model] += 1
-        self.offline.heed(grant.model)
+        self.offline.make_room(grant.model)
         self.changed.set()
 
     def text_limits(self, tenant: str) -> TextLimits:
@@ -391,12 +395,13 @@ class Admission:
         return self.keys.tenants[tenant].text_limits(self.settings)
 
     def no_slot(self, model: str) -> Overloaded:
-        """What a request is told that waited for a slot in vain."""
+        """The error of a request that waited for a slot in vain."""
         error = Overloaded("no slot became free in time")
         self._say_when(error, Applicant(ANONYMOUS, model))
         return error
 
     def charge(self, tenant: str, characters: int) -> None:
+        """More text of a stream came; it counts against its key's characters."""
         self._limits.use(tenant, 0, characters, self.clock())
         self.changed.set()
 
@@ -409,7 +414,7 @@ class Admission:
     def _free(
         self, applicant: Applicant, streams: Streams | None, now: float
     ) -> Iterator[tuple[str, float]]:
-        """What is left of all that gateways take from together, by kind."""
+        """How much is left of each thing that all gateways take from together."""
         model, key_streams, key_requests = applicant.kinds
         if streams is not None:
             yield model, self.judge.room(applicant.model, streams, now)

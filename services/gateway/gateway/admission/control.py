@@ -1,4 +1,4 @@
-"""Control of the limits: what a gateway sees of streams that it granted, and hears of others'."""
+"""Control of the limits, by what a gateway sees of its own streams and hears of others'."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.admission.peers import LoopWord, Peers
+from gateway.admission.peers import LoopReport, Peers
 from ttscommon.cluster.admission import AdmissionLimits, Judge, Streams
 from ttscommon.cluster.admission.capacity import Room, View, room_of, streams_of
 from ttscommon.process.metrics import GatewayMetrics
@@ -17,9 +17,9 @@ from ttscommon.wire.replicas import Replica
 
 @dataclass(frozen=True)
 class Applicant:
-    """A request at the door. `resumed`: it was admitted before, here or at another gateway.
-    `max_wait_s`: how long it would wait for room, where that is more than all wait. `offline`: see
-    OfflineStreams.
+    """A request that asks to be admitted. `resumed`: it was admitted before, here or at another
+    gateway. `max_wait_s`: how long its client would wait for room, where that is longer than every
+    request waits. `offline`: see OfflineStreams.
     """
 
     tenant: str
@@ -54,19 +54,14 @@ class Capacity(Protocol):
     async def all_answer(self, model: str) -> bool: ...
 
 
-class Host(Protocol):
-    """What holds the place; see Admission."""
+class GrantKeeper(Protocol):
+    """What gave a grant and follows its stream; see Admission."""
 
     def clock(self) -> float: ...
     def sounded(self, grant: Grant) -> None: ...
     def charge(self, tenant: str, characters: int) -> None: ...
     def rested(self, grant: Grant) -> None: ...
     def woke(self, grant: Grant) -> None: ...
-
-
-def _unheard(now: float) -> float | None:
-    del now
-    return None
 
 
 @dataclass(eq=False)
@@ -78,7 +73,7 @@ class Grant:
     for lack of room.
     """
 
-    admission: Host
+    admission: GrantKeeper
     tenant: str
     priority: int
     model: str = ""
@@ -89,7 +84,7 @@ class Grant:
     resting: bool = False
     touched_s: float = 0.0
     writing: Callable[[], float | None] | None = None
-    slack_s: Callable[[float], float | None] = _unheard
+    slack_s: Callable[[float], float | None] = lambda now: None
     give_up: Callable[[], None] | None = None
 
     @property
@@ -114,8 +109,8 @@ class Grant:
             self.silent = False
             self.admission.sounded(self)
 
-    def text(self, characters: int) -> None:
-        """So much of its text came after the request itself."""
+    def add_text(self, characters: int) -> None:
+        """More of its text came, after the request itself."""
         self.wake()
         self.characters += characters
         self.admission.charge(self.tenant, characters)
@@ -135,9 +130,11 @@ class Grant:
 
 
 class AdmissionControl:
-    """One gateway's. `running`: its streams; those whose text pauses count for nothing. stop_jobs:
-    has the streams of a model give way that no listener hears as they are made; whether any did.
-    gives_up: whether a stream may be ended so that others do not run dry.
+    """Moves one gateway's limits.
+
+    `running`: its streams; resting ones count for nothing. stop_jobs: makes the offline streams of
+    a model give way, and returns whether there were any. gives_up: whether a stream may be ended so
+    that others do not run dry.
     """
 
     def __init__(
@@ -165,7 +162,7 @@ class AdmissionControl:
         self._reported_s = -math.inf
 
     def streams(self, model: str) -> Streams:
-        """Those of a model, at all gateways."""
+        """The streams of a model at all gateways."""
         slacks = [self._slack_s.get(model), self._peers.slack_s(model)]
         silent = self._silent(model) + self._peers.silent(model)
         slack_s = min((one for one in slacks if one is not None), default=None)
@@ -198,21 +195,21 @@ class AdmissionControl:
         slack_s = self.streams(model).slack_s
         return slack_s is not None and slack_s < self._limits.loop.low_s
 
-    def words(self) -> dict[str, LoopWord]:
+    def report(self) -> dict[str, LoopReport]:
         """What the other gateways are to know of this one's streams, by model."""
         return {
-            model: LoopWord(self._silent(model), self._slack_s.get(model), loop.limit)
+            model: LoopReport(self._silent(model), self._slack_s.get(model), loop.limit)
             for model, loop in self._judge.loops.items()
         }
 
-    def hear(self, words: dict[str, LoopWord]) -> None:
+    def hear(self, reports: dict[str, LoopReport]) -> None:
         """A gateway that has just started begins with the limits that others have found."""
-        for model, word in words.items():
+        for model, report in reports.items():
             loop = self._judge.loop(model)
-            loop.limit = loop.limit or word.limit
+            loop.limit = loop.limit or report.limit
 
     def has_news(self, now: float) -> bool:
-        """Whether the others are to hear of what listeners have left; at most every `tell_s`."""
+        """Whether to tell the others what listeners have left: every `tell_s` at most."""
         due = bool(self._slack_s) and now - self._reported_s >= self._limits.tell_s
         if due:
             self._reported_s = now
@@ -251,7 +248,7 @@ def _least(grants: Iterable[Grant], now: float) -> dict[str, float]:
 
 
 class Refusals:
-    """Log of the requests that were refused: a line a second of each kind, with their number."""
+    """Logs refused requests: one line a second for each kind, with their number."""
 
     def __init__(self, log: Callable[..., object], every_s: float = 1.0) -> None:
         self._log, self._every_s = log, every_s

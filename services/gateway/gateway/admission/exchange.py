@@ -1,5 +1,5 @@
-"""Tells the other gateways what this one holds, and hears it of them: over core NATS, in words of
-some hundred bytes, as soon as something changed.
+"""Tells the other gateways what this one holds, and hears what they hold: reports of some hundred
+bytes over core NATS, as soon as something changed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ExchangeTuning:
     pause_s: float = 0.05
     """The least between two messages: half of a turn's window."""
     beat_s: float = 1.0
-    """The most; such a message says everything."""
+    """The most between two messages; one that comes then reports everything."""
     answer_s: float = 0.2
     """How long the other gateways may take to answer the first message."""
 
 
-class Kept(Protocol):
+class LogNeeds(Protocol):
     """What gateways tell each other of the logs that they need; see Retention."""
 
     def report(self, *, leaving: bool = False) -> dict[str, int]: ...
@@ -49,13 +49,13 @@ class Exchange:
         self,
         bus: Bus,
         admission: Admission,
-        kept: Kept,
+        needs: LogNeeds,
         tuning: ExchangeTuning = ExchangeTuning(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bus = bus
         self._admission = admission
-        self._kept = kept
+        self._needs = needs
         self._tuning = tuning
         self._clock = clock
         self._answers: asyncio.TimerHandle | None = None
@@ -66,7 +66,7 @@ class Exchange:
         subject = subjects.gateway_use("*")
         subscription: Any = await self._bus.link.subscribe(subject, self._on_use)
         try:
-            await self._say(self._admission.use(self._bus.worker_id, whole=True))
+            await self._say(self._admission.report(self._bus.worker_id, whole=True))
             while True:
                 await self._tell_when_changed()
         finally:
@@ -87,11 +87,11 @@ class Exchange:
         admission.changed.clear()
         for name in admission.peers.forget_silent(self._clock()):
             log_.warning("gateway.silent", gateway=name)
-        await self._say(admission.use(self._bus.worker_id, whole=whole))
+        await self._say(admission.report(self._bus.worker_id, whole=whole))
         await asyncio.sleep(tuning.pause_s)
 
     async def _say(self, use: GatewayUse) -> None:
-        use = replace(use, needs=self._kept.report(leaving=use.leaving))
+        use = replace(use, needs=self._needs.report(leaving=use.leaving))
         await self._bus.link.send_raw(subjects.gateway_use(self._bus.worker_id), use.encode())
 
     async def _on_use(self, message: Incoming) -> None:
@@ -100,15 +100,15 @@ class Exchange:
         except MalformedMessage as error:
             log_.warning("gateway.malformed", error=error.message)
             return
-        self._kept.hear(use.gateway, use.needs)
+        self._needs.hear(use.gateway, use.needs)
         if use.gateway == self._bus.worker_id:
             self._admission.echo(use)
-            if self._answers is None:  # the others have heard the first word by now
+            if self._answers is None:  # the others have heard the first report by now
                 loop, acquainted = asyncio.get_running_loop(), self._admission.acquainted
                 self._answers = loop.call_later(self._tuning.answer_s, acquainted.set)
             return
         met = use.gateway not in self._admission.peers and not use.leaving
         self._admission.hear(use)
-        if met:  # who has just come knows nothing of this gateway
+        if met:  # a gateway that has just come knows nothing of this one
             log_.info("gateway.met", gateway=use.gateway)
-            await self._say(self._admission.use(self._bus.worker_id, whole=True))
+            await self._say(self._admission.report(self._bus.worker_id, whole=True))

@@ -38,11 +38,11 @@ class TokenBucket:
         return self.left(now) / min(amount, self._capacity)
 
     def owed(self, now: float) -> float:
-        """What it is short of being full."""
+        """How many units are missing until it is full."""
         return self._capacity - self.left(now)
 
     def owe(self, amount: float, now: float) -> None:
-        """Be short of so much at least."""
+        """Have at least so many units missing."""
         self._level = min(self.left(now), self._capacity - amount)
 
     def left(self, now: float) -> float:
@@ -106,7 +106,7 @@ class Allowance:
 
 
 class KeyLimits:
-    """Of every tenant. `held`: a tenant's streams here."""
+    """The limits of all tenants. `held`: a tenant's streams here."""
 
     def __init__(
         self, tenants: Mapping[str, Tenant], peers: Peers, held: Callable[[str], int]
@@ -117,9 +117,9 @@ class KeyLimits:
         self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
         self._told: dict[str, TenantUse] = {}
 
-    def take(self, tenants: Mapping[str, Tenant]) -> None:
-        """New tenants, or others' new limits. A tenant that is gone keeps its own: it may have
-        streams that are spoken to their end.
+    def update(self, tenants: Mapping[str, Tenant]) -> None:
+        """Take new tenants, and new limits of known ones. A tenant that is gone keeps its limits:
+        streams of it may still be spoken to their end.
         """
         for name, tenant in tenants.items():
             if tenant != self._tenants.get(name):
@@ -127,7 +127,7 @@ class KeyLimits:
         self._tenants = {**self._tenants, **tenants}
 
     def limited(self, tenant: str) -> bool:
-        """Whether it has any."""
+        """Whether the tenant has any limits."""
         return self._tenants[tenant].limited
 
     def check(self, tenant: str, characters: int, now: float, offline: int = 0) -> None:
@@ -156,13 +156,13 @@ class KeyLimits:
         """Requests were admitted here, or text of one came later."""
         self._allowances[tenant].use(requests, characters, now)
 
-    def spent(self, spent: PeerUsage, now: float) -> None:
+    def hear(self, usage: PeerUsage, now: float) -> None:
         """A tenant has used something at another gateway."""
-        allowance = self._allowances.get(spent.tenant)
-        if allowance is None:  # its keys are newer than ours
+        allowance = self._allowances.get(usage.tenant)
+        if allowance is None:  # that gateway's keys are newer than ours
             return
-        hear = allowance.owe if spent.met else allowance.elsewhere
-        hear(spent.requests, spent.characters, now)
+        count = allowance.owe if usage.met else allowance.elsewhere
+        count(usage.requests, usage.characters, now)
 
     def report(self, now: float, *, everything: bool) -> dict[str, TenantUse]:
         """What to tell the other gateways: what has changed, or all that is not idle."""

@@ -32,8 +32,8 @@ class TenantUse(msgspec.Struct, frozen=True, array_like=True):
         return self.held, self.requests, self.characters
 
 
-class LoopWord(msgspec.Struct, frozen=True, array_like=True):
-    """Of one gateway and model. silent, slack_s: see Streams. limit: see Loop."""
+class LoopReport(msgspec.Struct, frozen=True, array_like=True):
+    """A gateway's figures for one model. silent, slack_s: see Streams. limit: see Loop."""
 
     silent: int = 0
     slack_s: float | None = None
@@ -41,11 +41,13 @@ class LoopWord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GatewayUse(msgspec.Struct, AsMessagePack, frozen=True):
-    """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
-    tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
-    it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which
-    sequence it needs every record; None from a gateway of a version that does not say. offline: as
-    streams, of those that no listener hears as they are made. loops: by model.
+    """One gateway's report to the others.
+
+    streams: by model. recent: streams admitted in the last second. tenants: those with limits that
+    changed, or, if `whole`, all of them that are not idle. word: the report's number. leaving: the
+    gateway holds nothing any more. needs: by stream, behind which sequence it needs every record;
+    None from a gateway of a version that does not say. offline: offline streams by model. loops: by
+    model.
     """
 
     gateway: str
@@ -57,7 +59,7 @@ class GatewayUse(msgspec.Struct, AsMessagePack, frozen=True):
     leaving: bool = False
     needs: dict[str, int] | None = None
     offline: dict[str, int] = {}
-    loops: dict[str, LoopWord] = {}
+    loops: dict[str, LoopReport] = {}
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class _Peer:
 
 @dataclass(frozen=True)
 class PeerUsage:
-    """What a peer's word adds to what a tenant has used, or, when the two have just met, what the
-    tenant owes at least.
+    """What a peer's report adds to what a tenant has used, or, where the two gateways have just
+    met, what the tenant owes at least.
     """
 
     tenant: str
@@ -113,16 +115,16 @@ class Peers:
 
     def silent(self, model: str) -> int:
         """Streams of a model without a first sound at the other gateways."""
-        return sum(word.silent for word in self._loops(model))
+        return sum(report.silent for report in self._loops(model))
 
     def slack_s(self, model: str) -> float | None:
-        """The least playback that one of their listeners has left; None where none says."""
-        slacks = (word.slack_s for word in self._loops(model) if word.slack_s is not None)
+        """The least playback that one of their listeners has left; None where no gateway says."""
+        slacks = (one.slack_s for one in self._loops(model) if one.slack_s is not None)
         return min(slacks, default=None)
 
-    def _loops(self, model: str) -> Iterator[LoopWord]:
+    def _loops(self, model: str) -> Iterator[LoopReport]:
         found = (peer.use.loops.get(model) for peer in self._peers.values())
-        return (word for word in found if word is not None)
+        return (report for report in found if report is not None)
 
     def held(self, tenant: str) -> int:
         """A tenant's streams at the other gateways."""
@@ -137,7 +139,7 @@ class Peers:
         return (1 + recent) / (1 + len(self._peers) + total)
 
     def hear(self, use: GatewayUse, now: float) -> list[PeerUsage]:
-        """Take a peer's word; returns what its tenants have used that was not known."""
+        """Take a peer's report; returns what its tenants have used that was not known."""
         if use.leaving:
             self._peers.pop(use.gateway, None)
             self._count()
@@ -149,7 +151,7 @@ class Peers:
         else:
             spent = list(_since(peer.tenants, use.tenants))
             peer.heard_s, peer.use = now, use
-            if use.whole:  # a word that said so may have been lost
+            if use.whole:  # a report that said so may have been lost
                 idle = peer.tenants.keys() - use.tenants.keys()
                 peer.tenants.update({t: replace(peer.tenants[t], held=0) for t in idle})
             peer.tenants.update(use.tenants)
@@ -157,7 +159,7 @@ class Peers:
         return spent
 
     def forget_silent(self, now: float) -> list[str]:
-        """Drop who was not heard of for too long; returns their names."""
+        """Drop gateways that have not reported for too long; returns their names."""
         silent_s = self._tuning.silent_s
         gone = [name for name, peer in self._peers.items() if now - peer.heard_s > silent_s]
         for name in gone:
@@ -194,9 +196,9 @@ _RECENT_S: Final = 1.0
 class Turns:
     """What this gateway took of each kind in the window that is open.
 
-    A window closes after `window_s`, and not before the word that tells of it has come back from
-    the broker, and with it all that the others said before: a busy gateway hears late. It closes
-    after `most_s` anyway, where there is no broker.
+    A window closes after `window_s`, and not before the report that tells of it has come back from
+    the broker, and with it all that the others reported before: a busy gateway hears late. It
+    closes after `most_s` in any case, where there is no broker.
     """
 
     peers: Peers
@@ -216,8 +218,8 @@ class Turns:
                 self._taken.setdefault(kind, deque()).append((now, self._said + 1))
 
     def say(self, now: float) -> tuple[int, int]:
-        """What the others are told next: requests admitted in the last second, and the number of
-        the word, which tells of all that was taken before.
+        """What the next report says: requests admitted in the last second, and its own number; it
+        tells of all that was taken before.
         """
         while self._admitted_s and self._admitted_s[0] + _RECENT_S <= now:
             self._admitted_s.popleft()
@@ -225,7 +227,7 @@ class Turns:
         return len(self._admitted_s), self._said
 
     def echo(self, word: int, recent: int) -> None:
-        """A word of this gateway came back: the others know it, and `recent` in it."""
+        """A report of this gateway came back: the others know it, and `recent` in it."""
         self._told = recent
         self._echoed = max(self._echoed, word)
 

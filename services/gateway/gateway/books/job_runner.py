@@ -51,7 +51,7 @@ class JobRunner:
         self._tuning = tuning
         self._services = context.services
         self._offline = context.services.admission.offline
-        self._offline.pressed = self._press
+        self._offline.give_way = self._give_way
         self._staleness = Staleness(context.services.bus)
         self._runs: dict[str, BookRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -239,8 +239,8 @@ class JobRunner:
         known = self._context.keys.tenants.get(tenant)
         return 1.0 if known is None else known.weight
 
-    def _press(self, model: str, count: int) -> None:
-        """Listeners need slots: have those give way that have got least far."""
+    def _give_way(self, model: str, count: int) -> None:
+        """Listeners need slots: the portions that began last give way."""
         self._calm_from_s[model] = time.monotonic() + self._tuning.calm_s
         speaking = [one for _, one in self._speaking(model)]
         count -= sum(one.leaving for one in speaking)

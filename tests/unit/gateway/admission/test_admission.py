@@ -76,7 +76,7 @@ def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
             grant.rest()
         assert take(one, stack) == 3
         assert one.streams == 11
-        typing[0].text(1)  # goes on, room or not
+        typing[0].add_text(1)  # goes on, room or not
         typing[1].rest()
         assert one.catalogue.own["m"] == 9
         assert take(one, stack) == 0
@@ -227,7 +227,7 @@ def test_a_refused_request_costs_nothing() -> None:
 def test_text_that_comes_later_counts_too() -> None:
     one = admission(tenants={"a": Tenant(characters_per_minute=100), "b": Tenant()})
     with one.stream(request("a")) as grant:
-        grant.text(200)
+        grant.add_text(200)
     with pytest.raises(RateLimited, match="characters"):
         one.admit(request("a"))
 
@@ -272,14 +272,14 @@ async def test_a_request_is_refused_at_the_door_where_no_model_has_room() -> Non
     with ExitStack() as stack:
         assert take(one, stack) == 8
         with pytest.raises(Overloaded) as caught:
-            await one.door("", 0.0)
+            await one.refuse_early("", 0.0)
         assert caught.value.retry_after_s > 0.0
         assert refusals(one, "overloaded") == 2
-        waiting = asyncio.create_task(one.door("", 5.0))
+        waiting = asyncio.create_task(one.refuse_early("", 5.0))
         await asyncio.sleep(0.2)
         assert not waiting.done()
         replicas.models = ["m", "n"]  # the other has room
-        await one.door("", 0.0)
+        await one.refuse_early("", 0.0)
         assert refusals(one, "overloaded") == 2
     await waiting
 
@@ -378,7 +378,7 @@ def test_without_admission_no_stream_is_given_up_for_others() -> None:
 def test_jobs_stop_before_a_silent_stream_is_given_up() -> None:
     one = admission()
     ended: list[str] = []
-    one.offline.pressed = lambda model, count: ended.append(f"{count} of {model}")
+    one.offline.give_way = lambda model, count: ended.append(f"{count} of {model}")
     with ExitStack() as stack:
         stack.enter_context(playing(one, 0.05))
         stack.enter_context(one.stream(request())).give_up = lambda: ended.append("silent")

@@ -60,7 +60,7 @@ def test_what_is_left_is_counted_in_requests_like_the_one_that_asks() -> None:
 
 def test_new_limits_hold_at_once_and_a_revoked_tenants_streams_are_counted_on() -> None:
     limits = KeyLimits({"a": Tenant()}, Peers(), lambda name: 1)
-    limits.take({"b": Tenant(sha256="1" * 64, streams=1)})
+    limits.update({"b": Tenant(sha256="1" * 64, streams=1)})
     with pytest.raises(RateLimited):
         limits.check("b", 0, 0.0)
     limits.use("a", 0, 100, 0.0)  # of a request that is still spoken

@@ -56,8 +56,8 @@ async def test_a_place_goes_to_the_one_that_came_first_and_to_it_alone() -> None
         await started(room, len(tasks))
     for left in (1, 0):
         places.free += 1
-        room.room()
-        room.room()
+        room.call_next()
+        room.call_next()
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         tasks = [task for task in tasks if not task.done()]
         await asyncio.sleep(0)
@@ -72,10 +72,10 @@ async def test_those_of_one_key_and_model_are_asked_about_once_and_take_all_that
     tasks = [asyncio.create_task(places.wait(room, name)) for name in "abcdefgh"]
     await started(room, 8)
     places.asked = 0
-    room.room()
+    room.call_next()
     assert places.asked == 1
     places.free = 8
-    room.room()
+    room.call_next()
     assert all(await asyncio.gather(*tasks))
     assert places.taken == [*"abcdefgh"]
 
@@ -87,7 +87,7 @@ async def test_one_whose_key_is_full_lets_others_pass() -> None:
     other = asyncio.create_task(places.wait(room, "other", "other"))
     await started(room, 2)
     places.free = 1
-    room.room()
+    room.call_next()
     assert await other
     await ended(stuck)
     assert len(room) == 0
@@ -104,7 +104,7 @@ async def test_what_waiting_does_not_mend_ends_it() -> None:
 
     task = asyncio.create_task(room.wait("", "m", 5.0, objection))
     await started(room, 1)
-    room.room()
+    room.call_next()
     with pytest.raises(Draining):
         await task
     assert len(room) == 0
@@ -127,7 +127,7 @@ Pressed = list[tuple[str, int]]
 def full(replicas: Replicas, stack: ExitStack, peers: Peers) -> tuple[OfflineStreams, Pressed]:
     """As many as there is room for run; with what is pressed out of them."""
     offline, pressed = OfflineStreams(replicas, peers, spare=1), Pressed()
-    offline.pressed = lambda model, count: pressed.append((model, count))
+    offline.give_way = lambda model, count: pressed.append((model, count))
     for _ in range(offline.room("m")):
         stack.enter_context(offline.stream("m", "acme"))
     return offline, pressed
@@ -145,7 +145,7 @@ def test_they_fill_all_slots_but_the_spare_one_and_give_way_to_listeners(
         assert (offline.held, offline.tenants) == ({"m": held}, {"acme": held})
         assert offline.room("m") == 0
         replicas.own["m"] = listeners
-        offline.heed("m")
+        offline.make_room("m")
         assert pressed == ([("m", gives)] if gives else [])
     assert offline.held == {}
 
@@ -163,7 +163,7 @@ def test_without_workers_there_is_no_room_and_nothing_to_give() -> None:
     with ExitStack() as stack:
         offline, pressed = full(replicas, stack, Peers())
         replicas.live = False
-        offline.heed("m")
+        offline.make_room("m")
         assert pressed == []
         assert offline.room("m") == 0
 
@@ -179,5 +179,5 @@ def test_gateways_leave_room_to_one_another_and_of_too_many_each_gives_its_part(
         offline, pressed = full(Replicas(), stack, peers)
         peers.hear(GatewayUse("other", offline={"m": theirs}), 0.0)
         assert OfflineStreams(Replicas(), peers, spare=1).room("m") == mine
-        offline.heed("m")
+        offline.make_room("m")
         assert pressed == gives

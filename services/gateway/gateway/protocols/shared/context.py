@@ -92,7 +92,7 @@ async def read_speech(request: Request, context: GatewayContext, tenant: str) ->
     """
     body = await read_json(request, context.settings)
     if _WAITS not in body.data:
-        await context.services.admission.door(tenant, max_wait_s(request))
+        await context.services.admission.refuse_early(tenant, max_wait_s(request))
     return body
 
 
