@@ -183,7 +183,7 @@ def _blended(model: Model, voice_id: str) -> Voice:
 
 
 class Catalogue:
-    """Keeps a snapshot fresh. While the broker is away the last one stands."""
+    """Keeps a snapshot of the workers' reports fresh. Without a broker the last one stands."""
 
     def __init__(
         self,
@@ -195,10 +195,10 @@ class Catalogue:
         """`peers`: the other gateways, which tell of their own streams."""
         self._peers = Peers() if peers is None else peers
         self._reports: dict[str, Report] = {}
-        # What was read last, whatever is thought of it.
+        # All reports that were read last, those of dead workers among them.
         self.reports: list[Replica] = []
         self._workers: dict[str, Report] = {}
-        # What workers that were found dead had said last, and those of them that are left out.
+        # By worker the last report before it was found dead; those that the snapshot leaves out.
         self._dead: dict[str, Report] = {}
         self._gone: set[str] = set()
         self._bus = bus
@@ -211,6 +211,7 @@ class Catalogue:
         self.offline: Counter[str] = Counter()
         self.died_s: dict[str, float] = {}
         self._others: dict[str, deque[int]] = {}
+        # By model, when it had a talker last.
         self._served_s: dict[str, float] = {}
         # Set once a model has had workers of both stages.
         self.can_speak = asyncio.Event()
@@ -240,9 +241,8 @@ class Catalogue:
         return View(talkers, vocoders, self.own[model] + others, rate_hz)
 
     def adopt(self, model: str) -> None:
-        """One of the others' streams goes on here: until the next refresh it would count twice.
-
-        That is when a gateway has died and all of its listeners come at once.
+        """A stream of another gateway goes on here, and would count twice until the next refresh:
+        a gateway may have died, and all of its listeners come at once.
         """
         reports = self._others.get(model, ())
         fewer = (max(0, n - 1) for n in reports)
@@ -259,13 +259,13 @@ class Catalogue:
             await self._bus.link.unsubscribe(subscription)
 
     async def _on_gone(self, message: Incoming) -> None:
-        self.strike(message.data.decode("ascii", "replace"))
+        self.mark_dead(message.data.decode("ascii", "replace"))
 
-    def strike(self, worker_id: str) -> None:
-        """A worker is dead: it has no slots from now on, until it reports again.
+    def mark_dead(self, worker_id: str) -> None:
+        """A worker is dead: it has no slots until it reports again.
 
-        The last one of a model stays until its report expires. A request meanwhile waits in the
-        queue for its successor, which is back within seconds, in place of being refused.
+        The last worker of a model stays until its report expires: requests wait in the queue for
+        its successor, which is back within seconds, instead of being refused.
         """
         if worker_id not in self._workers:
             return
@@ -273,7 +273,7 @@ class Catalogue:
         self.died_s |= {model.name: time.monotonic() for model in last.replica.models}
         replicas = self.snapshot.replicas
         living = ReplicaSnapshot(tuple(r for r in replicas if r.worker_id not in self._dead))
-        if living.serves_all_of(self.snapshot):  # one that stayed though it is dead is no successor
+        if living.serves_all_of(self.snapshot):  # a dead worker that stayed is no successor
             self._gone.add(worker_id)
             self.snapshot = ReplicaSnapshot(
                 tuple(r for r in replicas if r.worker_id not in self._gone)
@@ -299,7 +299,7 @@ class Catalogue:
         return True
 
     def lacks(self, model: str) -> Unavailable | None:
-        """What requests of a model wait for, if a stage has no worker that lives."""
+        """What requests of a model wait for, if a stage has no living worker; else None."""
         for stage in STAGES:
             if any(one.worker_id not in self._dead for one in self.snapshot.live(stage, model)):
                 continue
@@ -339,8 +339,8 @@ class Catalogue:
         return self.snapshot.models()
 
     async def _certain(self, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` says. Only a refresh begun after the question may say no: a worker may have
-        reported since the last. Concurrent questions share one refresh, and refreshes are
+        """The answer of `ask`. Only a refresh that began after the question may say no: a worker
+        may have reported since the last. Concurrent questions share one refresh, and refreshes are
         rate-limited.
         """
         try:
@@ -360,14 +360,14 @@ class Catalogue:
     def _resolve(self, model: str, voice: str, naming: Naming | None) -> tuple[Model, Voice]:
         if naming is not None:
             model, voice = naming(model, voice)
-        found = self._served(model)
+        found = self._known(model)
         if self.snapshot.live("vocoder", found.name):
             return found, self.snapshot.voice(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
             raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
         raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
 
-    def _served(self, name: str) -> Model:
+    def _known(self, name: str) -> Model:
         """The model called `name`; Unavailable in place of UnknownModel if it was served lately."""
         try:
             return self.snapshot.model(name, self._default_model)

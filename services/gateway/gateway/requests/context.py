@@ -34,7 +34,7 @@ Names: TypeAlias = Literal["own", "aliases", "any"]
 class GatewayContext:
     """A protocol module works with this alone: it never sees the bus.
 
-    `spec` resolves what a client options, `speak` and `attach` give a Speech:
+    `spec` resolves what a client asks for, `speak` and `attach` return a Speech:
 
         spec = await context.spec(tenant, voice="vesper", sample_rate=24_000)
         async with context.speak(spec, context.whole(text)) as speech:
@@ -72,7 +72,7 @@ class GatewayContext:
         max_wait_s: float = 0.0,
         gain: float = 1.0,
     ) -> SpeechSpec:
-        """What a client's names and options come to.
+        """Resolve a client's names and options.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: options that can be
@@ -134,7 +134,7 @@ class GatewayContext:
         return await self.spoken_to(spec, obeyed.speech)
 
     async def spoken_to(self, spec: SpeechSpec, speech: str) -> SpeechSpec:
-        """The same with what was said to the model, a recording: see `options.recording`.
+        """`spec` with what was said to the model, a recording: see `options.recording`.
 
         Raises Unsupported for a model that takes none, TextTooLong, BusUnavailable, and BadRequest.
         """
@@ -142,7 +142,7 @@ class GatewayContext:
         turns = await DialogueTurns(self.voices, spec.tenant).spoken(speech, spec.turns)
         return replace(spec, turns=turns, answers=True)
 
-    async def heard(self, tenant: str, recording: bytes) -> str:
+    async def store_speech(self, tenant: str, recording: bytes) -> str:
         """Store what was said to a model, for an hour; returns the name of the recording.
 
         Raises BadRecording, BusUnavailable.
@@ -308,7 +308,7 @@ class GatewayContext:
 
 
 def _known() -> None:
-    """Whose record names a request may hear it."""
+    """A caller whose own record names a request may hear it."""
 
 
 def new_request_id() -> str:

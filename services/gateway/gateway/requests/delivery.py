@@ -23,8 +23,8 @@ class ListenerDelivery:
     """The playback of one request: metrics, the stages' deadlines and admission follow it.
 
     `account` is None until there is a first sound. `ttfp_s` and `stages`: how long that took, and
-    where. `busy`: the workers were too busy for it: its first sound was late, or there was a
-    gap with all of its text there. `reported_s`: when the stages heard last of the listener.
+    where. `busy`: the workers were too busy: the first sound was late, or there was a gap although
+    all of the text had come. `reported_s`: when the stages heard last of the listener.
     """
 
     def __init__(self, services: RequestServices, source: SpeechSource) -> None:
@@ -44,7 +44,7 @@ class ListenerDelivery:
 
     @property
     def samples(self) -> int:
-        """At the client's rate, that left."""
+        """Samples at the client's rate that were sent."""
         return self.account.samples if self.account else 0
 
     @property
@@ -102,11 +102,11 @@ class ListenerDelivery:
             await self._report(self._lead_s + self._source.heard_s + heard_s)
 
     def begin(self) -> None:
-        """It is spoken: a request for its key, unless another connection's was."""
+        """Count a request of its key, unless another connection began it."""
         self._use(requests=int(self._source.fresh))
 
-    def text(self, characters: int) -> None:
-        """So many characters of its text have come in all."""
+    def count_text(self, characters: int) -> None:
+        """Count its text as use; `characters` have come in all."""
         self._use(characters=characters - self._characters)
         self._characters = characters
 
@@ -114,7 +114,7 @@ class ListenerDelivery:
         """Count the request; `ended_s`: when its End came, if it came."""
         if self._source.spec.offline:
             return
-        self.text(characters)
+        self.count_text(characters)
         metrics, listener = self._services.metrics, self._listener
         metrics.streams.labels(outcome, str(self.viable).lower(), *listener).inc()
         metrics.characters.labels(*listener).inc(characters)
@@ -124,7 +124,7 @@ class ListenerDelivery:
             metrics.rtf.labels(self._source.spec.model.name).observe(rtf)
 
     def _learn(self, account: PlaybackAccount) -> None:
-        """What its first chunks lacked, unless they waited for its text."""
+        """Learn what its first chunks lacked, unless they waited for its text."""
         source, slack_s = self._source, account.min_slack_s
         if source.fresh and source.text is None and not source.rows and slack_s is not None:
             self._headroom.add(self._given_s, source.spec.stretch * slack_s)
@@ -154,7 +154,7 @@ class ListenerDelivery:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
 
     def _use(self, *, requests: int = 0, characters: int = 0, seconds: float = 0.0) -> None:
-        """Of its key; a job counts its portions when they are stored."""
+        """Count the use of its key; a job counts its portions when they are stored."""
         spec = self._source.spec
         if not spec.offline:
             self._services.usage.count(
@@ -188,17 +188,19 @@ def breakdown(waited_s: float, spent: Sequence[Spent]) -> dict[str, float]:
 
 
 def server_timing(found: Mapping[str, float]) -> str:
-    """The same as a W3C Server-Timing header (milliseconds)."""
+    """`breakdown` as a W3C Server-Timing header (milliseconds)."""
     return ", ".join(f"{name.removesuffix('_s')};dur={1e3 * s:.3f}" for name, s in found.items())
 
 
-# Families that read English by themselves, phones and kinds included, and no other script than
-# those of Europe. The networks of others read the text as it is.
+# Families that read English by themselves, phones and kinds included, in Europe's scripts only.
+# The networks of other families read the text as it is.
 _READS_ENGLISH: Final = frozenset({"vesper"})
 
 
 def dropped(spec: SpeechSpec, text: IncrementalText) -> list[str]:
-    """Names of fields, `text:SCRIPT`, `markup:NAME`, and `lexicons:phoneme`."""
+    """What of a request is not obeyed or spoken: names of fields, `text:SCRIPT`, `markup:NAME` and
+    `lexicons:phoneme`.
+    """
     reads = spec.model.family in _READS_ENGLISH
     slowest, fastest = spec.model.speeds
     phonetic = any(lexicon.phonetic for lexicon in spec.lexicons)

@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from gateway.requests.lexicon import Lookup, slices
+from gateway.requests.lexicon import LexiconMatcher, slices
 from gateway.requests.markup import MarkupReader
 from gateway.requests.text import SourcedCleaner, TextCleaner, speakable, too_long, unread_scripts
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -31,8 +31,8 @@ class IncrementalText:
     """One request's text on its way in.
 
     The client's side calls `add` and its like, and `finish`. The request takes the `head` once, as
-    soon as there is anything to say, and then each `next` piece. Markup in the text is understood
-    or dropped; see MarkupReader. `live`: it was not known as a whole.
+    soon as there is anything to say, and then each `next` piece. Markup in the text is followed or
+    dropped; see MarkupReader. `live`: it was not known as a whole when it began.
     """
 
     def __init__(self, max_chars: int) -> None:
@@ -44,7 +44,7 @@ class IncrementalText:
         self._chars = 0
         self._markup = MarkupReader()
         self._cleaner = SourcedCleaner()
-        self._lookup: Lookup | None = None
+        self._matcher: LexiconMatcher | None = None
         self._scripts: dict[str, None] = {}
         self._pieces: list[Piece] = []
         self._begun = False
@@ -71,7 +71,7 @@ class IncrementalText:
 
     @property
     def characters(self) -> int:
-        """That came so far."""
+        """How many have come so far."""
         return self._chars
 
     def dropped(self, *, phones: bool, pace: bool, scripts: bool) -> list[str]:
@@ -81,9 +81,9 @@ class IncrementalText:
         unread = [f"text:{script}" for script in self._scripts] if scripts else []
         return [*unread, *self._markup.dropped(phones=phones, pace=pace)]
 
-    def look_up(self, lookup: Lookup) -> None:
+    def use_lexicons(self, matcher: LexiconMatcher) -> None:
         """Read words as lexicons say; call before any text is taken."""
-        self._lookup = lookup
+        self._matcher = matcher
 
     def add(self, text: str) -> None:
         """Take some text; raises TextTooLong, which also ends the request."""
@@ -159,13 +159,13 @@ class IncrementalText:
         a fifth of a second.
         """
         pieces, self._pieces = self._pieces, []
-        if self._lookup is None:
+        if self._matcher is None:
             return pieces
         found: list[Piece] = []
         for some in slices(pieces):
-            found += self._lookup.feed([some])
+            found += self._matcher.feed([some])
             await asyncio.sleep(0)
-        return found + self._lookup.feed([], final=final)
+        return found + self._matcher.feed([], final=final)
 
     async def _linger(self, coalesce_s: float) -> None:
         try:

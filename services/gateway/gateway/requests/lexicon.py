@@ -90,12 +90,12 @@ def compiled(content: bytes) -> ClientLexicon:
 
 
 class _Found(NamedTuple):
-    """An entry for characters start .. end; "'s" stands behind it where `owned`."""
+    """An entry for characters start .. end; "'s" stands behind it where `possessive`."""
 
     entry: LexiconEntry
     start: int
     end: int
-    owned: bool
+    possessive: bool
 
 
 def slices(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -108,11 +108,11 @@ def slices(pieces: Iterable[Piece]) -> Iterator[Piece]:
             yield from _cut([piece], start, start + _SLICE)
 
 
-class Lookup:
-    """One text's words in lexicons, of which earlier ones take precedence.
+class LexiconMatcher:
+    """Finds entries of lexicons in one text; earlier lexicons take precedence.
 
-    What comes out does not depend on where the text was cut. Held back is what may be the beginning
-    of an entry: a word that may grow, and as many words behind it as an entry has.
+    The result does not depend on where the text was cut. It holds back what may be the beginning of
+    an entry: a word that may grow, and as many words behind it as an entry has.
     """
 
     def __init__(self, lexicons: Sequence[ClientLexicon]) -> None:
@@ -187,8 +187,8 @@ class _Scan:
                 continue
             if not self._final and len(self._text) < token.end() + _BEHIND:
                 return None, True
-            if (owned := self._owned(token.end())) is not None:
-                best = _Found(entry, start, token.end() + 2 * owned, bool(owned))
+            if (possessive := self._possessive(token.end())) is not None:
+                best = _Found(entry, start, token.end() + 2 * possessive, bool(possessive))
         return best, not self._final
 
     def _complete(self, token: re.Match[str]) -> bool:
@@ -204,7 +204,7 @@ class _Scan:
             return not before[0].isalnum()
         return words[0].isalnum() or not before[-1].isalnum()
 
-    def _owned(self, end: int) -> int | None:
+    def _possessive(self, end: int) -> int | None:
         """1 where "'s" follows, None where the word goes on behind an apostrophe."""
         behind = self._text[end : end + _BEHIND]
         if behind[:1] not in _APOSTROPHES or not behind[1:2].isalnum():
@@ -226,7 +226,7 @@ def _cut(texts: Sequence[Text], start: int, end: int) -> list[Text]:
 
 def _phones(found: _Found, text: str, first: Text) -> Phones:
     entry, written = found.entry, text[found.start : found.end]
-    ending = ("'s" if entry.alias else _ending(entry)) if found.owned else ""
+    ending = ("'s" if entry.alias else _ending(entry)) if found.possessive else ""
     placed = (first.source, first.rate)
     if entry.alias:
         return Phones(written, "", "model", True, entry.alias + ending, "", "", *placed)

@@ -26,7 +26,7 @@ log_ = structlog.get_logger(__name__)
 
 
 class ResumeTokens:
-    """The first of the keys signs; all of them are accepted, so that they can be rotated."""
+    """Signed by the first of the keys; all of them are accepted, so that they can be rotated."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         if not keys:
@@ -35,7 +35,7 @@ class ResumeTokens:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Self:
-        """Without a secret of the deployment's, this process's own: no resuming elsewhere."""
+        """Where the deployment has no secret, one of this process: no client resumes elsewhere."""
         given = settings.resume_keys
         if not given:
             log_.warning("resume.no_secret", setting="ANTIPHON_RESUME_SECRET")
@@ -46,7 +46,7 @@ class ResumeTokens:
         return _sign(self._keys[0], request_id, tenant)
 
     def require(self, token: str | None, request_id: str, tenant: str) -> None:
-        """Raises NotFound: who may not hear a request does not learn that it exists."""
+        """Raises NotFound: a caller that may not hear a request does not learn that it exists."""
         given = (token or "").encode()
         right = (_sign(key, request_id, tenant).encode() for key in self._keys)
         if not any(hmac.compare_digest(given, each) for each in right):
@@ -80,7 +80,7 @@ class ListenersTuning:
 
 
 class Listeners:
-    """One gateway's. `run` while it serves."""
+    """The requests that are heard at one gateway. `run` while it serves."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Listeners:
         self._chores = Chores()
 
     async def run(self) -> None:
-        """Tell the stages who is heard, and hear of requests that go on at other gateways."""
+        """Tell the stages which requests are heard, and let go of those heard elsewhere by now."""
         subscription = await self._bus.link.listen(subjects.attached("*"), self._on_attached)
         try:
             while True:
@@ -107,14 +107,14 @@ class Listeners:
             await self._bus.link.unsubscribe(subscription)
 
     def begin(self, listener: Listener) -> None:
-        """It is heard here from now on, and nowhere else here."""
+        """A request is heard over this connection from now on, and over no other one here."""
         before = self._heard.get(listener.request_id)
         self._heard[listener.request_id] = listener
         if before is not None and before is not listener:
             before.supersede()
 
     async def announce(self, listener: Listener) -> None:
-        """It was heard elsewhere before: that gateway lets it go."""
+        """Tell the gateway where the request was heard before to let it go."""
         request_id = listener.request_id
         self._on_heard(request_id)
         word = Listening(request_id, self._bus.worker_id)

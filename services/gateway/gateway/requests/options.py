@@ -22,7 +22,8 @@ from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, in another voice.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
-# The one is told by its own fields; lexicons are read here; each model does without a guard.
+# The fields of `sampling` are asked for one by one, lexicons are read here, and every model does
+# without a guard.
 _NOT_ASKED: Final = ("sampling", "lexicons", "runaway_guard", FIELD)
 # What was said to a model that answers it.
 SPEECH: Final = "speech"
@@ -37,8 +38,8 @@ _INSTEAD: Final = {
 
 @dataclass(frozen=True)
 class TurnOptions:
-    """Something that was said before: its sound is a recording, see `recording`, a stored voice's
-    by `voice`, which has its words too, or unknown.
+    """Something that was said before. Its sound is `audio` (see `recording`), or that of the stored
+    `voice`, which has its words too, or is unknown.
     """
 
     speaker: int = 0

@@ -77,7 +77,7 @@ def parse_json(data: bytes) -> Parsed:
     for lexeme in body.entries:
         spellings = [*lexeme.graphemes, *([lexeme.grapheme] if lexeme.grapheme else [])]
         _add(entries, spellings, lexeme.alias, lexeme.phoneme, lexeme.alphabet)
-    return Parsed(_some(entries), body.language, body.name)
+    return Parsed(_require_entries(entries), body.language, body.name)
 
 
 def parse_pls(data: bytes) -> Parsed:
@@ -93,7 +93,7 @@ def parse_pls(data: bytes) -> Parsed:
         parser.Parse(data, True)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise InvalidLexicon(f"the lexicon is not well-formed XML: {error}") from error
-    return Parsed(_some(reader.entries), reader.language)
+    return Parsed(_require_entries(reader.entries), reader.language)
 
 
 def _refuse_doctype(*_: object) -> None:
@@ -201,7 +201,7 @@ def _plain(text: str) -> str:
     return " ".join(kept.split())
 
 
-def _some(entries: list[LexiconEntry]) -> list[LexiconEntry]:
+def _require_entries(entries: list[LexiconEntry]) -> list[LexiconEntry]:
     if not entries:
         raise InvalidLexicon("the lexicon has no entry")
     return entries

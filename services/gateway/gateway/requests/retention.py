@@ -50,7 +50,7 @@ class RetentionTuning:
 
 
 class Retention:
-    """One gateway's, for the requests that it heard the last of. `run` while it serves."""
+    """Removes what requests left that this gateway heard the last of. `run` while it serves."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Retention:
 
         `text`: some of it came later; `cancelled`: there may be a tombstone.
         """
-        if self._is_heard_otherwise(request_id):
+        if self._detach(request_id):
             return
         streams = [CODES.stream]
         if text:
@@ -103,7 +103,7 @@ class Retention:
 
     def handed_on(self, request_id: str) -> None:
         """The request is not heard over this connection any more, but over another."""
-        if not self._is_heard_otherwise(request_id):
+        if not self._detach(request_id):
             self.forget(request_id)
 
     def forget(self, request_id: str) -> None:
@@ -198,8 +198,8 @@ class Retention:
         else:
             self._needs.unname(leftover.request_id, leftover.due_s + self._tuning.again_s)
 
-    def _is_heard_otherwise(self, request_id: str) -> bool:
-        """One connection less hears it: whether there is another one here."""
+    def _detach(self, request_id: str) -> bool:
+        """One connection less hears it; returns whether another one here does."""
         self._active[request_id] -= 1
         if self._active[request_id] > 0:
             return True

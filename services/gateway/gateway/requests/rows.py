@@ -19,15 +19,15 @@ from ttscommon.wire.messages import End, RowsPiece
 from ttscommon.wire.subjects import TEXT
 from ttscommon.wire.tensors import FloatRows
 
-# That may wait to be stored: a thinker's prompt comes faster than a broker takes it.
+# Bytes that may wait to be stored: a thinker's prompt comes faster than a broker takes it.
 MOST_WAITING_BYTES: Final = 4 << 20
-# Of one request: the log keeps as many records.
+# Pieces of one request: the log keeps as many records.
 MOST_PIECES: Final = 3500
 MOST_ROWS: Final = 32_768
 
 
 class Production:
-    """The rows of one request over one connection, which says `start`, `add` and `finish`.
+    """The rows of one request over one connection, which calls `start`, `add` and `finish`.
 
     width: of a row. accepted: called with how many rows are in the log, from its beginning, as soon
     as that is known and whenever more are. failed: called once with what ended it.
@@ -103,7 +103,7 @@ class Production:
             self._task.cancel()
 
     async def close(self) -> None:
-        """Let the log go, whose rows may go on over another connection; safe to call twice."""
+        """Let the log go: its rows may go on over another connection. Safe to call twice."""
         if self._task is not None:
             await stop(self._task)
             self._task = None
@@ -133,7 +133,7 @@ class Production:
             await writer.release()
 
     async def _writer(self, fresh: bool) -> LogWriter:
-        """Of a later epoch than any before."""
+        """A writer of a later epoch than any before."""
         epoch = 1
         if not fresh:
             last = await self._bus.log(TEXT, self.request_id).last()

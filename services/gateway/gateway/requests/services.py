@@ -56,12 +56,12 @@ class SpeechTuning:
     lost_job_s: float = 2.0
     """How long a request whose queue is gone waits for a worker that may have had its job."""
     offline_s: float = 600.0
-    """How much longer a request may be silent that no listener hears as it is made."""
+    """How much longer an offline request may be silent."""
 
 
 @dataclass(frozen=True)
 class RequestServices:
-    """Protocols do not look inside."""
+    """What a Speech needs of its gateway. Protocols do not look inside."""
 
     settings: GatewaySettings
     bus: Bus
@@ -93,19 +93,19 @@ class RequestServices:
         return 0 if self.watermark is None else BlockGrid(self.watermark, sample_rate).lead
 
     def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
-        """Tell the stages, without waiting for the broker and whatever happens to the caller."""
+        """Tell the stages in the background: a caller that is cancelled does not stop it."""
         chore = asyncio.create_task(self.bus.cancel(request_id, reason, ended=ended))
         self.chores.add(chore)
         chore.add_done_callback(self.chores.discard)
 
 
-_MOST: Final = 4
+_MOST_LOOKUPS: Final = 4
 
 Wanted = TypeVar("Wanted", PhonesFound, Style)
 
 
 class Lookups:
-    """Asks the freest talker of a model. Few at once: talkers answer beside listeners' speech."""
+    """Asks the freest talker of a model. Few at once: talkers serve listeners meanwhile."""
 
     def __init__(self, bus: Bus, catalogue: Catalogue) -> None:
         self._bus, self._catalogue = bus, catalogue
@@ -120,7 +120,7 @@ class Lookups:
         Raises Overloaded, Unavailable, BusUnavailable, Unsupported where the model has none, and
         BadRequest.
         """
-        if self._asking >= _MOST:
+        if self._asking >= _MOST_LOOKUPS:
             raise Overloaded("other texts are being read: try again in a moment")
         talkers = self._catalogue.snapshot.live("talker", model.name)
         if not talkers:

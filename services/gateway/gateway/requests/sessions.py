@@ -25,7 +25,7 @@ SECRET_PREFIX: Final = "ek_"
 _ID: Final = re.compile(r"sess_[A-Za-z0-9_-]{22}")
 _SECRET: Final = re.compile(rf"{SECRET_PREFIX}[A-Za-z0-9_-]{{43}}")
 _SECRET_BYTES: Final = 32 - OWNER_CHARACTERS // 2
-# Of a tenant; one more replaces the oldest, so that other tenants find room.
+# Of one tenant; another one replaces the oldest, so that other tenants find room.
 MOST_SECRETS: Final = 1000
 MOST_SECRET_BYTES: Final = 16 << 10
 
@@ -94,8 +94,8 @@ class SessionStore:
         return msgspec.msgpack.decode(entry.value, type=StoredSession), entry.revision
 
     async def take(self, tenant: str, session_id: str, writer: str) -> tuple[StoredSession, int]:
-        """A session for a connection that goes on with it; the one before learns of that when it
-        writes. Raises NotFound.
+        """A session for a connection that goes on with it; the connection before learns of that
+        when it writes. Raises NotFound.
         """
         while True:
             found, revision = await self.get(tenant, session_id)
@@ -105,7 +105,7 @@ class SessionStore:
                 return taken, written
 
     async def forget(self, tenant: str, session_id: str, revision: int) -> None:
-        """Its client does not come back; a record of another gateway stays."""
+        """Remove a session whose client does not come back; another gateway's record stays."""
         key = _key(tenant, session_id)
         self._quota.drop(tenant, key)
         await self._bus.kv.purge(subjects.SESSIONS, key, revision)
@@ -128,7 +128,7 @@ class SessionStore:
         return value, secret.expires_unix_s
 
     async def secret(self, value: str | None) -> SessionSecret | None:
-        """What a key stands for that is a secret, as long as it does."""
+        """The secret that a key is, until it expires; None for any other key."""
         if value is None or not _SECRET.fullmatch(value):
             return None
         record = await self._bus.kv.get(subjects.SESSIONS, _secret_key(value))

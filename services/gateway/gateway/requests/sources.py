@@ -1,4 +1,4 @@
-"""Sources of a request: it is submitted here, or it runs already and is attached to."""
+"""Sources of a request: a new one is submitted, one that runs already is attached to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import Head, IncrementalText
-from gateway.requests.lexicon import ClientLexicon, Lookup
+from gateway.requests.lexicon import ClientLexicon, LexiconMatcher
 from gateway.requests.options import RequestOptions
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
@@ -140,7 +140,7 @@ class Submit:
         self._head = Head("", final=False)
         self._listener_timeout_s = 0.0 if spec.resumable else listener_timeout_s
         if spec.lexicons:
-            text.look_up(Lookup(spec.lexicons))
+            text.use_lexicons(LexiconMatcher(spec.lexicons))
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         if not self.rows:  # of which nothing is in the job
@@ -208,7 +208,7 @@ class Submit:
         writer = await self._bus.writer(TEXT, self.request_id, epoch=1, tenant=tenant)
         try:
             while (written := await text.next()) is not None:
-                grant.text(len(written.text))
+                grant.add_text(len(written.text))
                 said, marks, spans = written
                 piece = TextPiece(self.request_id, writer.position, said, marks, spans=spans)
                 await writer.put(piece)

@@ -40,10 +40,10 @@ class RequestPhase(Enum):
 
 
 class Leaving(Enum):
-    """What becomes of a request that is left before its End.
+    """What becomes of a request that its connection leaves before its End.
 
-    It is cancelled, or kept for its client, who may come back, or handed on to another connection
-    that it is heard over already.
+    It is cancelled, or kept for its client, which may come back, or handed on to another connection
+    over which the client hears it already.
     """
 
     CANCEL = auto()
@@ -55,10 +55,10 @@ class Speech:
     """A running request: an async context manager and an iterator over its AudioChunks.
 
     Entering waits for something to say, holds a place and has it spoken; the iterator stops after
-    an `ok` End or `cancel`, and after one that says that the model lost its text, of which
-    `runaway` tells; it raises a typed error after any other End. Leaving before the end
-    cancels both stages, unless `keep` was called: then the client may attach again. `handed` must
-    be called for everything that was given to the client: `delivery` follows it.
+    an `ok` End or `cancel`, and after an End that says that the model lost its text, which
+    `runaway` then holds; it raises a typed error after any other End. Leaving before the end
+    cancels both stages, unless `keep` was called: then the client may attach again. The caller
+    calls `handed` for everything that it gave to the client; `delivery` accounts for it.
     """
 
     def __init__(self, services: RequestServices, source: SpeechSource) -> None:
@@ -69,7 +69,7 @@ class Speech:
         self.on_wait: Callable[[Speech, AntiphonError], None] = lambda speech, error: None
         self._services = services
         self._source = source
-        self._progress = RequestPhase.WAITING
+        self._phase = RequestPhase.WAITING
         self._leaving = Leaving.CANCEL
         self._given_up = False
         self._stack = AsyncExitStack()
@@ -79,7 +79,7 @@ class Speech:
     @property
     def begun(self) -> bool:
         """Whether there was anything to say yet."""
-        return self._progress is not RequestPhase.WAITING
+        return self._phase is not RequestPhase.WAITING
 
     @property
     def reported_s(self) -> float:
@@ -121,7 +121,7 @@ class Speech:
 
     @property
     def provenance(self) -> Provenance | None:
-        """What its sound says of its origin, unless the operator turned that off."""
+        """What its sound says of its origin; None where the operator turned that off."""
         return self._services.provenance(self.spec.model.name)
 
     @property
@@ -136,7 +136,7 @@ class Speech:
 
     @property
     def characters(self) -> int:
-        """Of its text, as far as it has come; 0 where another connection brought the text."""
+        """Characters of its text so far; 0 where another connection brought the text."""
         if not self.fresh:
             return 0
         text = self._source.text
@@ -179,7 +179,7 @@ class Speech:
             if applicant.resumed:
                 listeners.give_up_place(self.request_id)
             if await admission.wait(applicant) and applicant.max_wait_s:
-                self.delivery.accept()  # its client would have it wait
+                self.delivery.accept()  # the client asked to wait
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
             self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)
             self._grant.slack_s = self._slack_s
@@ -206,7 +206,7 @@ class Speech:
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
             self._stack = stack.pop_all()
-        self._progress = RequestPhase.RUNNING
+        self._phase = RequestPhase.RUNNING
 
     async def __aexit__(
         self,
@@ -252,7 +252,7 @@ class Speech:
         self._reader.stop()
 
     def keep(self) -> None:
-        """A listener who leaves before the end may come back."""
+        """Keep the request if its listener leaves before the end: the client may come back."""
         if self._leaving is Leaving.CANCEL:
             self._leaving = Leaving.KEEP
 
@@ -263,7 +263,7 @@ class Speech:
 
     async def handed(self, samples: int) -> None:
         """`samples` at the client's rate were just given to its connection."""
-        self.delivery.text(self.characters)
+        self.delivery.count_text(self.characters)
         await self.delivery.handed(samples, self._grant, self._span)
 
     def _slack_s(self, now: float) -> float | None:
@@ -278,12 +278,12 @@ class Speech:
         self.on_wait(self, lacking)
 
     def _give_up(self) -> None:
-        """Others would run dry."""
+        """End it, so that others do not run dry."""
         self._given_up = True
         self._reader.stop()
 
     def _end(self, end: End) -> None:
-        self._progress = RequestPhase.ENDED
+        self._phase = RequestPhase.ENDED
         if end.code == Runaway.code:
             self.outcome, self.runaway = "runaway", errors.from_end(end)
             return
@@ -301,7 +301,7 @@ class Speech:
 
     def _settle(self) -> None:
         """The request is over for this gateway: free the stages if need be, and count it."""
-        ended = self._progress is RequestPhase.ENDED
+        ended = self._phase is RequestPhase.ENDED
         if not ended and self._leaving is not Leaving.CANCEL:
             self.outcome = "detached"
         elif not ended:
@@ -319,13 +319,13 @@ class Speech:
         if self._leaving is Leaving.HAND_ON:
             retention.handed_on(self.request_id)
             return
-        cancelled = self._progress is not RequestPhase.ENDED and self._leaving is Leaving.CANCEL
+        cancelled = self._phase is not RequestPhase.ENDED and self._leaving is Leaving.CANCEL
         resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
         retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
 
     def _leave_place(self) -> None:
         """A client that may come back keeps its place until its request has its End."""
-        if self._progress is RequestPhase.RUNNING and self._leaving is Leaving.KEEP:
+        if self._phase is RequestPhase.RUNNING and self._leaving is Leaving.KEEP:
             self._services.listeners.keep_place(self.request_id, self._place.pop_all().close)
         else:
             self._place.close()

@@ -1,4 +1,4 @@
-"""Things that tenants keep under names, and their quotas: one store for whatever is kept."""
+"""Stores of what tenants keep under names, and their quotas."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ByteQuota:
         self._bytes: Counter[str] = Counter()
 
     def add(self, tenant: str, name: str, size: int, revision: int = 0) -> list[Stored]:
-        """It was stored, perhaps once more; returns what has to be removed for it."""
+        """Count what was stored, or stored again; returns what has to be removed for it."""
         self.drop(tenant, name)
         every, now_s = self._stored[tenant], self._clock()
         every[name] = Stored(name, size, revision, now_s)

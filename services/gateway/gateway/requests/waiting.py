@@ -1,4 +1,4 @@
-"""For the next record of a request: no longer than it may take, and not at its writer's expense."""
+"""Waiting for the next record of a request: as long as the stages, or its writer, may take."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ log_ = structlog.get_logger(__name__)
 
 
 class Waiting:
-    """Of one request, accepted at `last_s`, which is then when its last record came. on_stages: it
-    has nothing to do until they send something.
+    """Waits for the records of one request.
+
+    last_s: when the last one came; before the first, when the request was accepted. on_stages: the
+    gateway waits for the stages now.
     """
 
     def __init__(
@@ -52,9 +54,10 @@ class Waiting:
         duty: asyncio.Task[Any] | None,
         tell: Callable[[AntiphonError], None],
     ) -> object:
-        """Raises what a request is told that waited too long, and what its `duty` failed with.
+        """The next record. Raises the error of a request that waited too long, and what its `duty`
+        failed with.
 
-        `tell`: called with what it waits for where workers are missing, whenever that changes.
+        `tell`: called with what the request waits for, where workers are missing and that changes.
         """
         if (record := reader.at_hand()) is not None:
             return record
@@ -85,17 +88,17 @@ class Waiting:
         if spec.offline:  # listeners come first, however long that takes
             left_s += services.tuning.offline_s
         if left_s <= 0:
-            raise await exhausted(timeouts, services, spec.model.name, self._source.request_id)
+            raise await timed_out(timeouts, services, spec.model.name, self._source.request_id)
         return left_s
 
     def _job_lost(self) -> bool:
-        """It waited in a queue that is gone, and no worker that had it already has begun since."""
+        """Whether the queue that it waited in is gone, and no worker that had it before began."""
         lost_s = self._services.bus.link.store.queues_lost_s
         grace_s = self._services.tuning.lost_job_s
         return self.last_s < lost_s and time.monotonic() - lost_s > grace_s
 
     def _lacks(self) -> AntiphonError | None:
-        """What it waits for, unless it said so."""
+        """What it waits for, unless the client was told so."""
         if time.monotonic() - self.last_s < self._services.tuning.tell_s:
             return None
         lacking = self._services.lacks(self._source.spec.model.name)
@@ -107,7 +110,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class RecordTimeouts:
-    """For the next record of one request. `first`: nothing of it has come yet."""
+    """Time limits of the next record of one request. `first`: nothing of it has come yet."""
 
     settings: GatewaySettings
     limits: TextLimits
@@ -172,11 +175,11 @@ class RecordTimeouts:
         )
 
 
-async def exhausted(
+async def timed_out(
     timeouts: RecordTimeouts, services: RequestServices, model: str, request_id: str
 ) -> AntiphonError:
-    """What a request is told whose time is up: Overloaded if no worker was given it, and then it is
-    taken out of the queue.
+    """The error of a request whose time is up: Overloaded if no worker took it, which also takes it
+    out of the queue.
     """
     error = timeouts.exhausted()
     if not timeouts.first or not isinstance(error, SynthesisTimeout):

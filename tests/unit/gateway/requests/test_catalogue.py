@@ -178,8 +178,8 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
         await until(["talker-2"])
         await reported(bus, dead)
         await until(["talker-1", "talker-2"])
-        catalogue.strike("talker-2")
-        catalogue.strike("talker-1")
+        catalogue.mark_dead("talker-2")
+        catalogue.mark_dead("talker-1")
         await until(["talker-1"])  # the last one stays: its successor will take what is queued
     finally:
         running.cancel()
@@ -194,9 +194,9 @@ async def test_a_worker_that_answers_no_ping_is_known_before_it_is_found_dead(bu
     await answer(bus, subjects.ping("hung"), lambda: None)
     await catalogue.refresh()
     assert not await catalogue.all_answer("a")
-    catalogue.strike("hung")
+    catalogue.mark_dead("hung")
     assert not await catalogue.all_answer("a")
-    catalogue.strike("killed")
+    catalogue.mark_dead("killed")
     assert await catalogue.all_answer("a")
 
 
@@ -207,10 +207,10 @@ async def test_of_two_that_die_one_after_the_other_the_last_stays_for_its_succes
     catalogue = Catalogue(bus, "a")
     await reported(bus, replica("talker", "a"))
     await catalogue.refresh()
-    catalogue.strike("talker-1")
+    catalogue.mark_dead("talker-1")
     await reported(bus, replica("talker", "a", worker_id="talker-2"))
     await catalogue.refresh()
-    catalogue.strike("talker-2")
+    catalogue.mark_dead("talker-2")
     assert "talker-2" in [one.worker_id for one in catalogue.snapshot.live("talker", "a")]
 
 
@@ -226,7 +226,7 @@ async def test_a_worker_that_was_found_dead_is_back_when_a_wiped_store_has_its_r
 
     await report()
     await report()
-    catalogue.strike("talker-1")  # as its connection was lost with the broker
+    catalogue.mark_dead("talker-1")  # as its connection was lost with the broker
     await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(subjects.REPLICAS)}")
     bus.link.store.lost_queue("jobs")
     await bus.setup.create()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
-from gateway.requests.lexicon import ClientLexicon, LexiconEntry, Lookup
+from gateway.requests.lexicon import ClientLexicon, LexiconEntry, LexiconMatcher
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Span
 
@@ -81,7 +81,7 @@ async def test_others_are_served_while_a_text_is_looked_through() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    text.look_up(Lookup([ClientLexicon(entries)]))
+    text.use_lexicons(LexiconMatcher([ClientLexicon(entries)]))
     text.add(said)
     text.finish()
     serving = asyncio.create_task(serve())

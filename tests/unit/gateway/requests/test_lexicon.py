@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.requests.lexicon import ClientLexicon, LexiconEntry, Lookup, compiled, packed, unpacked
+from gateway.requests.lexicon import (
+    ClientLexicon,
+    LexiconEntry,
+    LexiconMatcher,
+    compiled,
+    packed,
+    unpacked,
+)
 from tests.growth import grows_linearly
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 
@@ -22,7 +29,7 @@ BRANDS = [
 
 
 def found(lexicons: list[ClientLexicon], *parts: str) -> list[Piece]:
-    lookup, pieces, at = Lookup(lexicons), list[Piece](), 0
+    lookup, pieces, at = LexiconMatcher(lexicons), list[Piece](), 0
     for part in parts:
         pieces += lookup.feed([Text(part, at)])
         at += len(part)
@@ -103,14 +110,14 @@ def test_an_earlier_lexicon_takes_precedence() -> None:
 
 
 def test_a_pause_ends_what_may_be_an_entry() -> None:
-    pieces = Lookup([ClientLexicon(BRANDS)]).feed(
+    pieces = LexiconMatcher([ClientLexicon(BRANDS)]).feed(
         [Text("New"), Pause(0.5), Text("York ")], final=True
     )
     assert shown(joined(pieces)) == "New-York "
 
 
 def test_only_what_may_be_an_entry_is_held_back() -> None:
-    lookup = Lookup([ClientLexicon(BRANDS)])
+    lookup = LexiconMatcher([ClientLexicon(BRANDS)])
     assert shown(lookup.feed([Text("a plain word, New ")])) == "a plain word, "
     assert shown(lookup.feed([Text("hat ")])) == "New hat "
 

@@ -281,5 +281,5 @@ class RealtimeSession(SpeakingSession):
         """Store its sound for the talkers; raises BadRecording, BusUnavailable."""
         pcm = pcm[-int(MOST_S * rate_hz) :]
         data = formats.header(rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
-        item.sound = await self.context.heard(self.tenant, data)
+        item.sound = await self.context.store_speech(self.tenant, data)
         item.sound_unix_s = time.time()
