@@ -29,6 +29,7 @@ from ttscommon.wire.errors import (
     UnknownVoice,
 )
 from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import StageName
 
 
 class InvalidJson(BadRequest, code="invalid_json"):
@@ -143,6 +144,11 @@ class Unavailable(AntiphonError, code="unavailable"):
     """No live worker can do this now."""
 
     retry_after_s: ClassVar[int] = 1
+
+
+def unserved(model: str, stage: StageName) -> Unavailable:
+    """A stage has no live worker of a model."""
+    return Unavailable(f"no live {stage} serves '{model}'", param="model")
 
 
 class ModelLoading(Unavailable):

@@ -30,6 +30,7 @@ from ttscommon.cluster.reaper import Reaper
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.service import Service
 from ttscommon.process.tasks import stop, until
+from ttscommon.wire.subjects import STAGES
 
 Views = Callable[[], Iterable[tuple[str, View]]]
 
@@ -56,7 +57,7 @@ def _capacities(
     views: Iterable[tuple[str, View]], utilisation: float
 ) -> Iterable[tuple[tuple[str, str], int]]:
     for model, view in views:
-        for name, stage in zip(("talker", "vocoder"), view.stages, strict=True):
+        for name, stage in zip(STAGES, view.stages, strict=True):
             yield (name, model), expected(stage, view.frame_rate_hz, utilisation)
 
 

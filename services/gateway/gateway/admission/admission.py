@@ -16,13 +16,14 @@ from gateway.admission.control import AdmissionControl, Applicant, Capacity, Gra
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers, Turns
 from gateway.admission.queueing import OfflineStreams, WaitingRoom
-from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
+from gateway.errors import Draining, RateLimited, StreamsUsed, unserved
 from gateway.keys import ANONYMOUS, KeyRing, TextLimits
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
 from ttscommon.cluster.admission.judge import Standing, share_used
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
+from ttscommon.wire.subjects import STAGES
 
 _LONGEST_RETRY_S: Final = 60
 # Between two looks while there is nothing to look at.
@@ -407,9 +408,9 @@ class Admission:
 
     def _require_workers(self, model: str) -> None:
         view = self.catalogue.capacity(model)
-        for stage, replicas in (("talker", view.talkers), ("vocoder", view.vocoders)):
+        for stage, replicas in zip(STAGES, view.stages, strict=True):
             if not replicas:
-                raise Unavailable(f"no live {stage} serves '{model}'", param="model")
+                raise unserved(model, stage)
 
     def _free(
         self, applicant: Applicant, streams: Streams | None, now: float

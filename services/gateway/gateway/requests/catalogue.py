@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 
 from gateway.admission.peers import Peers
-from gateway.errors import ModelLoading, Unavailable
+from gateway.errors import ModelLoading, Unavailable, unserved
 from gateway.requests.aliases import DEFAULT, RETIRED_MODELS, RETIRED_VOICES
 from ttscommon.bus import BucketEntry, Bus, Incoming
 from ttscommon.cluster.admission.capacity import View
@@ -305,7 +305,7 @@ class Catalogue:
                 continue
             if model in self.snapshot.loading(stage):
                 return ModelLoading(f"a {stage} is loading '{model}'", param="model")
-            return Unavailable(f"no live {stage} serves '{model}'", param="model")
+            return unserved(model, stage)
         return None
 
     async def resolve(
@@ -365,7 +365,7 @@ class Catalogue:
             return found, self.snapshot.voice(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
             raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
-        raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
+        raise unserved(found.name, "vocoder")
 
     def _known(self, name: str) -> Model:
         """The model called `name`; Unavailable in place of UnknownModel if it was served lately."""
@@ -374,7 +374,7 @@ class Catalogue:
         except UnknownModel:
             if time.monotonic() - self._served_s.get(name, -math.inf) > self._tuning.known_s:
                 raise
-        raise Unavailable(f"no live talker serves '{name}'", param="model")
+        raise unserved(name, "talker")
 
     async def refresh(self) -> None:
         """Read the replicas' reports now."""

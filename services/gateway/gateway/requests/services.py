@@ -124,7 +124,7 @@ class Lookups:
             raise Overloaded("other texts are being read: try again in a moment")
         talkers = self._catalogue.snapshot.live("talker", model.name)
         if not talkers:
-            raise errors.Unavailable(f"no live talker serves '{model.name}'", param="model")
+            raise errors.unserved(model.name, "talker")
         freest = max(talkers, key=lambda talker: talker.free)
         self._asking += 1
         try:

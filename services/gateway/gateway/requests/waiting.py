@@ -123,14 +123,13 @@ class RecordTimeouts:
         """How much longer to wait. Rows may come over another connection: all that is known here
         of their pauses is that no sound comes.
         """
-        settings, text = self.settings, self.text
+        text = self.text
         if self.rows:
             return self.last_s + self._rows_s - now_s
         if text is not None and not text.complete:
             return min(self._text_ends_s(text)) - now_s
-        limit = settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
         since = max(self.last_s, text.touched_s) if text is not None else self.last_s
-        return since + limit - now_s
+        return since + self._sound_s - now_s
 
     def _text_ends_s(self, text: IncrementalText) -> tuple[float, float, float]:
         """When a text that is still being written has paused for too long, has taken too long, and
@@ -143,20 +142,24 @@ class RecordTimeouts:
         )
 
     @property
-    def _rows_s(self) -> float:
+    def _sound_s(self) -> float:
+        """How long the stages may take to send sound."""
         settings = self.settings
-        limit = settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
-        return self.limits.pause_s + limit
+        return settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
+
+    @property
+    def _rows_s(self) -> float:
+        return self.limits.pause_s + self._sound_s
 
     def exhausted(self) -> AntiphonError:
-        settings, text = self.settings, self.text
+        text = self.text
         if self.rows:
             return InputTimeout(f"no rows came that could be spoken for {self._rows_s:g} s")
         if text is not None and not text.complete:
             return self._text_failed(text)
         if self.first:
-            return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
-        return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+            return SynthesisTimeout(f"no audio came in {self._sound_s:g} s")
+        return SynthesisTimeout(f"no more audio came for {self._sound_s:g} s")
 
     def _text_failed(self, text: IncrementalText) -> AntiphonError:
         paused_s, taken_s, slow_s = self._text_ends_s(text)
