@@ -15,7 +15,7 @@ from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.gateways import Call, Gateway
 from antiphon_bench.plan.loads import ClosedLoop, OpenLoop, Wanted
 from antiphon_bench.plan.models import SAMPLES
-from antiphon_bench.plan.search import Answer, answer
+from antiphon_bench.plan.search import Answer, measured
 from tests.chaos.command import markdown
 
 ROUNDS: Final = 5
@@ -104,8 +104,7 @@ def _stack(key: Point, curves: Curves, listeners: Edge, beside: float) -> Answer
     shape = Shape(nodes=1, cores=_CORES, beside=beside + listeners.idle)
     fleet = HeardHere(Setup(curves, shape), listeners)
     until_s = WARMUP_S + MEASURED_S
-    heard = fleet.run(_load(config, until_s), until_s + 60.0)
-    return answer(heard, fleet, WARMUP_S, until_s)
+    return measured(fleet, _load(config, until_s), WARMUP_S, until_s, drain_s=60.0)
 
 
 def _load(config: RunConfig, until_s: float) -> OpenLoop:

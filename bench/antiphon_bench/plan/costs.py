@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -160,7 +160,7 @@ class Setup:
 
     curves: Curves
     shape: Shape = Shape()
-    gateway: GatewaySettings = GatewaySettings()  # noqa: RUF009 -- frozen
-    talker: TalkerSettings = TalkerSettings()  # noqa: RUF009 -- frozen
-    vocoder: VocoderSettings = VocoderSettings()  # noqa: RUF009 -- frozen
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    talker: TalkerSettings = field(default_factory=TalkerSettings)
+    vocoder: VocoderSettings = field(default_factory=VocoderSettings)
     weights: tuple[tuple[str, float], ...] = (("", 1.0),)

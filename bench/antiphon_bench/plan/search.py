@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final
@@ -14,7 +14,6 @@ import msgspec
 from antiphon_bench.plan import PlanError
 from antiphon_bench.plan.costs import Setup, Shape
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.gateways import Heard
 from antiphon_bench.plan.loads import Demand, OpenLoop
 from antiphon_bench.stats import quantiles, share
 
@@ -77,21 +76,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, late) + max(0.0, gaps) + max(0.0, self.refused_share - target.refused)
 
 
-def answer(heard: Sequence[Heard], fleet: Fleet, since_s: float, until_s: float) -> Answer:
-    """Figures of the requests that came within [since_s, until_s)."""
+def measured(
+    fleet: Fleet, load: OpenLoop, since_s: float, until_s: float, drain_s: float = _DRAIN_S
+) -> Answer:
+    """Run a load: figures of the requests that come within [since_s, until_s). Raises PlanError."""
+    worked_s: dict[str, float] = {}
+    fleet.kernel.at(until_s, lambda: worked_s.update(_worked_s(fleet)))
+    heard = fleet.run(load, until_s + drain_s)
     counted = [one for one in heard if since_s <= one.at_s < until_s]
     outcomes, length_s = Counter(one.outcome for one in counted), until_s - since_s
     ttfp = quantiles(one.ttfp_s for one in counted if one.ttfp_s is not None)
     viable = sum(one.account.viable and one.outcome == "ok" for one in counted)
-    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
-    worked_s = {
-        "talker": [one.busy_s for one in talkers],
-        "vocoder": [one.busy_s for one in vocoders],
-        "talker's edge": [one.edge.worked_s for one in talkers],
-        "vocoder's edge": [one.edge.worked_s for one in vocoders],
-        "gateway": [one.edge.worked_s for one in fleet.gateways],
-        "broker": [fleet.bus.worked_s / fleet.setup.shape.brokers],
-    }
     return Answer(
         requests=len(counted),
         ok=outcomes["ok"],
@@ -106,16 +101,28 @@ def answer(heard: Sequence[Heard], fleet: Fleet, since_s: float, until_s: float)
         underruns=sum(one.account.underruns for one in counted),
         longest_underrun_s=max((one.account.longest_underrun_s for one in counted), default=0.0),
         sound_s_per_s=sum(one.account.duration_s for one in counted) / length_s,
-        busy={kind: min(1.0, max(each) / until_s) for kind, each in worked_s.items()},
+        busy={kind: min(1.0, seconds / until_s) for kind, seconds in worked_s.items()},
         waited=fleet.talkers.most_waiting,
     )
 
 
+def _worked_s(fleet: Fleet) -> dict[str, float]:
+    """What the busiest process of each kind has worked by now."""
+    talkers, vocoders = fleet.talkers.workers, fleet.vocoders.workers
+    return {
+        "talker": max(one.busy_s for one in talkers),
+        "vocoder": max(one.busy_s for one in vocoders),
+        "talker's edge": max(one.edge.worked_s for one in talkers),
+        "vocoder's edge": max(one.edge.worked_s for one in vocoders),
+        "gateway": max(one.edge.worked_s for one in fleet.gateways),
+        "broker": fleet.bus.worked_s / fleet.setup.shape.brokers,
+    }
+
+
 def simulate(setup: Setup, demand: Demand, *, seed: int = 0, scale: float = 1.0) -> Answer:
     """Run a demand against a fleet. Raises PlanError."""
-    fleet = Fleet(setup)
-    heard = fleet.run(OpenLoop(demand.wanted(seed, scale)), demand.length_s + _DRAIN_S)
-    return answer(heard, fleet, demand.warmup_s, demand.length_s)
+    load = OpenLoop(demand.wanted(seed, scale))
+    return measured(Fleet(setup), load, demand.warmup_s, demand.length_s)
 
 
 Report = Callable[[Shape, Answer, bool], object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -11,7 +12,7 @@ from antiphon_bench.plan.costs import Setup, Slower
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
 from antiphon_bench.plan.models import PlannedCodec, PlannedModel, Sleep, Unmeasured
 from talker.engine import engine as talking
-from talker.engine.scheduler import POLICIES, StepLimits
+from talker.engine.scheduler import POLICIES
 from ttscommon.cluster.reporter import ReporterTuning
 from ttscommon.engine.pace import Contention
 from ttscommon.engine.runtime import Finished
@@ -125,7 +126,7 @@ class Worker:
         if self._computes:
             self._slower = self._slower_by.at(node.crowding(kernel.now))
             node.computing += 1
-        self.engine.step()
+        self.engine.step(wait=False)
         events = self._events[:]
         self._events.clear()
         kernel.at(self._now_s, partial(self._turned, events))
@@ -142,11 +143,19 @@ class Worker:
         self._turning = self._notified or not self.engine.waits
         if self._turning:
             self._turn()
+        elif self.engine.streams:
+            self._kernel.after(self.engine.wait_s, partial(self._look_again, self._now_s))
+
+    def _look_again(self, since_s: float) -> None:
+        """Of an engine that found nothing to do: it waits no longer for a command."""
+        if self._now_s == since_s:
+            self.tell(lambda: None)
 
 
 def _talker(setup: Setup, sleep: Sleep, think: Sleep, common: dict[str, Any]) -> talking.Engine:
     model, settings = PlannedModel(setup.curves, sleep, think), setup.talker
-    limits = StepLimits(settings.batch_streams, settings.batch_positions)
+    company = settings.limits.company if setup.curves.costs.computes else 0  # see Engine
+    limits = replace(settings.limits, company=company)
     slots, policy = settings.slots, POLICIES[settings.policy]
     return talking.Engine(model, slots=slots, limits=limits, policy=policy, **common)
 

@@ -9,7 +9,7 @@ from typing import Final
 from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.engine.draft_lengths import DraftLengths, plain
 from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, StepLimits
+from talker.engine.scheduler import POLICIES
 from talker.engine.sizing import Memory, kv_blocks
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -23,10 +23,8 @@ from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.runner import Runner
 from ttsfamilies.base.talker.served import ServedFamily
 
-# A round of more streams is predicted from these, and measured when it happens (decision 0158).
+# A round of more streams is predicted from these, and measured when it happens.
 _WARM_UP_STREAMS: Final = (1, 4)
-# Listeners from which on streams that are well supplied share steps.
-_COMPANY: Final = 4
 # Of a model that says itself how long it speaks.
 _WARM_UP_FRAMES: Final = 24
 
@@ -45,7 +43,6 @@ def build_engine(
     startup = metrics.startup
     family = read_family(settings, startup)
     spec, blocks = family.spec, blocks_of(settings, family)
-    limits = StepLimits(settings.batch_streams, settings.batch_positions, company=_COMPANY)
     runner = _warm_runner(settings, family, blocks, startup)
     return Engine(
         family,
@@ -59,7 +56,7 @@ def build_engine(
             initial=settings.initial_codec_chunk_frames,
             regular=settings.codec_chunk_frames,
         ),
-        limits=limits,
+        limits=settings.limits,
         policy=POLICIES[settings.policy],
         draft_lengths=DraftLengths if settings.drafts else plain,
         keep=settings.prefix_blocks,

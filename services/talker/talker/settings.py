@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from talker.engine.scheduler import PolicyName
+from talker.engine.scheduler import PolicyName, StepLimits
 from ttscommon.process.settings import Names, StageSettings
 from ttsfamilies.base.talker.options import MOST_RANK
+
+# Listeners from which on streams that are well supplied share steps.
+_COMPANY: Final = 4
 
 
 class TalkerSettings(StageSettings):
@@ -78,3 +81,8 @@ class TalkerSettings(StageSettings):
     """
     text_timeout_s: float = Field(default=120.0, gt=0.0)
     """Text that stays away for so long is taken to be complete, as where a gateway died."""
+
+    @property
+    def limits(self) -> StepLimits:
+        """What one engine step may hold, and who may share it."""
+        return StepLimits(self.batch_streams, self.batch_positions, company=_COMPANY)

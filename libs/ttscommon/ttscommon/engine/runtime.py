@@ -119,6 +119,11 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         return self._blocked
 
     @property
+    def wait_s(self) -> float:
+        """For how long that is, if none comes."""
+        return self._offline.wait_s(self._clock(), _IDLE_WAIT_S)
+
+    @property
     def slowed(self) -> float:
         """How many times as long work takes just now as without other programs."""
         return self._contention.factor
@@ -158,19 +163,16 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         """Give a stream that waits without a slot one again; there must be a free one."""
         self._put(lambda: self._return(key))
 
-    def step(self) -> None:
-        """One turn; waits for a command first when the last turn found nothing to do."""
+    def step(self, *, wait: bool = True) -> None:
+        """One turn; waits for a command first when the last turn found nothing to do, unless the
+        caller has waited.
+        """
         self._beat()
-        self._take_commands()
+        self._take_commands(wait and self._blocked)
         self._blocked = not self._turn()
         self._deliver()
 
     # for subclasses
-
-    @property
-    def _idle_s(self) -> float:
-        """How long to wait for a command where there is nothing to do."""
-        return self._offline.wait_s(self._clock(), _IDLE_WAIT_S)
 
     @abstractmethod
     def _turn(self) -> bool:
@@ -289,11 +291,10 @@ class Runtime(ABC, Generic[StreamT, EventT]):
             if self.error is not None:
                 self._died()
 
-    def _take_commands(self) -> None:
+    def _take_commands(self, wait: bool) -> None:
         """Run every waiting command."""
-        wait_s = self._idle_s if self._blocked else None
         try:
-            command = self._commands.get(block=self._blocked, timeout=wait_s)
+            command = self._commands.get(wait, self.wait_s if wait else None)
             while command is not None:
                 command()
                 command = self._commands.get_nowait()

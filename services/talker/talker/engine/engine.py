@@ -99,6 +99,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return super().idle and self._room.idle
 
     @property
+    def wait_s(self) -> float:
+        return self._company.wait_s(self._clock(), super().wait_s)
+
+    @property
     def step_seconds(self) -> dict[int, float]:
         """Seconds of a round by streams, prompts and rendering included: see RoundTimes. As long as
         it takes just now, beside whatever else the machine does.
@@ -181,10 +185,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return stream
 
     # turn
-
-    @property
-    def _idle_s(self) -> float:
-        return self._company.wait_s(self._clock(), super()._idle_s)
 
     def _turn(self) -> bool:
         began = self._clock()

@@ -95,14 +95,6 @@ class OfflineClients(Gateway):
         self.numbers = count(1_000_000)
         for _ in range(portions):
             fleet.kernel.at(0.0, self._begin)
-        fleet.kernel.at(0.0, self._poll)
-
-    def _poll(self) -> None:
-        """Engines that have nothing to do but jobs look again and again whether they may."""
-        for worker in (*self._deployment.talkers, *self._deployment.vocoders):
-            worker.playback("nobody", 0.0)
-        if self._deployment.calls or self._deployment.kernel.now < LENGTH_S:
-            self._deployment.kernel.after(0.01, self._poll)
 
     def _begin(self) -> None:
         fleet = self._deployment

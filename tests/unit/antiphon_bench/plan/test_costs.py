@@ -1,14 +1,33 @@
 """Curves and costs are read strictly: nothing is made up for what was not measured."""
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon_bench.plan import PlanError
+from antiphon_bench.plan import PlanError, costs
 from antiphon_bench.plan.costs import Edge, read_curves
 from tests.unit.antiphon_bench.plan.scene import CURVES, write_curves
+from ttscommon.process.settings import ServiceSettings
+
+
+def test_settings_are_made_with_a_plan_and_none_by_an_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def init(self: ServiceSettings, **given: Any) -> None:
+        made.append(type(self).__name__)
+        super(ServiceSettings, self).__init__(**given)
+
+    monkeypatch.setenv("ANTIPHON_SLOTS", "many")
+    monkeypatch.setattr(ServiceSettings, "__init__", init)
+    module = runpy.run_path(str(costs.__file__))
+    assert made == []
+    assert module["Setup"](CURVES).talker.slots == 64
+    assert made == ["GatewaySettings", "TalkerSettings", "VocoderSettings"]
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

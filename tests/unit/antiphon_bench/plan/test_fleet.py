@@ -15,10 +15,11 @@ from antiphon_bench.plan.loads import ClosedLoop, Demand, OpenLoop, Wanted
 from antiphon_bench.plan.models import PlannedStream
 from antiphon_bench.plan.search import simulate
 from antiphon_bench.results import Outcome
+from talker.engine.scheduler import StepLimits
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, lose_a_talker, setup
 from ttsfamilies.fake.talker import Drafted
 
-FIGURES = (0.03607685424949114, 0.04123801806299547, 13.422857142857142, 0.6582529141420828)
+FIGURES = (0.03397360966704399, 0.0450143772411627, 13.422857142857142, 0.49040345798192153)
 
 
 def run(fleet: Fleet, *, requests: int = 40, every_s: float = 0.1) -> list[Heard]:
@@ -162,6 +163,22 @@ def test_without_admission_the_same_load_waits_and_hears_gaps() -> None:
     )
     assert max(first_s(open_door)) > 2 * max(first_s(closed))
     assert underruns(open_door) > 10
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_with_company_streams_in_hand_wait_for_one_another_where_engines_compute(
+    computes: bool,
+) -> None:
+    costs = msgspec.structs.replace(COSTS, computes=computes)
+    fleet = Fleet(setup(curves=msgspec.structs.replace(CURVES, costs=costs)))
+    (talker,), stepped_s = fleet.talkers, list[float]()
+    talker.engine.on_step = lambda took_s, keys: stepped_s.append(fleet.kernel.now)
+    heard = run(fleet, requests=4)
+    assert outcomes(heard) == ["ok"] * 4
+    assert not underruns(heard)
+    assert_idle(fleet)
+    rest_s = 1 / COSTS.speech.frame_rate_hz / StepLimits.together_pace
+    assert (max(b - a for a, b in pairwise(stepped_s)) == pytest.approx(rest_s)) == computes
 
 
 def test_requests_beyond_the_slots_wait_for_one() -> None:

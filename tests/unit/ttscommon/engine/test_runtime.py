@@ -1,6 +1,7 @@
 """What both engines stand on: commands, turns, events in one list, and an end for everybody."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -195,6 +196,15 @@ def test_it_waits_for_a_command_when_there_is_nothing_to_do() -> None:
     assert beats.acquire(timeout=10)
     engine.stop()
     assert engine.idle
+
+
+def test_a_caller_that_has_waited_does_not_wait_again() -> None:
+    engine = Countdown()
+    engine.step()
+    assert engine.waits
+    began_s = time.monotonic()
+    engine.step(wait=False)
+    assert time.monotonic() - began_s < engine.wait_s
 
 
 def test_a_leak_is_found_when_the_last_stream_goes() -> None:
