@@ -236,7 +236,8 @@ def spec_of(name: str, c: KyutaiConfig, voices: Sequence[str]) -> ModelSpec:
         inputs={"codes": codes, **dict.fromkeys(("text", "voice", "guided"), NUMBER)},
         caches={
             "backbone": CacheSpec(
-                *(c.num_layers, c.num_heads, c.num_heads, c.dim // c.num_heads), reach=c.context
+                *(c.num_layers, c.num_heads, c.num_heads, c.dim // c.num_heads),
+                sliding_window=c.context,
             )
         },
         parameters=parameters(c),

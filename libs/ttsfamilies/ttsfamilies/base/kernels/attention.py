@@ -61,7 +61,7 @@ def attend_step(
     positions: Tensor,
     *,
     most: int,
-    reach: int = 0,
+    sliding_window: int = 0,
     rotation: HeadRotation | None = None,
 ) -> Tensor:
     """Store a token of each row at its position; attention over the row's sequence up to it.
@@ -77,14 +77,16 @@ def attend_step(
             *(q, k, v, keys, values, tables, positions, rotation),
             page=BLOCK_POSITIONS,
             parts=parts,
-            reach=reach,
+            sliding_window=sliding_window,
         )
     if rotation is not None:
         q, k = rotation.queries(q), rotation.keys(k)
     page = tables.gather(1, (positions // BLOCK_POSITIONS)[:, None])[:, 0].long()
     store(k, v, keys, values, page * BLOCK_POSITIONS + positions % BLOCK_POSITIONS)
     tiles = _of_steps(positions)
-    return attend_plain(q, keys, values, tables, tiles, queries=1, most=most, reach=reach)
+    return attend_plain(
+        q, keys, values, tables, tiles, queries=1, most=most, sliding_window=sliding_window
+    )
 
 
 def attend(
@@ -95,14 +97,15 @@ def attend(
     tiles: Tensor,
     *,
     most: int,
-    reach: int = 0,
+    sliding_window: int = 0,
 ) -> Tensor:
     """Each token of prompts over all positions of its own sequence up to its own.
 
     q: [tokens, heads, head_dim]; keys, values: [blocks * BLOCK_POSITIONS, kv_heads, head_dim] of
     one layer, the new tokens' own stored already; tables: [rows, blocks] int32, each row's blocks.
     tiles: [tiles, 4] int32: row, first token, tokens (at most TILE_QUERIES, 0 for padding),
-    position of the first. most: at least as many positions as any row has. reach: see CacheSpec.
+    position of the first. most: at least as many positions as any row has. sliding_window: see
+    CacheSpec.
     Returns q's shape, zeros for tokens that are in no tile.
     """
     if use_triton(q):
@@ -110,10 +113,10 @@ def attend(
 
         told = (q.contiguous(), keys, values, tables, tiles)
         return attention_triton.attend(
-            *told, queries=TILE_QUERIES, page=BLOCK_POSITIONS, reach=reach
+            *told, queries=TILE_QUERIES, page=BLOCK_POSITIONS, sliding_window=sliding_window
         )
     told = (q, keys, values, tables, tiles)
-    return attend_plain(*told, queries=TILE_QUERIES, most=most, reach=reach)
+    return attend_plain(*told, queries=TILE_QUERIES, most=most, sliding_window=sliding_window)
 
 
 def attend_plain(
@@ -125,7 +128,7 @@ def attend_plain(
     *,
     queries: int,
     most: int,
-    reach: int = 0,
+    sliding_window: int = 0,
 ) -> Tensor:
     """What kernels give for tiles of up to `queries` tokens, in float32 and with shapes that hang
     on no value.
@@ -145,8 +148,8 @@ def attend_plain(
     scores = torch.einsum("tqhgd,tkhd->thgqk", grouped, key)
     own = (position[:, None] + each)[..., None]
     visible = known[:, None] & (past <= own)
-    if reach:
-        visible = visible & (past > own - reach)
+    if sliding_window:
+        visible = visible & (past > own - sliding_window)
     weights = scores.masked_fill(~visible[:, None, None], float("-inf")).softmax(-1)
     mixed = torch.einsum("thgqk,tkhd->tqhgd", weights, value).flatten(2, 3).to(q.dtype)
     real = (each < count[:, None])[..., None, None]

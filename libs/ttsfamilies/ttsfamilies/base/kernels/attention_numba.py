@@ -248,7 +248,7 @@ def _attend_heads(
     rows: Ints,
     begins: Ints,
     ends: Ints,
-    reach: int,
+    sliding_window: int,
     group: int,
     out: Floats,
 ) -> None:
@@ -267,7 +267,7 @@ def _attend_heads(
             last += 1
         for head in range(heads):
             for token in range(first, last):
-                seen = max(0, ends[token] - reach) if reach > 0 else 0
+                seen = max(0, ends[token] - sliding_window) if sliding_window > 0 else 0
                 count, where = ends[token] - seen, begins[token] + seen
                 at, lane = (token * heads + head) * size, head // group * size
                 _score(queries, at, keys, lane, rows, where, scale, scores, count)
@@ -293,7 +293,7 @@ def attend(
     rows: Ints,
     begins: Ints,
     ends: Ints,
-    reach: int,
+    sliding_window: int,
     group: int,
     out: Floats,
 ) -> None:
@@ -301,12 +301,12 @@ def attend(
 
     queries, out: [tokens, heads, head_dim]. keys, values: rows of the cache. rows: where the
     positions of each sequence lie, one sequence after the other. begins, ends: of each token, where
-    its sequence begins in `rows`, and how many positions of it the token sees, the last `reach` of
-    them unless that is 0. group: query heads to a KV head.
+    its sequence begins in `rows`, and how many positions of it the token sees, the last
+    `sliding_window` of them unless that is 0. group: query heads to a KV head.
     """
     _, heads, size = queries.shape
     if size == HEAD:
-        _attend_heads(queries, keys, values, rows, begins, ends, reach, group, out)
+        _attend_heads(queries, keys, values, rows, begins, ends, sliding_window, group, out)
         return
     scale = np.float32(1.0) / np.sqrt(np.float32(size))
     most = 0
@@ -315,7 +315,7 @@ def attend(
     scores = np.empty(most, np.float32)
     for token in range(len(ends)):
         begin, end = begins[token], ends[token]
-        first = max(0, end - reach) if reach > 0 else 0
+        first = max(0, end - sliding_window) if sliding_window > 0 else 0
         for head in range(heads):
             lane = head // group * size
             highest, query = _NOTHING, queries[token, head]

@@ -35,7 +35,7 @@ def attend_tiles(
     ROWS: tl.constexpr,
     PAGE: tl.constexpr,
     KEYS: tl.constexpr,
-    REACH: tl.constexpr,
+    SLIDING_WINDOW: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     tile, kv_head = tl.program_id(0), tl.program_id(1)
@@ -54,8 +54,8 @@ def attend_tiles(
     own = position + query
     begin = 0
     stop = position + count
-    if REACH > 0:
-        begin = tl.maximum(0, (position - REACH + 1) // KEYS * KEYS)
+    if SLIDING_WINDOW > 0:
+        begin = tl.maximum(0, (position - SLIDING_WINDOW + 1) // KEYS * KEYS)
     highest = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, DIM_BLOCK], tl.float32)
@@ -69,8 +69,8 @@ def attend_tiles(
         key = tl.load(keys + offsets, mask=inside, other=0.0)
         scores = tl.dot(queries, tl.trans(key), input_precision=PRECISION) * scale
         visible = known[None, :] & (at[None, :] <= own[:, None])
-        if REACH > 0:
-            visible = visible & (at[None, :] > own[:, None] - REACH)
+        if SLIDING_WINDOW > 0:
+            visible = visible & (at[None, :] > own[:, None] - SLIDING_WINDOW)
         scores = tl.where(visible, scores, float("-inf"))
         peak = tl.maximum(highest, tl.max(scores, 1))
         base = tl.where(peak == float("-inf"), 0.0, peak)
@@ -94,7 +94,7 @@ def attend(
     *,
     queries: int,
     page: int,
-    reach: int = 0,
+    sliding_window: int = 0,
 ) -> Tensor:
     """See attention.attend."""
     heads, dim = q.shape[1:]
@@ -109,7 +109,7 @@ def attend(
         ROWS=max(_LEAST_ROWS, triton.next_power_of_2(queries * (heads // kv_heads))),
         PAGE=page,
         KEYS=_KEYS,
-        REACH=reach,
+        SLIDING_WINDOW=sliding_window,
         PRECISION="ieee" if q.dtype == float32 else None,
         num_warps=4,
     )

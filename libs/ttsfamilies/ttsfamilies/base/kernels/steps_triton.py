@@ -91,7 +91,7 @@ def attend_rows(
     PAGE: tl.constexpr,
     KEYS: tl.constexpr,
     PARTS: tl.constexpr,
-    REACH: tl.constexpr,
+    SLIDING_WINDOW: tl.constexpr,
     HAS_NORM: tl.constexpr,
     HAS_ROTATION: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -123,8 +123,8 @@ def attend_rows(
     total = tl.where(first & (mine >= 0), 1.0, 0.0)
     mixed = tl.where(first & (mine >= 0)[:, None], new_value.to(tl.float32), 0.0)
     begin, stop = 0, position
-    if REACH > 0:
-        begin = tl.maximum(0, (position - REACH + 1) // KEYS * KEYS)
+    if SLIDING_WINDOW > 0:
+        begin = tl.maximum(0, (position - SLIDING_WINDOW + 1) // KEYS * KEYS)
     if PARTS > 1:
         # Each row's own past is cut, whatever the bound was that the launch was made for.
         part = tl.cdiv(tl.cdiv(stop - begin, PARTS), KEYS) * KEYS
@@ -140,8 +140,8 @@ def attend_rows(
         key = tl.load(keys + offsets, mask=held, other=0.0)
         scores = tl.dot(queries, tl.trans(key), input_precision=PRECISION) * scale
         visible = known[None, :]
-        if REACH > 0:
-            visible = visible & (at[None, :] > position - REACH)
+        if SLIDING_WINDOW > 0:
+            visible = visible & (at[None, :] > position - SLIDING_WINDOW)
         scores = tl.where(visible, scores, float("-inf"))
         peak = tl.maximum(highest, tl.max(scores, 1))
         base = tl.where(peak == float("-inf"), 0.0, peak)
@@ -206,7 +206,7 @@ def attend_step(
     *,
     page: int,
     parts: int,
-    reach: int = 0,
+    sliding_window: int = 0,
 ) -> Tensor:
     """See attention.attend_step. parts: see `parts_for`."""
     rows, heads, dim = q.shape
@@ -228,7 +228,7 @@ def attend_step(
         PAGE=page,
         KEYS=_KEYS,
         PARTS=parts,
-        REACH=reach,
+        SLIDING_WINDOW=sliding_window,
         HAS_NORM=rotation is not None and rotation.q_weight is not None,
         HAS_ROTATION=rotation is not None,
         PRECISION="ieee" if keys.dtype == float32 else None,

@@ -126,7 +126,7 @@ class AttendsByQuery:
             asked, where = queries[begin:end], (self._begins[begin:end], self._ends[begin:end])
             mixed = out[begin:end]
             attention_numba.attend(
-                asked, *cached, rows, *where, cache.spec.reach, cache.group, mixed
+                asked, *cached, rows, *where, cache.spec.sliding_window, cache.group, mixed
             )
 
         if self._tokens < _SHARED_QUERIES:
@@ -212,14 +212,14 @@ class _Part:
         return together.reshape(queries.shape)
 
     def _weights(self, scores: Tensor, heads: int) -> Tensor:
-        """Softmax without its division, over positions up to each query's own, within its reach.
+        """Softmax without its division, over positions up to each query's own, within its window.
 
         scores: [..., rows, positions]; rows behind count * heads are padding.
         """
         if self.count == 1:
             scores[..., self.start + 1 :] = float("-inf")
-            if reach := self._cache.spec.reach:
-                scores[..., : max(0, self.start + 1 - reach)] = float("-inf")
+            if sliding_window := self._cache.spec.sliding_window:
+                scores[..., : max(0, self.start + 1 - sliding_window)] = float("-inf")
         else:
             hidden = self._beyond(heads, scores.shape[-1])
             scores[..., : len(hidden), :].masked_fill_(hidden, float("-inf"))
@@ -228,15 +228,16 @@ class _Part:
         return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
 
     def _beyond(self, heads: int, positions: int) -> Tensor:
-        """[count * heads, positions] bool: behind each query's own, or before its reach; the same
-        in all layers.
+        """[count * heads, positions] bool: behind each query's own, or before its window; the
+        same in all layers.
         """
         if heads not in self._hidden:
-            own, reach = self.start + torch.arange(self.count)[:, None], self._cache.spec.reach
+            own = self.start + torch.arange(self.count)[:, None]
+            sliding_window = self._cache.spec.sliding_window
             at = torch.arange(positions)
             beyond = at > own
-            if reach:
-                beyond |= at <= own - reach
+            if sliding_window:
+                beyond |= at <= own - sliding_window
             self._hidden[heads] = beyond.repeat_interleave(heads, 0)
         return self._hidden[heads]
 
@@ -269,7 +270,7 @@ class DeviceCache:
     def __init__(
         self, spec: CacheSpec, blocks: int, dtype: torch.dtype, where: torch.device
     ) -> None:
-        self.reserved, self.reach = blocks, spec.reach
+        self.reserved, self.sliding_window = blocks, spec.sliding_window
         shape = (spec.layers, (blocks + 1) * BLOCK_POSITIONS, spec.kv_heads, spec.head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=where)
         self.values = torch.zeros(shape, dtype=dtype, device=where)
@@ -296,7 +297,7 @@ class _Step:
         return attend_step(
             *(q, k, v, *self._cache.of(layer), self._tables, self._positions),
             most=self._most,
-            reach=self._cache.reach,
+            sliding_window=self._cache.sliding_window,
             rotation=rotation,
         )
 
@@ -324,4 +325,4 @@ class _Prompts:
 
     def _attended(self, layer: int, q: Tensor) -> Tensor:
         told = (*self._cache.of(layer), self._tables, self._tiles)
-        return attend(q, *told, most=self._most, reach=self._cache.reach)
+        return attend(q, *told, most=self._most, sliding_window=self._cache.sliding_window)

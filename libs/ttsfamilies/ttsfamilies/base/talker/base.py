@@ -46,19 +46,19 @@ REAL: Final = Field((), "f4")
 class CacheSpec:
     """One paged KV cache. A family may have several, which advance together.
 
-    reach: positions that each one attends to, itself the last of them; 0 for all before it.
+    sliding_window: positions that each one attends to, itself the last of them; 0 for all.
     """
 
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
-    reach: int = 0
+    sliding_window: int = 0
 
     def __post_init__(self) -> None:
         if min(self.layers, self.heads, self.kv_heads, self.head_dim) < 1:
             raise ValueError("cache dimensions are positive")
-        if self.reach < 0:
+        if self.sliding_window < 0:
             raise ValueError("a position attends to itself")
         if self.heads % self.kv_heads:
             raise ValueError("query heads are a multiple of KV heads")

@@ -139,7 +139,7 @@ _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
 _AS_IT_IS: Final = dict.fromkeys(_TURNED, False)
-_REACHING: Final = {"HAS_NORM": False, "HAS_ROTATION": True, "REACH": 512}
+_WINDOWED: Final = {"HAS_NORM": False, "HAS_ROTATION": True, "SLIDING_WINDOW": 512}
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
 _TAIL: Final = {**_SUMS, "TAIL": 54, "TAIL_BLOCK": 64, "CHANNELS": 1, "STEPS": 1024}
 _CHANNELS: Final = {"INPUTS": 768, "OUTPUTS": 768, "TAPS": 7}
@@ -158,7 +158,7 @@ _HALVES: Final = {"HALF": 64, "BLOCK": 64}
 
 
 def _attend(rows: int, heads: Mapping[str, int] = _QWEN) -> dict[str, Any]:
-    return {**heads, "ROWS": rows, "REACH": 0, "PRECISION": None}
+    return {**heads, "ROWS": rows, "SLIDING_WINDOW": 0, "PRECISION": None}
 
 
 def _step(
@@ -185,7 +185,7 @@ CASES: Final = (
     ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
     ("step, short", steps_triton.attend_rows, _STEP, _step(1)),
     ("step, long", steps_triton.attend_rows, _STEP, _step(16)),
-    ("step, within reach", steps_triton.attend_rows, _STEP, _step(1, told=_REACHING)),
+    ("step, sliding window", steps_triton.attend_rows, _STEP, _step(1, told=_WINDOWED)),
     ("step, 32 heads", steps_triton.attend_rows, _STEP, _step(1, _FISH)),
     ("step, 32 heads, long", steps_triton.attend_rows, _STEP, _step(32, _FISH)),
     ("step, rotated before", steps_triton.attend_rows, _STEP, _step(1, told=_AS_IT_IS)),

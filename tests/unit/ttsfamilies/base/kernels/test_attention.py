@@ -50,12 +50,12 @@ class Paged:
             self.dense.append((k, v))
 
 
-def expected(q: Tensor, k: Tensor, v: Tensor, reach: int = 0) -> Tensor:
+def expected(q: Tensor, k: Tensor, v: Tensor, sliding_window: int = 0) -> Tensor:
     """The last len(q) positions of a sequence by torch's own attention in float64."""
     count, length = len(q), len(k)
     own = torch.arange(length - count, length)
     visible = torch.arange(length) <= own[:, None]
-    visible &= torch.arange(length) > own[:, None] - (reach or length)
+    visible &= torch.arange(length) > own[:, None] - (sliding_window or length)
     queries, keys, values = (x.double().transpose(0, 1)[None] for x in (q, k, v))
     out = torch.nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=visible, enable_gqa=True
@@ -72,7 +72,7 @@ def stepped(
     version: Version,
     *,
     processors: int = 1,
-    reach: int = 0,
+    sliding_window: int = 0,
 ) -> None:
     """The last position of each row is a step's; see that it attends, and is stored."""
     lengths, dtype = [len(k) for k, _ in cache.dense], cache.keys.dtype
@@ -87,9 +87,9 @@ def stepped(
     told = (q, k, v, keys, values, cache.tables, torch.tensor(lengths) - 1)
     with only(version), pytest.MonkeyPatch.context() as device:
         device.setattr(attention, "processors", lambda _: processors)
-        out = attend_step(*told, most=300, reach=reach)
+        out = attend_step(*told, most=300, sliding_window=sliding_window)
     for row, (known, worth) in enumerate(cache.dense):
-        wanted = expected(q[row : row + 1], known, worth, reach)[0]
+        wanted = expected(q[row : row + 1], known, worth, sliding_window)[0]
         assert torch.allclose(out[row].double(), wanted, atol=TOLERANCE[dtype])
     assert torch.equal(keys.nan_to_num(), cache.keys.nan_to_num())
     assert torch.equal(values.nan_to_num(), cache.values.nan_to_num())
@@ -117,13 +117,13 @@ def test_a_decode_step_sees_its_own_row_and_no_unused_position(
 @VERSIONS
 def test_a_token_attends_within_its_reach_however_its_past_is_cut(version: Version) -> None:
     cache = Paged([1, 64, 130, 200], 2, 32, torch.float32, seed=3)
-    stepped(cache, 4, version, processors=12, reach=61)
+    stepped(cache, 4, version, processors=12, sliding_window=61)
 
 
 @VERSIONS
-@pytest.mark.parametrize(("seed", "reach"), [(0, 0), (1, 9)])
+@pytest.mark.parametrize(("seed", "sliding_window"), [(0, 0), (1, 9)])
 def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
-    version: Version, seed: int, reach: int
+    version: Version, seed: int, sliding_window: int
 ) -> None:
     numbers = random_.Random(seed)
     lengths = [numbers.randint(1, 70) for _ in range(3)]
@@ -134,14 +134,14 @@ def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
     starts = [length - count for length, count in zip(lengths, counts, strict=True)]
     flat = [*prompt_tiles(starts, counts), 0, 0, 0, 0]
     tiles = torch.tensor(flat, dtype=torch.int32).view(-1, 4)
-    shape = {"most": 96, "reach": reach}
+    shape = {"most": 96, "sliding_window": sliding_window}
     with only(version):
         out = attend(q, cache.keys, cache.values, cache.tables, tiles, **shape)
     parts = torch.split(out, [*counts, padding])
     for mine, asked, (k, v) in zip(
         parts, torch.split(q, [*counts, padding]), cache.dense, strict=False
     ):
-        assert torch.allclose(mine.double(), expected(asked, k, v, reach), atol=3e-6)
+        assert torch.allclose(mine.double(), expected(asked, k, v, sliding_window), atol=3e-6)
     assert not parts[-1].any()
 
 

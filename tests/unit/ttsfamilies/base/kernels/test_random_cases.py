@@ -116,13 +116,13 @@ def test_attention_of_steps(count: int) -> None:
         weights = torch.rand(2, dim, generator=g) if r.random() < 0.5 else (None, None)
         turned = HeadRotation((heads, kv_heads, kv_heads), angles.cos(), angles.sin(), *weights)
         rotation = turned if r.random() < 0.7 else None
-        processors, reach = r.choice((1, 8, 132)), r.choice((0, 0, 5, 40))
+        processors, sliding_window = r.choice((1, 8, 132)), r.choice((0, 0, 5, 40))
         found = list[Tensor]()
         for version in ("torch", "triton"):
             keys, values = cache.keys.clone(), cache.values.clone()
             told = *turned.parts(product), keys, values, cache.tables, torch.tensor(lengths) - 1
             with only(version), patch.object(attention, "processors", lambda _, n=processors: n):
-                out = attend_step(*told, most=304, reach=reach, rotation=rotation)
+                out = attend_step(*told, most=304, sliding_window=sliding_window, rotation=rotation)
             found.append(torch.cat([x.flatten() for x in (out, keys, values)]))
         plain, fused = found
         assert torch.allclose(fused, plain, atol=5e-6, equal_nan=True), (heads, dim, lengths)
@@ -133,13 +133,16 @@ def test_attention_of_prompts(count: int) -> None:
     for r, g in cases(count):
         kv_heads, dim = r.choice((1, 2, 3)), r.choice((16, 24, 64))
         heads, lengths = kv_heads * r.choice((1, 2, 4)), [r.randint(1, 90) for _ in range(3)]
-        counts, reach = [r.randint(1, length) for length in lengths], r.choice((0, 0, 5, 40))
+        counts, sliding_window = (
+            [r.randint(1, length) for length in lengths],
+            r.choice((0, 0, 5, 40)),
+        )
         cache = Paged(lengths, kv_heads, dim, torch.float32, r.randrange(1 << 31))
         q = torch.randn(sum(counts), heads, dim, generator=g)
         starts = [length - count for length, count in zip(lengths, counts, strict=True)]
         tiles = torch.tensor(prompt_tiles(starts, counts)).view(-1, 4).int()
         told = (q, cache.keys, cache.values, cache.tables, tiles)
-        how = partial(attend, *told, most=96, reach=reach)
+        how = partial(attend, *told, most=96, sliding_window=sliding_window)
         with only("torch"):
             plain = how()
         with only("triton"):

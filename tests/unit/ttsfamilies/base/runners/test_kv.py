@@ -57,15 +57,15 @@ def run(cache: PagedCache, rows: list[Row], qkv: list[Tensors]) -> list[torch.Te
     [CacheSpec(1, 4, 4, 64), CacheSpec(1, 4, 2, 32), CacheSpec(1, 16, 8, 128)],
     ids=["multi-head", "grouped", "wide"],
 )
-@pytest.mark.parametrize("reach", [0, 1, 37])
-def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec, reach: int) -> None:
-    spec = replace(spec, reach=reach)
+@pytest.mark.parametrize("sliding_window", [0, 1, 37])
+def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec, sliding_window: int) -> None:
+    spec = replace(spec, sliding_window=sliding_window)
     q, k, v = tokens(spec, 200)
     (out,) = run(PagedCache(spec, 13), [part(list(range(13)), 0, 200)], [(q, k, v)])
     group = spec.heads // spec.kv_heads
     keys, values = (x.repeat_interleave(group, 1).transpose(0, 1)[None] for x in (k, v))
     age = torch.arange(200)[:, None] - torch.arange(200)
-    visible = (age >= 0) & (age < (reach or 200))
+    visible = (age >= 0) & (age < (sliding_window or 200))
     reference = torch.nn.functional.scaled_dot_product_attention(
         q.transpose(0, 1)[None], keys, values, attn_mask=visible
     )
@@ -78,7 +78,7 @@ def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec, reach: int) ->
         CacheSpec(1, 4, 4, 64),
         CacheSpec(1, 8, 4, 32),
         CacheSpec(1, 4, 2, 8),
-        CacheSpec(1, 4, 2, 8, reach=43),
+        CacheSpec(1, 4, 2, 8, sliding_window=43),
         *(
             pytest.param(CacheSpec(1, *shape), marks=[pytest.mark.slow] * (shape in WIDER))
             for shape in PUBLISHED
