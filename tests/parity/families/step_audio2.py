@@ -13,9 +13,9 @@ from tests.parity.subject import SOUND, Subject, answered, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
 from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.options import ModelOptions
 from ttsfamilies.step_audio2.family import StepAudio2, load
-from ttsfamilies.step_audio2.request import TOKENS
 from ttsfamilies.step_audio2.synthetic import PUBLISHED, SMALL, config, write_checkpoint
 
 # Prompts, ids and rows by case.

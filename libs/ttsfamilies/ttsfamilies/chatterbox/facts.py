@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttsfamilies.base.facts import CodecFacts, FamilyFacts, Marks
+from ttsfamilies.base.s3 import TOKENS
 
 FAMILY = FamilyFacts(
     name="chatterbox",
@@ -41,11 +42,10 @@ FAMILY = FamilyFacts(
 )
 
 
-CODES: Final = 6561
-BEGIN: Final = 6561
-END: Final = 6562
+BEGIN: Final = TOKENS
+END: Final = TOKENS + 1
 # What is ever drawn, or shown to the network; the English file's table has more.
-IDS: Final = 6563
+IDS: Final = TOKENS + 2
 SILENCE: Final = 4299
 SPEAKER: Final = 256
 QUERIES: Final = 32

@@ -18,12 +18,13 @@ from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.request import PassagesText, PenalisedDrawing, limited, tell
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.blocks import keys, of_branches
 from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, PASSAGE, LmStream
 from ttsfamilies.base.talker.lmstream import REPLAY as PASSAGE_REPLAY
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
 from ttsfamilies.base.text.segment import Passages
-from ttsfamilies.chatterbox.facts import BEGIN, CODES, IDS, SILENCE, SPEAKER, T3Sizes
+from ttsfamilies.chatterbox.facts import BEGIN, IDS, SILENCE, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import SPEECH, TEXT, UNTOLD
 from ttsfamilies.chatterbox.tokenizer import ends_sentence
 
@@ -145,7 +146,7 @@ def heard_of(reference: Arrays, c: T3Sizes) -> tuple[Array, Array]:
     if speaker is None or tokens is None or speaker.shape != (1, SPEAKER) or tokens.ndim != 1:
         raise MalformedMessage("a reference of another family")
     tokens = tokens[: c.heard].astype(np.int64)
-    if not len(tokens) or tokens.min() < 0 or tokens.max() >= CODES:
+    if not len(tokens) or tokens.min() < 0 or tokens.max() >= TOKENS:
         raise BadRequest("the recording has nothing that could be spoken like", param="ref_audio")
     return speaker[0].astype(np.float32), tokens
 
@@ -158,7 +159,7 @@ UNKNOWN: Final = -1
 class ChatterboxStream(LmStream):
     """See TalkerStream."""
 
-    frame = MappingProxyType({"token": Field((), "i2", CODES)})
+    frame = MappingProxyType({"token": Field((), "i2", TOKENS)})
 
     def __init__(self, prepared: ChatterboxPrepared, *, whole: bool) -> None:
         """whole: sentences are given out at once."""

@@ -14,12 +14,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import dump_json
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import SpeechTokens, TokenSizes
 from ttsfamilies.base.s3.speaker import SpeakerSizes, SpeakerVector
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import LETTERS, vocabulary, write_merges
-from ttsfamilies.chatterbox.facts import CODES, END, IDS, SPEAKER, T3Sizes
+from ttsfamilies.chatterbox.facts import END, IDS, SPEAKER, T3Sizes
 from ttsfamilies.chatterbox.net import T3Net, sources
 from ttsfamilies.chatterbox.voices import VoiceVector
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
@@ -81,7 +82,7 @@ def add_codec(folder: Path, kind: str = "english", *, seed: int = 0) -> None:
     random = np.random.Generator(np.random.PCG64([seed, 6]))
     mel = random.standard_normal((1, 2 * _PROMPT, 80)).astype(np.float32) - 4
     tensors |= load_file(folder / FILE) | {
-        "gen.prompt_token": torch.from_numpy(random.integers(0, CODES, (1, _PROMPT))),
+        "gen.prompt_token": torch.from_numpy(random.integers(0, TOKENS, (1, _PROMPT))),
         "gen.prompt_feat": torch.from_numpy(mel),
         "gen.embedding": torch.from_numpy(random.standard_normal((1, 192)).astype(np.float32)),
     }
@@ -109,7 +110,7 @@ def _hearing_shapes() -> dict[str, tuple[int, ...]]:
 
 def _quieten(tensors: Mapping[str, Tensor], c: T3Sizes) -> None:
     """Ids that no training shows are never likely; variances are positive."""
-    others = [id for id in range(CODES, c.speech_ids) if id != END]
+    others = [id for id in range(TOKENS, c.speech_ids) if id != END]
     tensors["speech_head.weight"][others] = 0.0
     if c.gpt:
         tensors["speech_head.bias"][others] = -30.0
@@ -122,7 +123,7 @@ def _voice(seed: int, heard: int) -> dict[str, Tensor]:
     random = np.random.Generator(np.random.PCG64([seed, 5]))
     speaker = random.standard_normal((1, SPEAKER)).astype(np.float32)
     speaker /= np.linalg.norm(speaker)
-    tokens = random.integers(0, CODES, (1, heard))
+    tokens = random.integers(0, TOKENS, (1, heard))
     return {
         "t3.speaker_emb": torch.from_numpy(speaker),
         "t3.cond_prompt_speech_tokens": torch.from_numpy(tokens),

@@ -23,6 +23,7 @@ from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import Drawing, fields_of
 from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import FlowReferences, silence
 from ttsfamilies.base.s3.weights import load_published_speaker, load_published_tokens
 from ttsfamilies.base.sampling import Settings, draw_unrepeated
@@ -34,7 +35,6 @@ from ttsfamilies.base.talker.streams import TalkerStream
 from ttsfamilies.cosyvoice.facts import FAMILY
 from ttsfamilies.cosyvoice.request import (
     BACKBONE,
-    TOKENS,
     V2,
     V3,
     CosyPrepared,

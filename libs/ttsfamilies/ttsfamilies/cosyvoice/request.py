@@ -22,6 +22,7 @@ from ttsfamilies.base.lm.request import (
     plain_text,
     speakable,
 )
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.base import Prepared, recorded
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.segment import Passages
@@ -37,8 +38,6 @@ from ttsfamilies.base.text.segment import Passages
 
 # Where sizes and tokenizer are published: a Qwen2 of which all weights but these were replaced.
 BACKBONE: Final = "CosyVoice-BlankEN"
-# Of S3 tokens; ids from here on end what is spoken at once.
-TOKENS: Final = 6561
 # Behind an instruction, or a system prompt: the first token that the text's own tokenizer lacks.
 END_OF_PROMPT: Final = 151_646
 # A text that is streamed: so many of its tokens, then so many of speech, in turn.

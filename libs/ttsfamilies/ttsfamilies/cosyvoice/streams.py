@@ -14,12 +14,12 @@ import numpy as np
 
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttsfamilies.base.lm.request import IdsPrompt, tell
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream, SequenceStream
 from ttsfamilies.base.talker.streams import Progress, SlotWriter
 from ttsfamilies.cosyvoice.request import (
     MOST_RATIO,
-    TOKENS,
     Block,
     Blocks,
     CosyPrepared,

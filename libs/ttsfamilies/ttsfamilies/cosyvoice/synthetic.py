@@ -10,12 +10,13 @@ from safetensors.torch import save_file
 
 from ttscommon.engine.checkpoint import dump_json
 from ttsfamilies.base.facts import read_header
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokenizer
 from ttsfamilies.cosyvoice.family import CosyNet, sources
-from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
+from ttsfamilies.cosyvoice.request import BACKBONE, END_OF_PROMPT, V2, V3, load_sizes
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 
 # (heads, KV heads, head_dim).

@@ -29,6 +29,7 @@ from ttsfamilies.base.lm.recordings import windowed_sinc
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel, DrawnStep
 from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, frame_of
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import (
     RATE_HZ,
     FlowReferences,
@@ -43,7 +44,6 @@ from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.step_audio2.facts import FAMILY
 from ttsfamilies.step_audio2.request import (
     SEGMENT_S,
-    TOKENS,
     ChatIds,
     HearingSizes,
     StepConfig,

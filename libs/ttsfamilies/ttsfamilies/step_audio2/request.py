@@ -21,6 +21,7 @@ from ttsfamilies.base.lm.llama import Qwen2Sizes
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable, tell
 from ttsfamilies.base.lm.turns import AnswerIds, AnswerStream
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.streams import SlotWriter
@@ -29,8 +30,6 @@ from ttsfamilies.base.talker.streams import SlotWriter
 
 
 MODEL_TYPE: Final = "step_audio_2"
-# Of S3 tokens; the id behind them is padding.
-TOKENS: Final = 6561
 # By name, what published tokenizers have; a tokenizer's own ids count before these.
 _PUBLISHED: Final = {
     "<|endoftext|>": 151_643,
@@ -110,7 +109,7 @@ class ChatIds:
             first_audio=of("<audio_0>"),
             ends=frozenset(of(name) for name in ends),
         )
-        if found.first_audio + TOKENS >= ids:
+        if found.first_audio + TOKENS >= ids:  # the id behind them is padding
             raise CheckpointError(f"{ids} ids have no place for {TOKENS} tokens of speech")
         return found
 

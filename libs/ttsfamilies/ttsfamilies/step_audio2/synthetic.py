@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.synthetic import write_speaker, write_tokens
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
@@ -16,7 +17,7 @@ from ttsfamilies.base.synthetic.tokenizers import vocabulary, write_qwen2_tokeni
 from ttsfamilies.cosyvoice.s3_flow.synthetic import write_codec
 from ttsfamilies.cosyvoice.synthetic import write_index
 from ttsfamilies.step_audio2.family import StepNet, sources
-from ttsfamilies.step_audio2.request import TOKENS, load_config
+from ttsfamilies.step_audio2.request import load_config
 
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)

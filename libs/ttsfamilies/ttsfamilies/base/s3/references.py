@@ -21,7 +21,6 @@ from ttsfamilies.base.s3.speaker import SpeakerVector
 
 
 RATE_HZ: Final = 16_000
-IDS: Final = 3**8
 MELS: Final = 128
 _HEAD_DIM, _MEMORY = 64, 31
 _FFT, _HOP = 400, 160
@@ -130,7 +129,7 @@ class TernaryDigits(nn.Module):
         self.project_down = nn.Linear(dim, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., dim] -> [...] int64, below IDS."""
+        """[..., dim] -> [...] int64, below TOKENS."""
         numbers: Tensor = self.project_down(x)
         digits = (numbers.tanh() * _LEVEL).round().long() + 1
         return (digits * 3 ** torch.arange(8, device=x.device)).sum(-1)

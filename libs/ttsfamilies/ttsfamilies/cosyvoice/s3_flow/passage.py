@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ttscommon.wire.fields import Arrays, Field, rows
 from ttsfamilies.base.codec.base import CodecSpec, Due, Samples
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.cosyvoice.s3_flow.encoder import Ahead, Encoded
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Networks, Solving
 from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
@@ -199,7 +200,6 @@ def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
     return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))
 
 
-TOKENS: Final = 6561
 PASSAGE: Final = "passage"
 # Batches and windows of other lengths round otherwise.
 _TOLERANCE: Final = 4

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
 from ttscommon.engine.nn.weights import unfilled
+from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import spread_out
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet
@@ -32,7 +33,6 @@ from ttsfamilies.cosyvoice.s3_flow.sizes import (
 KINDS: Final = ("cosyvoice2", "cosyvoice3", "chatterbox", "chatterbox_turbo", "step_audio2")
 _MELS: Final = 80
 _SPEAKER: Final = 192
-_TOKENS: Final = 6561
 _PITCH_HZ: Final = 140.0
 _LENGTH: Final = 0.7
 
@@ -41,17 +41,17 @@ def flow_sizes(kind: str) -> FlowSizes:
     """Widths for tests."""
     if kind == "cosyvoice3":
         dit = DiTSizes(4 * _MELS, _MELS, 64, 128, 96, 2, 31)
-        return FlowSizes(_TOKENS, _MELS, _SPEAKER, _MELS, None, 48, dit)
+        return FlowSizes(TOKENS, _MELS, _SPEAKER, _MELS, None, 48, dit)
     encoder = EncoderSizes(64, 2, 96, 2, 4)
     if kind == "step_audio2":
         convdit = ConvDiTSizes(4 * _MELS, _MELS, 64, 128, 96, 2)
         # The reference takes no more layers behind the middle than before it.
         few = EncoderSizes(64, 2, 96, 2, 2)
-        return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, few, 64, convdit)
+        return FlowSizes(TOKENS, 64, _SPEAKER, _MELS, few, 64, convdit)
     width = 32
     meanflow = kind == "chatterbox_turbo"
     unet = UNetSizes(4 * _MELS, _MELS, width, 64, 4 * width, 4 * width, 1, 2, meanflow)
-    return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, encoder, 64, unet)
+    return FlowSizes(TOKENS, 64, _SPEAKER, _MELS, encoder, 64, unet)
 
 
 def hift_sizes(kind: str) -> HiftSizes:
