@@ -80,13 +80,14 @@ def plan(
     ] = 0,
     cores: Annotated[float, typer.Option(min=0, help="Cores of each of the --nodes.")] = 0.0,
     slots: Annotated[
-        int | None, typer.Option(min=1, help="Streams of a talker; by default its own setting.")
+        int | None,
+        typer.Option(min=1, max=8192, help="Streams of a talker; by default its own setting."),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Streams of a talker's step; likewise.")
+        int | None, typer.Option(min=1, max=4096, help="Streams of a talker's step; likewise.")
     ] = None,
     vocoder_slots: Annotated[
-        int | None, typer.Option(min=1, help="Streams of a vocoder; likewise.")
+        int | None, typer.Option(min=1, max=8192, help="Streams of a vocoder; likewise.")
     ] = None,
     utilisation: Annotated[
         float, typer.Option(min=0.05, max=1, help="The gateways' setting of that name.")
@@ -114,12 +115,14 @@ def plan(
     talking = {"slots": slots, "batch_streams": batch}
     vocoding = {"slots": vocoder_slots}
     try:
+        measured = costs.read_curves(curves)
+        device = "cpu" if measured.costs.computes else "cuda"
         setup = costs.Setup(
-            costs.read_curves(curves),
+            measured,
             costs.Shape(brokers=brokers, nodes=nodes, cores=cores),
             GatewaySettings(ttfp_target_s=ttfp_p95, utilisation=utilisation),
-            TalkerSettings().model_copy(update={name: n for name, n in talking.items() if n}),
-            VocoderSettings().model_copy(update={name: n for name, n in vocoding.items() if n}),
+            TalkerSettings(device=device, **{name: n for name, n in talking.items() if n}),
+            VocoderSettings(device=device, **{name: n for name, n in vocoding.items() if n}),
         )
         if callers is not None:
             lengths, speech = loads.lengths_of(texts), setup.curves.costs.speech

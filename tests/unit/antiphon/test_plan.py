@@ -59,6 +59,17 @@ def test_callers_are_planned_for_talkers_with_fewer_slots(tmp_path: Path) -> Non
     assert made["met"] is True
 
 
+def test_workers_on_a_device_have_its_settings(tmp_path: Path) -> None:
+    write_curves(tmp_path / "curves", computes=False)
+    given = ("--callers", "4", "--seconds", "10", "--fleet", "1,1,1", "--once", "--json")
+    (served,) = json.loads(plan(tmp_path, *given, "--vocoder-slots", "8").stdout)["values"][
+        "models"
+    ]
+    talking, vocoding = served["talker"]["settings"], served["vocoder"]["settings"]
+    assert (talking["slots"], talking["batch_streams"]) == (256, 256)
+    assert (vocoding["slots"], vocoding["batch_streams"]) == (8, 32)
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -82,6 +93,7 @@ def test_bad_input_is_a_line_and_exit_status_2(
         ["--callers", "5", "--rate", "1"],
         ["--rate", "1", "--nodes", "2"],
         ["--rate", "1", "--brokers", "2"],
+        ["--rate", "1", "--slots", "8193"],
     ],
 )
 def test_a_question_that_is_none_is_refused(tmp_path: Path, arguments: list[str]) -> None:
