@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -112,8 +112,8 @@ def plan(
         from vocoder.settings import VocoderSettings
     except ImportError as error:
         fail("plan", error, needs_bench())
-    talking = {"slots": slots, "batch_streams": batch}
-    vocoding = {"slots": vocoder_slots}
+    talking: dict[str, Any] = {"slots": slots, "batch_streams": batch}
+    vocoding: dict[str, Any] = {"slots": vocoder_slots}
     try:
         measured = costs.read_curves(curves)
         device = "cpu" if measured.costs.computes else "cuda"
