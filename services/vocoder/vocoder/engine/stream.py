@@ -226,6 +226,15 @@ class Stream:
             prepares=self.spec.solver_steps > 0 and self._unprepared,
         )
 
+    def first(self, frames: int) -> int:
+        """As many of `frames` that may be taken as a new listener's first sound takes; all of any
+        other stream's.
+        """
+        if self._frames_taken or self._resume_frame or self.request.offline:
+            return frames
+        few = _FIRST_FRAMES + -(-self.spec.lag_samples // self.spec.samples_per_frame)
+        return min(frames, self.spec.cut(0, few, ended=False) or frames)
+
     def take(self, frames: int) -> Work:
         """The next `frames` frames as work; with the last of an ended stream comes the rest."""
         if self._unprepared:
@@ -319,17 +328,7 @@ class Stream:
         if self.spec.left and waiting:
             return min(waiting, self._prepared or self._whole(waiting))
         ended = self.ended or alike < self._frames_waiting
-        few = self._first(waiting)
-        if few < waiting and (size := self.spec.cut(self._frames_taken, few, ended=False)):
-            return size
         return self.spec.cut(self._frames_taken, waiting, ended=ended and waiting == alike)
-
-    def _first(self, waiting: int) -> int:
-        """As many of them as a new listener's first sound takes; all of any other stream's."""
-        if self._frames_taken or self._resume_frame or self.request.offline:
-            return waiting
-        lag = -(-self.spec.lag_samples // self.spec.samples_per_frame)
-        return min(waiting, lag + _FIRST_FRAMES)
 
     @property
     def _unprepared(self) -> bool:
