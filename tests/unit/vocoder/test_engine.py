@@ -23,7 +23,7 @@ from ttsfamilies.base.codec.base import Decoded, Work
 from ttsfamilies.fake.codec import DecodeCurve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
-from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
 from vocoder.pcm import to_pcm
 
 POISON = 511
@@ -127,36 +127,20 @@ def offline(sequence: Codes) -> list[int]:
     return to_pcm(samples).tolist()
 
 
-def test_a_first_sound_is_made_of_few_frames_and_a_successor_of_all_that_are_here() -> None:
-    bench = Bench()
-    listener, sequence = bench.open("a"), codes(9)
-    bench.feed("a", sequence)
-    bench.steps()
-    assert listener.pcm == offline(sequence)[: round(2.45 * 640)]
-    bench.steps()
-    assert bench.codec.batches == [[3], [6]]
-    bench.listeners["b"] = Listener()
-    begin = first_frame(bench.codec.spec, 5, None)
-    bench.engine.open(request("b"), Resume(5 * 640, 5))
-    bench.feed("b", sequence[begin:])
-    bench.steps()
-    assert bench.codec.batches[2:] == [[9 - begin]]
-
-
 def test_a_listener_with_seconds_in_hand_gets_one_piece_of_what_is_here() -> None:
     bench = Bench(stream_frames=5)
     listener = bench.open("a")
-    sequence = codes(163)
-    bench.feed("a", sequence[:113])
-    bench.steps(23)
+    sequence = codes(160)
+    bench.feed("a", sequence[:110])
+    bench.steps(22)
     sizes = [len(event.pcm) / 640 for event in listener.events if isinstance(event, DecodedAudio)]
-    assert sizes == [2.45, *[5.0] * 16, 30.0]  # from three seconds in hand on
-    bench.feed("a", sequence[113:115])
+    assert sizes == [4.45, *[5.0] * 15, 15.0, 15.0]  # from three seconds in hand on
+    bench.feed("a", sequence[110:112])
     bench.steps()
     assert sum(sizes) * 640 < len(listener.pcm)  # nothing else is here: not waited for
     bench.engine.playback("a", bench.clock.now - 4.0)
     count = len(listener.events)
-    bench.feed("a", sequence[115:])
+    bench.feed("a", sequence[112:])
     bench.steps(2)
     assert len(listener.events) == count + 2  # the listener has not much in hand any more
     bench.engine.finish("a")

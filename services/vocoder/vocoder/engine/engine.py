@@ -26,8 +26,6 @@ from vocoder.engine.stream import DecodedAudio, Resume, Stream
 _STAGE: Final = VOCODER.name
 _LATELY: Final = 64
 _FROM_THE_START: Final = Resume()
-# With more of them what is left of a new one's first codes would come too late.
-_FEW_STREAMS: Final = 4
 
 Batch = Sequence[tuple[Stream, Work]]
 
@@ -194,9 +192,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
             try:
                 if mark := stream.mark_due:
                     self._codec.restore(stream.state, mark)
-                few = len(self._slots) <= _FEW_STREAMS
-                frames = stream.first(pick.frames) if few else pick.frames
-                batch.append((stream, stream.take(frames)))
+                batch.append((stream, stream.take(pick.frames)))
             except Exception as error:
                 self._fail(stream, error)
         return batch

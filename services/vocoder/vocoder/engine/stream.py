@@ -30,8 +30,6 @@ _AMPLE_S: Final = 3.0
 _LONG_S: Final = 2.0
 # Until the listener of an offline request could run dry: beyond every other deadline.
 _OFFLINE_S: Final = 1e6
-# The first sound is made of so many frames more than are held back: the rest comes right behind.
-_FIRST_FRAMES: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +223,6 @@ class Stream:
             offline=offline,
             prepares=self.spec.solver_steps > 0 and self._unprepared,
         )
-
-    def first(self, frames: int) -> int:
-        """As many of `frames` that may be taken as a new listener's first sound takes; all of any
-        other stream's.
-        """
-        if self._frames_taken or self._resume_frame or self.request.offline:
-            return frames
-        few = _FIRST_FRAMES + -(-self.spec.lag_samples // self.spec.samples_per_frame)
-        return min(frames, self.spec.cut(0, few, ended=False) or frames)
 
     def take(self, frames: int) -> Work:
         """The next `frames` frames as work; with the last of an ended stream comes the rest."""

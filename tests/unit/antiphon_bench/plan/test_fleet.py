@@ -19,7 +19,7 @@ from talker.engine.scheduler import StepLimits
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, lose_a_talker, setup
 from ttsfamilies.fake.talker import Drafted
 
-FIGURES = (0.0322681635765556, 0.04344474964382239, 13.422857142857142, 0.4893543467427758)
+FIGURES = (0.033450054834334164, 0.043672749643822284, 13.422857142857142, 0.49103028984531866)
 
 
 def run(fleet: Fleet, *, requests: int = 40, every_s: float = 0.1) -> list[Heard]:
@@ -85,13 +85,13 @@ def test_an_engine_that_fails_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_request_alone_waits_for_the_sum_of_what_is_on_its_way() -> None:
     heard = run(Fleet(setup()), requests=1)
     curves, costs = CURVES, COSTS
-    # A prefill that gives the first frame, then two steps: a first chunk of 3 frames, 0.12 s, of
-    # which the vocoder decodes two at first.
+    # A prefill that gives the first frame, then two steps: a first chunk of 3 frames, 0.12 s.
     talker_s = curves.talker.seconds(1, 1) + 2 * curves.talker.seconds(1, 0)
-    vocoder_s = curves.vocoder.step_s(1, 2)
+    vocoder_s = curves.vocoder.step_s(1, 3)
     edges_s = (costs.gateway.request_s + costs.broker.request_s + costs.talker.request_s) / 2
-    sound_s = 0.12 * (costs.talker.sound_s + costs.broker.sound_s / 2)
-    sound_s += 0.08 * (costs.broker.sound_s / 2 + costs.vocoder.sound_s + costs.gateway.sound_s)
+    sound_s = 0.12 * sum(
+        edge.sound_s for edge in (costs.talker, costs.broker, costs.vocoder, costs.gateway)
+    )
     way_s = 5 * costs.hop_s + costs.read_s + edges_s + sound_s
     assert first_s(heard)[0] == pytest.approx(talker_s + vocoder_s + way_s, abs=1e-4)
 
