@@ -32,8 +32,8 @@ from ttsfamilies.base.talker.streams import CutShort
 
 _LIMITS: Final = StepLimits()
 _STEPS_KEPT: Final = 8
-# The share of real time that its streams need of an engine which can spare some for the other one.
-_CALM: Final = 0.5
+# An engine with so few listeners, who need such a share of real time, can spare some for the other.
+_FEW, _CALM = 4, 0.5
 
 Launched = tuple[Stream, Row, int]
 
@@ -345,7 +345,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         sizes = self._sizes.among(heard, steps)
         due = self._each(lambda stream: stream.due(sizes, now, busy))
         if cuts := {stream: count for stream, count in due if count}:
-            if busy < _CALM and any(stream.startup for stream in cuts):
+            calm = heard <= _FEW and busy < _CALM
+            if calm and any(stream.startup for stream in cuts):
                 self._company.began(now)
             self._send(cuts)
         for stream, over in self._each(lambda stream: stream.over):
