@@ -1,1 +1,1 @@
-"""The vocoder in two processes: its engine, and the edge that takes its jobs (decision 0162)."""
+"""The vocoder in two processes: its engine, and the edge that takes its jobs."""

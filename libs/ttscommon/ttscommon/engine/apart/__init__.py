@@ -1,1 +1,1 @@
-"""An engine in one process, and the edge that works for it in another (decision 0162)."""
+"""An engine in one process, and the edge that works for it in another."""
