@@ -59,7 +59,8 @@ class StepLimits:
     another on a processor, and are made `together_pace` times as fast as they are played: a step of
     six takes half as long as six of one. `together` of them share one, which a newcomer may have to
     wait for. 0: none waits. Streams with `yielding_slack_s` or more leave the processor to the
-    other stage for `yield_s` after a listener's first codes: its first sound is made of them.
+    other stage for `yield_s` after a listener's first codes, where few listen: its first sound is
+    made of them.
     """
 
     streams: int = 32

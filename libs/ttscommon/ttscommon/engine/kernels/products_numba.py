@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttscommon.engine.kernels.compiled import compiled, floats, part, tuple_of, types
-from ttscommon.engine.kernels.shares import in_shares
+from ttscommon.engine.kernels.shares import SHARED_ROWS, in_shares
 from ttscommon.engine.kernels.tiles_numba import BLOCK, WIDE_TILES, panel_tile_of, tile_of, widen
 from ttscommon.engine.kernels.vectors_numba import COLUMNS, ROWS, is_wide, rows_of_tile
 
@@ -28,8 +28,6 @@ Steps = NDArray[np.int8]
 _CACHED: Final = 1 << 16
 # Rows among which wide tiles share weights that were made float32, see `panel_tile_of`.
 _MANY_ROWS: Final = 13
-# Rows of a prompt: in steps of few streams the other stage needs its processor.
-_SHARED_ROWS: Final = 24
 # Of int8, which stays symmetric.
 _STEPS: Final = 127
 
@@ -289,7 +287,7 @@ _COMPILED: Final[dict[type[Any], Any]] = {
 def applied(x: Floats, product: AnyProduct, out: Floats) -> None:
     """[rows, in] to [rows, out], whatever the weights are. Other processors help with many rows."""
     multiply, tiles = _COMPILED[type(product)], -(-out.shape[1] // COLUMNS)
-    if len(x) < _SHARED_ROWS:
+    if len(x) < SHARED_ROWS:
         multiply(x, product, out, 0, tiles)
         return
     in_shares(tiles, WIDE_TILES, lambda begin, end: multiply(x, product, out, begin, end))

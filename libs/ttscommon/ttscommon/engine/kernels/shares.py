@@ -13,6 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
 
+SHARED_ROWS: Final = 24
+"""Rows of a prompt from which on it is shared: in steps of few streams the other stage needs its
+processor.
+"""
 _MOST_PROCESSORS: Final = 4
 # Of each processor: fewer would end at different times, more would be handed out all the time.
 _PARTS: Final = 3

@@ -49,6 +49,8 @@ def rotate_store(
 
 # Consecutive tokens of a prompt that one program attends for.
 TILE_QUERIES = 16
+VECTOR_HEAD = 64
+"""Numbers of a head that a processor attends to in vectors."""
 
 
 def attend_step(

@@ -41,6 +41,7 @@ from ttscommon.engine.kernels.vectors_numba import (
     vector,
 )
 from ttscommon.engine.kernels.vectors_numba import store as put
+from ttsfamilies.base.kernels.attention import VECTOR_HEAD as HEAD
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -60,8 +61,6 @@ class Cached(NamedTuple):
 
 
 CACHED: Final = tuple_of(Cached, floats(3), floats(3), *4 * (ints(1),))
-HEAD: Final = 64
-"""Numbers of a head that is attended to in vectors."""
 _KIND: Final = vector(FLOAT, NARROW)
 _SUMS: Final = 4
 _NOTHING: Final = np.float32(-np.inf)

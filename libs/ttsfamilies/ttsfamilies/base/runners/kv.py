@@ -24,9 +24,16 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.blocks import HeadRotation
-from ttscommon.engine.kernels.shares import in_shares
+from ttscommon.engine.kernels.choice import compiles
+from ttscommon.engine.kernels.shares import SHARED_ROWS, in_shares
 from ttscommon.engine.nn import ROW_TILE
-from ttsfamilies.base.kernels.attention import attend, attend_step, rotate_store, store
+from ttsfamilies.base.kernels.attention import (
+    VECTOR_HEAD,
+    attend,
+    attend_step,
+    rotate_store,
+    store,
+)
 from ttsfamilies.base.runners.computation import Attend
 from ttsfamilies.base.runners.state import padded
 from ttsfamilies.base.talker.base import CacheSpec
@@ -42,10 +49,6 @@ _SUM_LENGTH: Final = 192
 _ONES: Final = 16
 _WIDEST_BY_QUERY: Final = 256
 """Of a KV row, of caches that the compiled loop reads."""
-_VECTOR_HEAD: Final = 64
-"""Numbers of a head that it has vector code for."""
-# A prompt's queries are shared among processors where there are so many.
-_SHARED_QUERIES: Final = 24
 # Of a head: on AMD's processors BLAS sums products of fewer columns in another order.
 _NARROWEST_BY_HEAD: Final = 16
 
@@ -61,7 +64,8 @@ class PagedCache:
         self.spec = spec
         self.width = spec.kv_heads * spec.head_dim
         self.group = spec.heads // spec.kv_heads
-        vectors = spec.head_dim == _VECTOR_HEAD
+        # Where nothing can be compiled torch multiplies, as it does everywhere else.
+        vectors = spec.head_dim == VECTOR_HEAD and compiles()
         narrow = self.width <= _WIDEST_BY_QUERY or spec.head_dim < _NARROWEST_BY_HEAD
         self.by_query = narrow or vectors
         rows = blocks * BLOCK_POSITIONS
@@ -129,7 +133,7 @@ class AttendsByQuery:
                 asked, *cached, rows, *where, cache.spec.sliding_window, cache.group, mixed
             )
 
-        if self._tokens < _SHARED_QUERIES:
+        if self._tokens < SHARED_ROWS:
             some(0, self._tokens)
         else:
             in_shares(self._tokens, 1, some)

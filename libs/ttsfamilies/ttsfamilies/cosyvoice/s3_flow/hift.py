@@ -24,7 +24,7 @@ _TINY: Final = 1e-9
 _PITCH_LAYERS: Final = 5
 
 
-class Span(NamedTuple):
+class InputRange(NamedTuple):
     """Steps of a layer, both ends within."""
 
     first: int
@@ -48,10 +48,10 @@ class Around(NormedConv1d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(nn.functional.pad(x, self._around))
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """The steps of its input that these of its output depend on."""
         back, ahead = self._around
-        return Span(steps.first - back, steps.last + ahead)
+        return InputRange(steps.first - back, steps.last + ahead)
 
 
 class PlainSnake(nn.Module):
@@ -88,7 +88,7 @@ class Residual(nn.Module):
             x = x + narrow(other(wide(one(x))))
         return x
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """See Around."""
         for conv in (*self.convs1, *self.convs2):
             steps = cast(Around, conv).sees(steps)
@@ -106,9 +106,11 @@ class Stretched(NormedConv1d):
         wide = x.repeat_interleave(self._rate, 2)
         return super().forward(nn.functional.pad(wide, (self.kernel_size[0] - 1, 0)))
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """See Around."""
-        return Span((steps.first - self.kernel_size[0] + 1) // self._rate, steps.last // self._rate)
+        return InputRange(
+            (steps.first - self.kernel_size[0] + 1) // self._rate, steps.last // self._rate
+        )
 
 
 class Spread(NormedConvTranspose1d):
@@ -117,11 +119,11 @@ class Spread(NormedConvTranspose1d):
     def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
         super().__init__(inputs, outputs, kernel, rate, padding=(kernel - rate) // 2)
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """See Around."""
         (kernel,), (rate,) = self.kernel_size, self.stride
         cut = (kernel - rate) // 2
-        return Span(-(-(steps.first + cut - kernel + 1) // rate), (steps.last + cut) // rate)
+        return InputRange(-(-(steps.first + cut - kernel + 1) // rate), (steps.last + cut) // rate)
 
 
 class Thinned(nn.Conv1d):
@@ -135,10 +137,10 @@ class Thinned(nn.Conv1d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(nn.functional.pad(x, self._around))
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """See Around."""
         (kernel,), (rate,), back = self.kernel_size, self.stride, self._around[0]
-        return Span(steps.first * rate - back, steps.last * rate - back + kernel - 1)
+        return InputRange(steps.first * rate - back, steps.last * rate - back + kernel - 1)
 
 
 class Pitch(nn.Module):
@@ -161,7 +163,7 @@ class Pitch(nn.Module):
         found: Tensor = self.classifier(x.mT)
         return found[..., 0].abs()
 
-    def sees(self, steps: Span) -> Span:
+    def sees(self, steps: InputRange) -> InputRange:
         """See Around."""
         for conv in self.condnet.values():
             steps = cast(Around, conv).sees(steps)
@@ -177,8 +179,8 @@ class Reach(NamedTuple):
     pitch_ahead: int
 
 
-def _all_of(spans: Sequence[Span]) -> Span:
-    return Span(min(one.first for one in spans), max(one.last for one in spans))
+def _all_of(spans: Sequence[InputRange]) -> InputRange:
+    return InputRange(min(one.first for one in spans), max(one.last for one in spans))
 
 
 class Hift(nn.Module):
@@ -237,8 +239,8 @@ class Hift(nn.Module):
         """From its layers, backwards from the samples of frame 0."""
         c = self.sizes
         frame, half = HOP * math.prod(c.rates), c.n_fft // 2
-        steps = Span(-((half - 1) // HOP), (frame - 1 + half) // HOP)
-        spectrum, count = list[Span](), len(c.blocks)
+        steps = InputRange(-((half - 1) // HOP), (frame - 1 + half) // HOP)
+        spectrum, count = list[InputRange](), len(c.blocks)
         steps = self.conv_post.sees(steps)
         for i in reversed(range(len(self.ups))):
             blocks = [cast(Residual, b).sees(steps) for b in self.resblocks[i * count :][:count]]
@@ -246,13 +248,13 @@ class Hift(nn.Module):
             of_source = cast(Residual, self.source_resblocks[i]).sees(steps)
             spectrum.append(cast(Thinned, self.source_downs[i]).sees(of_source))
             if i == len(self.ups) - 1:  # its steps come one later, see `decode`
-                steps = Span(steps.first - 1, steps.last - 1)
+                steps = InputRange(steps.first - 1, steps.last - 1)
             steps = cast(Spread, self.ups[i]).sees(steps)
         mel, seen = self.conv_pre.sees(steps), _all_of(spectrum)
         # Of the last frame's samples the second half follows from the next one's pitch.
-        source = Span(seen.first * HOP - half, seen.last * HOP + half - 1 + frame // 2)
-        whole = _all_of([mel, Span(source.first // frame, source.last // frame)])
-        pitch = self.f0_predictor.sees(Span(0, 0))
+        source = InputRange(seen.first * HOP - half, seen.last * HOP + half - 1 + frame // 2)
+        whole = _all_of([mel, InputRange(source.first // frame, source.last // frame)])
+        pitch = self.f0_predictor.sees(InputRange(0, 0))
         return Reach(-whole.first, whole.last, -pitch.first, pitch.last)
 
     def _window(self, like: Tensor) -> Tensor:

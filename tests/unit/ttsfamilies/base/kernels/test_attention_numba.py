@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ttscommon.engine.kernels.compiled import exp
-from ttsfamilies.base.kernels.attention_numba import HEAD, attend
+from ttsfamilies.base.kernels.attention import VECTOR_HEAD as HEAD
+from ttsfamilies.base.kernels.attention_numba import attend
 
 Floats = NDArray[np.float32]
 _ORDER = 8

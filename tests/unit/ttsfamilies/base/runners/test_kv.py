@@ -173,3 +173,12 @@ def test_a_linear_layer_gives_the_same_bits_for_any_company(
     x = torch.randn(500, inner, generator=generator)
     reference = torch.nn.functional.linear(x, weight)
     assert torch.equal(torch.nn.functional.linear(x[:rows], weight), reference[:rows])
+
+
+def test_heads_that_need_a_compiler_are_multiplied_by_torch_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = CacheSpec(1, 16, 16, 64)
+    assert PagedCache(spec, 1).by_query
+    monkeypatch.setattr("ttsfamilies.base.runners.kv.compiles", lambda: False)
+    assert not PagedCache(spec, 1).by_query
