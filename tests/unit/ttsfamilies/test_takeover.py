@@ -14,8 +14,7 @@ import torch
 from tests.unit.ttsfamilies.test_conformance import FAMILIES, QUICK, request
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.runners.computation import SegmentComputation
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.model import SegmentModel, TalkerModel
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.streams import TalkerStream
@@ -68,7 +67,7 @@ def test_the_step_behind_a_takeover_leaves_the_state_that_its_predecessors_left(
     torch.set_num_threads(1)
     family = FAMILIES[name]()
     assert isinstance(family, TalkerModel)
-    if isinstance(family, SegmentComputation):
+    if isinstance(family, SegmentModel):
         pytest.skip("segments begin anew")
     runner = family.runner(1, BLOCKS, 0)
     assert isinstance(runner, TorchRunner)

@@ -17,8 +17,8 @@ from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.model import SegmentModel, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
 from ttsfamilies.base.talker.base import ModelSpec, Prepared
 from ttsfamilies.base.talker.segments import LENGTH, PLACE, REPLAY, Grid, SegmentStream
@@ -81,7 +81,7 @@ class ToyStream(SegmentStream):
         write("sentence", segment.sentence)
 
 
-class Toy(SegmentComputation, TalkerModel):
+class Toy(SegmentModel):
     """grid: WHOLE gives all frames with the prompt. work: what a frame counts for."""
 
     examples = ("Something long.", "So.")

@@ -18,14 +18,12 @@ from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny as s3_flow
 from tests.unit.ttsfamilies.cosyvoice.s3_flow.tiny import tiny_on as s3_flow_on
 from tests.unit.ttsfamilies.qwen3_tts.codec import tiny as qwen3
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
-from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Work
 from ttsfamilies.base.codec.options import CodecOptions, DeviceLimits
-from ttsfamilies.base.codec.wrapper import Delayed
 from ttsfamilies.fake.codec import CodecManner, DecodeCurve, FakeCodec
 from ttsfamilies.kokoro.codec import example
 from vocoder.engine.engine import Engine
@@ -41,10 +39,6 @@ PIECES = (1, 1, 2, 3, 12, 16, 1, 5, 16, 9, 1, 16, 7)
 
 def fake(**manner: object) -> Codec:
     return FakeCodec("m", DecodeCurve(), lambda _: None, CodecManner(**manner))  # type: ignore[arg-type]
-
-
-def delayed(**manner: object) -> Codec:
-    return Delayed(fake(**manner), DelayPattern((0, 1, 1, 3)), 514)
 
 
 def on_a_device(make: Callable[..., Codec], *more: Any) -> Callable[[], Codec]:
@@ -83,8 +77,6 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "fake on a grid": partial(fake, grid=5),
     "fake with a reference": partial(fake, reference_frames=11),
     "fake with conditions": partial(fake, conditioned=True),
-    "fake with a delay pattern": lambda: delayed(lookahead_frames=2),
-    "fake with a delay pattern, a step behind": lambda: delayed(conditioned=True, depth=1),
     "fake with all of it, a step behind": partial(
         fake,
         float_frames=True,

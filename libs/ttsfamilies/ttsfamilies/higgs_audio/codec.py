@@ -8,17 +8,11 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.weights import Source, filled, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.dac import WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.windowed import (
-    WindowedCodec,
-    surrounding_samples,
-    windowed_spec,
-)
-from ttsfamilies.base.codec.wrapper import Delayed
+from ttsfamilies.base.codec.windowed import DelayedCodec, surrounding_samples, windowed_spec
 from ttsfamilies.higgs_audio.sizes import HiggsCodecSizes, load_sizes, parts, tensors_of
 
 
@@ -86,13 +80,12 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> HiggsCodec:
     return HiggsCodec(name, load_decoder(folder, how.where))
 
 
-class HiggsCodec(Delayed):
-    """Shown rows, as the talker logs them."""
+class HiggsCodec(DelayedCodec):
+    """See DelayedCodec."""
 
     def __init__(self, name: str, net: HiggsDecoder) -> None:
         c = net.sizes
         codes = Field((c.codebooks,), "i2", c.codebook_size)
         reach = surrounding_samples(c.acoustic_model_config.upsampling_ratios)
         spec = windowed_spec(name, "higgs_audio", c.sample_rate, c.frame_samples, reach, codes)
-        frames, pattern = WindowedCodec(net, spec), DelayPattern.even(c.codebooks)
-        super().__init__(frames, pattern, c.codebook_size + _SPECIALS)
+        super().__init__(net, spec, c.codebook_size + _SPECIALS)

@@ -18,8 +18,8 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Array, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.model import SegmentModel, Segments
 from ttsfamilies.base.talker.base import ModelSpec, not_cloning, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -58,7 +58,7 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Kokoro:
     return Kokoro(name, net, Voices.load(folder, net.config), ways_of(english))
 
 
-class Kokoro(SegmentComputation, TalkerModel):
+class Kokoro(SegmentModel):
     """A loaded checkpoint. Segments are computed one by one, also where several wait."""
 
     signs = None

@@ -17,8 +17,7 @@ from torch import Tensor
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.weights import Shards
 from ttsfamilies.base.kernels.attention import attend
-from ttsfamilies.base.runners.kv import LEAST_ROWS, first, summed
-from ttsfamilies.base.runners.state import padded
+from ttsfamilies.base.runners.kv import LEAST_ROWS, first, padded, summed
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 from ttsfamilies.kyutai_tts.config import SPEAKER, KyutaiConfig
 from ttsfamilies.kyutai_tts.net import Hear, KyutaiNet

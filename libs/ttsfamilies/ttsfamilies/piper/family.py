@@ -20,8 +20,8 @@ from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import NOTHING, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.runners.computation import Out, SegmentComputation, Segments, SlotTensors
-from ttsfamilies.base.runners.model import TalkerModel
+from ttsfamilies.base.runners.computation import Out, SlotTensors
+from ttsfamilies.base.runners.model import SegmentModel, Segments
 from ttsfamilies.base.sampling.noise import draw_keys, frame_keys, normals
 from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, known_voice, not_cloning, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
@@ -96,7 +96,7 @@ def ways_of(config: PiperConfig, lexicon: Path) -> dict[str, Sentences]:
     return found
 
 
-class Piper(SegmentComputation, TalkerModel):
+class Piper(SegmentModel):
     """A loaded voice. ways: how its texts are read, by name, the default one first."""
 
     signs = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ttsfamilies.base.runners.computation import Out, Rows, SlotTensors
-from ttsfamilies.base.runners.state import padded
+from ttsfamilies.base.runners.kv import padded
 from ttsfamilies.base.sampling import Noise, Settings, draw_ids
 from ttsfamilies.vesper.net import VesperNet, moved
 

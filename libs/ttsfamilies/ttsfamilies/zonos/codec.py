@@ -9,17 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.codec_sizes import DacSizes, load_sizes
-from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, unfilled
 from ttscommon.wire.fields import Field
 from ttsfamilies.base.codec.dac import Level, WaveDecoder, decoder_sources
 from ttsfamilies.base.codec.options import ON_CPU, CodecOptions
-from ttsfamilies.base.codec.windowed import (
-    WindowedCodec,
-    surrounding_samples,
-    windowed_spec,
-)
-from ttsfamilies.base.codec.wrapper import Delayed
+from ttsfamilies.base.codec.windowed import DelayedCodec, surrounding_samples, windowed_spec
 
 _ENCODES: Final = ("encoder.", *(f"quantizer.quantizers.{i}.in_proj." for i in range(64)))
 
@@ -58,11 +52,11 @@ def load_decoder(folder: Path, device: str = "cpu") -> DacDecoder:
 _OTHERS: Final = 2
 
 
-def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Delayed:
+def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> DelayedCodec:
     """A codec's folder; raises CheckpointError. Its talker logs rows, whose codes are delayed."""
     net = load_decoder(folder, how.where)
     c = net.sizes
     codes = Field((c.n_codebooks,), "i2", c.codebook_size)
     rates = c.sampling_rate, c.frame_samples, surrounding_samples(c.upsampling_ratios)
-    codec = WindowedCodec(net, windowed_spec(name, "dac", *rates, codes))
-    return Delayed(codec, DelayPattern.even(c.n_codebooks), c.codebook_size + _OTHERS)
+    spec = windowed_spec(name, "dac", *rates, codes)
+    return DelayedCodec(net, spec, c.codebook_size + _OTHERS)

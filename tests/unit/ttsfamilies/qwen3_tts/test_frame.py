@@ -17,7 +17,7 @@ from ttscommon.wire.fields import Field
 from ttsfamilies.base.kernels.attention import prompt_tiles
 from ttsfamilies.base.kernels.slots import FED, move_on
 from ttsfamilies.base.runners.computation import Prompts, Rows
-from ttsfamilies.base.runners.kv import DeviceCache
+from ttsfamilies.base.runners.resident import DeviceCache
 from ttsfamilies.base.sampling import Rules
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts

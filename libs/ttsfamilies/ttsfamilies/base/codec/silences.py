@@ -8,15 +8,16 @@ begins; what it is to hold back by `CodecSpec.lag_samples` is held back here ins
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.base.codec.base import Codec, CodecState, Decoded, Samples, Work
-from ttsfamilies.base.codec.wrapper import CodecWrapper
+from ttsfamilies.base.codec.base import Codec, CodecState, Decoded, Samples, StateUse, Work
 
 # Of a reference, decoded again behind each silence: two seconds at 12.5 Hz, which is what the
 # official package of Qwen3-TTS gives its windows. All of it would take longer than a pause.
@@ -58,16 +59,32 @@ class _Part(NamedTuple):
     due: int
 
 
-class Silences(CodecWrapper):
+class SilenceTicket(NamedTuple):
+    """The codec's own ticket, None where it was shown nothing, and a part for each work."""
+
+    inner: Any
+    parts: Sequence[_Part]
+
+
+class Silences(Codec):
     """A codec that is not shown any silence."""
 
     silences = True
 
     def __init__(self, codec: Codec) -> None:
-        super().__init__(codec, codec.spec)
+        self._codec, self.spec = codec, codec.spec
+        self.depth, self.measured_step_s = codec.depth, codec.measured_step_s
 
     def open(self, request: SpeechRequest, frame: int = 0) -> _Stream:
         return _Stream(request, self._codec.open(request, frame), frame, np.zeros(0, np.float32))
+
+    @property
+    def room(self) -> tuple[int, int]:
+        return self._codec.room
+
+    @property
+    def state_use(self) -> StateUse:
+        return self._codec.state_use
 
     @property
     def conditioned(self) -> bool:
@@ -75,6 +92,9 @@ class Silences(CodecWrapper):
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.prefix(request, reference)
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        return self._codec.conditions(request, reference)
 
     def tell(self, state: _Stream, conditions: Arrays) -> None:
         state.conditions = conditions
@@ -91,6 +111,36 @@ class Silences(CodecWrapper):
     def close(self, state: _Stream) -> None:
         if state.inner is not None:
             self._codec.close(state.inner)
+
+    def example_frames(self, count: int) -> Arrays:
+        return self._codec.example_frames(count)
+
+    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
+        self._codec.warm_up(shapes)
+        self.measured_step_s = self._codec.measured_step_s
+
+    def launch(self, batch: Sequence[Work]) -> SilenceTicket:
+        due: list[Work] = []
+        parts = []
+        for work in batch:
+            shown = self._shown(work)
+            parts.append(self._part(work, None if shown is None else len(due)))
+            due += [] if shown is None else [shown]
+        ticket = self._codec.launch(due) if due else None
+        for work, part in zip(batch, parts, strict=True):
+            self._advance(work, part)
+        return SilenceTicket(ticket, parts)
+
+    def collect(self, ticket: SilenceTicket) -> list[Decoded]:
+        results = [] if ticket.inner is None else self._codec.collect(ticket.inner)
+        nothing = Decoded(np.zeros(0, np.float32))
+        return [
+            self._given(part, nothing if part.inner is None else results[part.inner])
+            for part in ticket.parts
+        ]
+
+    def paths(self, ticket: SilenceTicket) -> Sequence[LaunchPath]:
+        return () if ticket.inner is None else self._codec.paths(ticket.inner)
 
     def _begin(self, work: Work) -> None:
         """Have a new state for frames that follow a silence; a second time this does nothing.
@@ -112,7 +162,8 @@ class Silences(CodecWrapper):
         heard = stream.frame * self.spec.samples_per_frame
         stream.skip = heard - self.spec.samples(first, final=False)
 
-    def shown(self, work: Work) -> Work | None:
+    def _shown(self, work: Work) -> Work | None:
+        """What of a work the codec is to decode."""
         self._begin(work)
         stream: _Stream = work.state
         if stream.over:
@@ -125,7 +176,7 @@ class Silences(CodecWrapper):
             frames = concatenate([stream.due_lead, frames])
         return Work(stream.inner, frames, work.final, segment=work.segment)
 
-    def part(self, work: Work, inner: int | None, shown: Work | None) -> _Part:
+    def _part(self, work: Work, inner: int | None) -> _Part:
         stream: _Stream = work.state
         per_frame, samples = self.spec.samples_per_frame, self.spec.samples
         start, end = samples(stream.frame, final=False), stream.frame + len(work)
@@ -141,7 +192,8 @@ class Silences(CodecWrapper):
         made = samples(end, final=work.final) - samples(stream.frame - lead, final=False)
         return _Part(stream, inner, min(stream.skip, made), 0, due)
 
-    def advance(self, work: Work, part: _Part) -> None:
+    def _advance(self, work: Work, part: _Part) -> None:
+        """The work was launched."""
         stream = part.stream
         stream.frame += len(work)
         stream.skip -= part.skip
@@ -151,7 +203,7 @@ class Silences(CodecWrapper):
         elif work.segment is not None:
             stream.over = False
 
-    def given(self, part: _Part, decoded: Decoded) -> Decoded:
+    def _given(self, part: _Part, decoded: Decoded) -> Decoded:
         """Samples that were held, the codec's, and silence, as far as they are due."""
         stream, made = part.stream, decoded.samples[part.skip :]
         if len(stream.held) or part.zeros:

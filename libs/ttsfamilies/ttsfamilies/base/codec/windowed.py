@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.delay_pattern import DelayPattern
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
@@ -150,6 +151,10 @@ class WindowedCodec(Codec):
         """
         return self._net(codes.to(next(self._net.parameters()).device))
 
+    def frames(self, codes: Tensor) -> Tensor:
+        """What of logged codes [frames, codes] int64 is decoded."""
+        return codes
+
     def open(self, request: SpeechRequest, frame: int = 0) -> WindowStream:
         none = torch.zeros(0, *self.spec.frame["codes"].shape, dtype=torch.int64)
         return WindowStream(frame, self.spec.samples(frame, final=False), none, request.seed)
@@ -174,17 +179,43 @@ class WindowedCodec(Codec):
         if upto > old.sent:
             sound = self._window(whole, old, upto)
         assert self.spec.context_frames is not None
-        kept = whole[max(0, len(whole) - self.spec.context_frames) :]
+        kept = whole[max(0, len(whole) - self.spec.context_frames - self.spec.delay_frames) :]
         return replace(old, frame=end, sent=upto, recent=kept), sound
 
     def _window(self, codes: Tensor, stream: WindowStream, last: int) -> Tensor:
         """The samples that the stream has not sent, up to `last`; codes: with its recent ones."""
         begin = stream.frame - len(stream.recent)
         start, first = begin * self.spec.samples_per_frame, stream.sent
-        sound = self.sound(codes, stream, begin)
         # A state that was opened late has no frames for what its predecessor held back.
-        unknown = sound.new_zeros(max(0, min(start, last) - first))
-        return torch.cat((unknown, sound[max(0, first - start) : max(0, last - start)]))
+        unknown = torch.zeros(max(0, min(start, last) - first))
+        if start >= last:
+            return unknown
+        sound = self.sound(self.frames(codes), stream, begin)
+        return torch.cat((unknown.to(sound), sound[max(0, first - start) : last - start]))
+
+
+class DelayedCodec(WindowedCodec):
+    """A decoder of frames that is shown rows of delayed codes, as their talker logs them.
+
+    Ids that are no codes count as 0. Rows whose frames lack codes are kept with the recent ones.
+    """
+
+    def __init__(self, net: nn.Module, spec: CodecSpec, ids: int) -> None:
+        """spec: of frames. ids: of a row, the decoder's codes and those that are none."""
+        field = spec.frame["codes"]
+        self._pattern, self._limit = DelayPattern.even(*field.shape), field.limit or ids
+        frame = {"codes": Field(field.shape, field.dtype, ids)}
+        super().__init__(net, replace(spec, frame=frame, delay_frames=self._pattern.most))
+
+    def frames(self, codes: Tensor) -> Tensor:
+        whole = torch.from_numpy(self._pattern.frames(codes.numpy()))
+        return whole.masked_fill((whole < 0) | (whole >= self._limit), 0)
+
+    def example(self, request: SpeechRequest) -> WindowStream:
+        """Of which the next row completes a frame."""
+        stream = self.open(request)
+        self.decode([Work(stream, self.example_frames(self._pattern.most), final=False)])
+        return stream
 
 
 # Codecs that begin anew with each sentence, and carry state within one.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Final, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ttscommon.engine.device.launches import InputShapes
+from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.talker.base import ModelSpec
-from ttsfamilies.base.talker.segments import LENGTH
+from ttsfamilies.base.talker.runner import Row, sequences
 
 
 class Attend(Protocol):
@@ -160,130 +162,77 @@ class TwoPartComputation(Computation):
         """The second part of both, of rows of either kind side by side; see Rows and `hidden`."""
 
 
-# The device side of families that are not autoregressive: passes over segments, and windows.
-#
-# On the CPU every segment is computed by itself: frames are then the same bits in any company, and
-# nothing is gained by computing several at once there. On a device the segments of a launch that
-# are equally far go through a pass together, padded to the longest.
+# Branches in a launch: its extra inputs for families whose streams may have two, none for others.
 
 
-class Segments(NamedTuple):
-    """Segments that a pass reads together. slots: [rows] int64. lengths: ids of each."""
-
-    slots: Tensor
-    lengths: tuple[int, ...]
-
-    @property
-    def real(self) -> Tensor:
-        """[rows, ids] bool: what is not padding."""
-        lengths = torch.tensor(self.lengths, device=self.slots.device)
-        return torch.arange(max(self.lengths), device=self.slots.device) < lengths[:, None]
+# Names of what is told: a row of all branches' tables for each sequence, and the fields of
+# Branches.
+_SEQUENCES: Final = "sequences"
+_OWNERS: Final = "owners"
+_SECOND: Final = "second"
 
 
-class SegmentComputation(Computation):
-    """A Computation of segments; see family.segments.SegmentStream.
+class BranchInputs:
+    """branches: most of a stream. padding: the slot of rows that are padding."""
 
-    Frames come with their PLACE. apart: segments are computed one by one, see above.
-    """
+    def __init__(self, branches: int, padding: int) -> None:
+        self._branches, self._padding = branches, padding
 
-    apart: bool = True
+    def each(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows' `sequences`."""
+        return sequences(rows) if self._branches > 1 else rows
 
-    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        """Passes over segments, and whatever frames a prompt gives by itself.
+    def input_shapes(self, rows: int, tokens: int, most_sequences: int) -> InputShapes:
+        """Shapes and types of `arrays`."""
+        if self._branches == 1:
+            return {}
+        sizes = {_SEQUENCES: most_sequences, _OWNERS: tokens, _SECOND: rows}
+        return {name: ((size,), "i8") for name, size in sizes.items()}
 
-        Reads back how far each row is, which on a device waits for the launch before.
-        """
-        found: dict[int, Out] = {}
-        for group, (first, last, ends) in self._groups(rows, state).items():
-            slots = rows.slots[list(group)]
-            lengths = tuple(int(state[LENGTH][slot]) for slot in slots)
-            segments = Segments(slots, lengths)
-            for index in range(first, last):
-                self.read(index, segments, state)
-            given = self.begun(segments, state) if ends else self.nothing(len(group), slots.device)
-            found.update(zip(group, split(given), strict=True))
-        padding = split(self.nothing(1, rows.slots.device))[0]
-        return joined([found.get(row, padding) for row in range(rows.real)])
+    def arrays(
+        self, rows: Sequence[Row], each: Sequence[Row], tokens: int, most_sequences: int
+    ) -> Arrays:
+        """Of rows and their sequences, padded to so many tokens and sequences."""
+        if self._branches == 1:
+            return {}
+        known = [row.slot * self._branches + row.branch for row in each]
+        padding = [self._padding * self._branches] * (most_sequences - len(known))
+        return {
+            _SEQUENCES: np.array([*known, *padding]),
+            _OWNERS: self._owners(each, tokens),
+            _SECOND: _last_of_second(rows, each),
+        }
 
-    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        """A window of each row."""
-        slots, starts, count = rows.slots, rows.positions, rows.window
-        if not self.apart:
-            return self.frames(slots, starts, count, state)
-        alone = [slice(row, row + 1) for row in range(rows.real)]
-        return joined([self.frames(slots[row], starts[row], count, state) for row in alone])
+    def of_rows(
+        self, rows: Sequence[Row], each: Sequence[Row], most_rows: int, least_tokens: int
+    ) -> Branches | None:
+        """The same at once, on the CPU, padded to so many."""
+        if self._branches == 1:
+            return None
+        owners = self._owners(each, max(least_tokens, sum(row.plan.count for row in each)))
+        second = np.zeros(most_rows, np.int64)
+        second[: len(rows)] = _last_of_second(rows, each)
+        return Branches(torch.from_numpy(owners), torch.from_numpy(second))
 
-    def _groups(
-        self, rows: Prompts, state: SlotTensors
-    ) -> dict[tuple[int, ...], tuple[int, int, bool]]:
-        """Rows that are computed together, with their first pass, the one behind their last, and
-        whether it is the segments' last. Padding, whose slot never holds a segment, is in none.
-        """
-        last = rows.last[: rows.real].tolist()
-        begins = [0, *(index + 1 for index in last[:-1])]
-        ids = state[LENGTH].index_select(0, rows.slots[: rows.real]).tolist()
-        at = rows.positions[begins].tolist(), rows.positions[last].tolist()
-        alike: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
-        for row, (start, end, count, ends) in enumerate(
-            zip(*at, ids, rows.samples[: rows.real].tolist(), strict=True)
-        ):
-            if count:
-                alike[start // count, (end + 1) // count, ends].append(row)
-        if self.apart:
-            return {(row,): passes for passes, group in alike.items() for row in group}
-        return {tuple(group): passes for passes, group in alike.items()}
+    def of(self, told: Mapping[str, Tensor]) -> Branches | None:
+        """Of what was told."""
+        return None if self._branches == 1 else Branches(told[_OWNERS], told[_SECOND])
 
-    @abstractmethod
-    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
-        """Pass `index` over segments: whatever it leaves is in their slots' state."""
+    def tables(self, told: Mapping[str, Tensor], tables: Tensor) -> Tensor:
+        """[sequences, blocks] of all slots' tables [slots, branches * blocks]."""
+        if self._branches == 1:
+            return tables.index_select(0, told["slots"])
+        at, branches = told[_SEQUENCES], self._branches
+        return tables.view(len(tables), branches, -1)[at // branches, at % branches]
 
-    def begun(self, segments: Segments, state: SlotTensors) -> Out:
-        """What a prompt gives when its last pass is done: no frames, or the first, or all."""
-        return self.nothing(len(segments.lengths), segments.slots.device)
-
-    @abstractmethod
-    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
-        """`count` frames of each segment from its start on, as far as it has them, and whether it
-        ends with them: [rows, count, ...]. Any frame of a segment that has been read, even behind
-        its end. Of the slot of padding anything.
-        """
-
-    def nothing(self, rows: int, device: torch.device) -> Out:
-        """No frame of so many rows."""
-        none = torch.zeros(rows, dtype=torch.int64, device=device)
-        return Out(self.no_frames(rows), none, none.bool(), none.bool())
-
-    @abstractmethod
-    def no_frames(self, rows: int) -> dict[str, Tensor]:
-        """Fields of a frame with PLACE: [rows, window, ...] zeros, of no frame on the CPU."""
+    def _owners(self, each: Sequence[Row], tokens: int) -> Array:
+        slots = np.array([row.slot for row in each], np.int64)
+        known = slots.repeat([row.plan.count for row in each]) if each else slots
+        return np.append(known, np.full(tokens - len(known), self._padding))
 
 
-def split(out: Out) -> list[Out]:
-    """Each row by itself."""
-    rows = (slice(row, row + 1) for row in range(len(out.gained)))
-    return [
-        Out({n: t[r] for n, t in out.frames.items()}, out.gained[r], out.ended[r], out.bad[r])
-        for r in rows
-    ]
-
-
-def joined(outs: Sequence[Out]) -> Out:
-    """Rows of all, as wide as the widest."""
-    if len(outs) == 1:
-        return outs[0]
-    frames = {
-        name: torch.cat(_of_one_width([out.frames[name] for out in outs]))
-        for name in outs[0].frames
-    }
-    told = (torch.cat([getattr(o, n) for o in outs]) for n in ("gained", "ended", "bad"))
-    return Out(frames, *told)
-
-
-def _of_one_width(parts: Sequence[Tensor]) -> list[Tensor]:
-    width = max(part.shape[1] for part in parts)
-    if all(part.shape[1] == width for part in parts):
-        return list(parts)
-    wide = [part.new_zeros(len(part), width, *part.shape[2:]) for part in parts]
-    for into, part in zip(wide, parts, strict=True):
-        into[:, : part.shape[1]] = part
-    return wide
+def _last_of_second(rows: Sequence[Row], each: Sequence[Row]) -> Array:
+    last = np.cumsum([row.plan.count for row in each], dtype=np.int64) - 1
+    found = last[: len(rows)].copy()
+    found[[row.stream.branches > 1 for row in rows]] = last[len(rows) :]
+    return found

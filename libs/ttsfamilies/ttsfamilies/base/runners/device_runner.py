@@ -7,11 +7,10 @@ before `collect`, and nothing is recorded by a launch: that would stop all strea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,10 +19,9 @@ from ttscommon.engine.device.transfer import Buffers
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, Field, concatenate, cut
 from ttsfamilies.base.runners.computation import Computation, TwoPartComputation
-from ttsfamilies.base.runners.kv import DeviceCache
-from ttsfamilies.base.runners.launches import TABLE, Decodes, LaunchContext, Part
-from ttsfamilies.base.runners.mixed import Between, Mixed, Promptings
-from ttsfamilies.base.runners.state import ResidentState
+from ttsfamilies.base.runners.launches import TABLE, Between, Decodes, LaunchContext, Part
+from ttsfamilies.base.runners.mixed import Mixed, Promptings
+from ttsfamilies.base.runners.resident import DeviceCache, ResidentState
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
 from ttsfamilies.base.talker.runner import Results, Row
 
@@ -35,7 +33,6 @@ _MOST_FRAMES: Final = 64
 class Ticket:
     """A launch in two parts, prompts and steps, and the buffers it holds."""
 
-    count: int
     parts: list[Part]
     buffers: list[Tensor]
 
@@ -87,7 +84,7 @@ class DeviceRunner:
             self._tell_blocks(row)
         steps = [index for index, row in enumerate(rows) if row.plan.decode]
         prompts = [index for index, row in enumerate(rows) if not row.plan.decode]
-        ticket = Ticket(len(rows), [], self.state.flush())
+        ticket = Ticket([], self.state.flush())
         if prompts and self.mixed is not None:
             ticket.parts.append(self.mixed.launch(rows))
             return ticket
@@ -98,9 +95,9 @@ class DeviceRunner:
         return ticket
 
     def collect(self, ticket: Ticket) -> Results:
-        found = [part.wait() for part in ticket.parts]
+        found = [(part.indices, Results.of(part.wait())) for part in ticket.parts]
         self._buffers.give_back(ticket.buffers)
-        return merged(ticket, found)
+        return Results.merged(found)
 
     def paths(self, ticket: Ticket) -> Sequence[LaunchPath]:
         return [path for part in ticket.parts for path in part.paths]
@@ -133,19 +130,3 @@ class DeviceRunner:
                 of_branch, at = blocks[branch::branches], branch * self._most_blocks + told
                 self.state.write(row.slot, TABLE, of_branch[told:count], at)
             self._known[row.slot] = blocks, count
-
-
-def merged(ticket: Ticket, found: Sequence[Mapping[str, Array]]) -> Results:
-    """Results of all parts in the order of the launch's rows."""
-    if len(found) == 1:
-        whole = dict(found[0])
-    else:
-        whole = {
-            name: np.empty((ticket.count, *array.shape[1:]), array.dtype)
-            for name, array in found[0].items()
-        }
-        for part, arrays in zip(ticket.parts, found, strict=True):
-            for name, array in arrays.items():
-                whole[name][part.indices] = array
-    told = [whole.pop(name).tolist() for name in ("gained", "ended", "bad", "kept")]
-    return Results(whole, *told)

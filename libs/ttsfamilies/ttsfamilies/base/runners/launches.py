@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device
@@ -15,9 +16,15 @@ from ttscommon.engine.device.launches import Computed, InputShapes, Launches, Sh
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import BatchSizes, LaunchPath
 from ttscommon.wire.fields import Array, Arrays
-from ttsfamilies.base.runners.computation import Attend, Computation, Out, Rows
-from ttsfamilies.base.runners.kv import DeviceCache
-from ttsfamilies.base.runners.state import BranchInputs, ResidentState
+from ttsfamilies.base.runners.computation import (
+    Attend,
+    BranchInputs,
+    Computation,
+    Out,
+    Rows,
+    TwoPartComputation,
+)
+from ttsfamilies.base.runners.resident import DeviceCache, ResidentState
 from ttsfamilies.base.talker.runner import Row
 
 # The field of a slot's state that holds its blocks.
@@ -71,11 +78,36 @@ class Part:
         return arrays
 
 
+@dataclass(frozen=True)
+class Between:
+    """What is known of rows between the two parts of `model`: `hidden`, a row a slot."""
+
+    model: TwoPartComputation
+    hidden: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, model: TwoPartComputation, rows: int, device: Device) -> Self:
+        """Of nothing yet, for so many slots and the padding's."""
+        with device.making():
+            hidden = {
+                name: torch.zeros(rows + 1, *shape, dtype=dtype, device=device.where)
+                for name, (shape, dtype) in model.hidden.items()
+            }
+        return cls(model, hidden)
+
+    def keep(self, rows: Rows, hidden: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Until frames are made of it."""
+        for name, tensor in hidden.items():
+            self.hidden[name].index_copy_(0, rows.slots, tensor)
+        return {"slots": rows.slots}
+
+
 class KindOfLaunch(ABC):
     """Launches of one kind, of any shape; those of its lattice can be recorded."""
 
-    def __init__(self, place: LaunchContext) -> None:
-        self._place = place
+    def __init__(self, place: LaunchContext, between: Between | None = None) -> None:
+        """between: of launches that compute a part of what they would, see Mixed."""
+        self._place, self._between = place, between
         self._buckets = self._row_sizes(place.most_rows)
         most = place.most_positions
         self._reaches = BatchSizes([min(_SHORT, most), most])
@@ -107,9 +139,13 @@ class KindOfLaunch(ABC):
             self._launches.recorded(shape)
 
     def _row_sizes(self, most: int) -> BatchSizes:
-        """Numbers of rows that launches of up to `most` are padded to."""
-        between = [size for size in _BETWEEN if size < most]
-        return BatchSizes([*BatchSizes.doubling(most).sizes, *between])
+        """Numbers of rows that launches of up to `most` are padded to: of parts every other size,
+        as turns with prompts are few, and padding costs them little.
+        """
+        doubled = BatchSizes.doubling(most).sizes
+        if self._between is not None:
+            return BatchSizes(doubled[::-1][::2])
+        return BatchSizes([*doubled, *(size for size in _BETWEEN if size < most)])
 
     @property
     def padding(self) -> int:
@@ -170,7 +206,7 @@ class Decodes(KindOfLaunch):
         ]
 
     def _reaches_of(self, rows: int) -> BatchSizes:
-        if rows > _CUT_ROWS:
+        if rows > _CUT_ROWS or self._between is not None:
             return self._reaches
         most = self._place.most_positions
         return BatchSizes([*(reach for reach in _REACHES if reach < most), most])
@@ -215,10 +251,10 @@ class Decodes(KindOfLaunch):
             }
         window, branches = place.model.spec.window, self._branches.of(told)
         rows = Rows(slots, positions, shape.rows, window=window, branches=branches)
-        return self._computed(rows, attend)
-
-    def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        return tensors_of(self._place.model.decode(rows, self._place.state.tensors, attend))
+        state, between = place.state.tensors, self._between
+        if between is not None:
+            return between.keep(rows, between.model.step_hidden(rows, state, attend))
+        return tensors_of(place.model.decode(rows, state, attend))
 
 
 def tensors_of(out: Out) -> dict[str, Tensor]:

@@ -7,20 +7,18 @@ backbone leaves of a row waits in the row's slot of `Between`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import InputShapes
 from ttscommon.engine.inflight import BatchSizes, LaunchPath
 from ttscommon.wire.fields import Array, Arrays, concatenate
 from ttsfamilies.base.kernels.attention import TILE_QUERIES, prompt_tiles
-from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, TwoPartComputation
+from ttsfamilies.base.runners.computation import Attend, Prompts
 from ttsfamilies.base.runners.launches import (
+    Between,
     Decodes,
     KindOfLaunch,
     LaunchContext,
@@ -43,8 +41,8 @@ class Promptings(KindOfLaunch):
     A few shapes are recorded where the family's `prefill` has fixed ones; others run as they come.
     """
 
-    def __init__(self, place: LaunchContext) -> None:
-        super().__init__(place)
+    def __init__(self, place: LaunchContext, between: Between | None = None) -> None:
+        super().__init__(place, between)
         self._recorded: tuple[int, BatchSizes] | None = None
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
@@ -134,46 +132,21 @@ class Promptings(KindOfLaunch):
             *(inputs, told["last"], told["samples"]),
             branches=self._branches.of(told),
         )
-        return self._computed(rows, attend)
-
-    def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        return tensors_of(self._place.model.prefill(rows, self._place.state.tensors, attend))
+        state, between = place.state.tensors, self._between
+        if between is not None:
+            return between.keep(rows, between.model.prompt_hidden(rows, state, attend))
+        return tensors_of(place.model.prefill(rows, state, attend))
 
 
 def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-@dataclass(frozen=True)
-class Between:
-    """What is known of rows between the two parts of `model`: `hidden`, a row a slot."""
-
-    model: TwoPartComputation
-    hidden: Mapping[str, Tensor]
-
-    @classmethod
-    def of(cls, model: TwoPartComputation, rows: int, device: Device) -> Self:
-        """Of nothing yet, for so many slots and the padding's."""
-        with device.making():
-            hidden = {
-                name: torch.zeros(rows + 1, *shape, dtype=dtype, device=device.where)
-                for name, (shape, dtype) in model.hidden.items()
-            }
-        return cls(model, hidden)
-
-    def keep(self, rows: Rows, hidden: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Until frames are made of it."""
-        for name, tensor in hidden.items():
-            self.hidden[name].index_copy_(0, rows.slots, tensor)
-        return {"slots": rows.slots}
-
-
 class Mixed:
     """Launches turns that have a prompt in them, of a family that computes in two parts."""
 
     def __init__(self, place: LaunchContext, between: Between) -> None:
-        self.prompts = PromptBackbones(place, between)
-        self.steps = StepBackbones(place, between)
+        self.prompts, self.steps = Promptings(place, between), Decodes(place, between)
         self.frames = Frames(place, between)
 
     def record(self, streams: int, positions: int) -> None:
@@ -194,42 +167,8 @@ class Mixed:
         return self.frames.finish(rows, held, paths)
 
 
-class PromptBackbones(Promptings):
-    """The first part of prompts."""
-
-    def __init__(self, place: LaunchContext, between: Between) -> None:
-        super().__init__(place)
-        self._between = between
-
-    def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        model, state = self._between.model, self._place.state.tensors
-        return self._between.keep(rows, model.prompt_hidden(rows, state, attend))
-
-
-class StepBackbones(Decodes):
-    """The first part of steps beside prompts."""
-
-    def __init__(self, place: LaunchContext, between: Between) -> None:
-        super().__init__(place)
-        self._between = between
-
-    def _row_sizes(self, most: int) -> BatchSizes:
-        return _coarse(most)
-
-    def _reaches_of(self, rows: int) -> BatchSizes:
-        return self._reaches
-
-    def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        model, state = self._between.model, self._place.state.tensors
-        return self._between.keep(rows, model.step_hidden(rows, state, attend))
-
-
 class Frames(KindOfLaunch):
     """The second part of rows of both kinds."""
-
-    def __init__(self, place: LaunchContext, between: Between) -> None:
-        super().__init__(place)
-        self._between = between
 
     def finish(self, rows: Sequence[Row], held: Sequence[Tensor], paths: list[LaunchPath]) -> Part:
         """Submit what makes the rows' frames; held, paths: of the parts before it."""
@@ -238,9 +177,6 @@ class Frames(KindOfLaunch):
         fetch, path = self._launches.launch(shape, arrays, len(rows), held)
         counts = [row.plan.count for row in rows]
         return Part(range(len(rows)), counts, fetch, [*paths, path])
-
-    def _row_sizes(self, most: int) -> BatchSizes:
-        return _coarse(most)
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         sizes = [size for size in self._buckets.sizes if size <= streams]
@@ -260,11 +196,7 @@ class Frames(KindOfLaunch):
 
     def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
         between, slots = self._between, told["slots"]
+        assert between is not None
         hidden = {name: tensor.index_select(0, slots) for name, tensor in between.hidden.items()}
         out = between.model.make_frames(slots, shape.rows, self._place.state.tensors, hidden)
         return tensors_of(out)
-
-
-def _coarse(most: int) -> BatchSizes:
-    """Every other size: turns with prompts are few, and padding costs them little."""
-    return BatchSizes(BatchSizes.doubling(most).sizes[::-1][::2])

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.wire.fields import Arrays, concatenate
-from ttsfamilies.base.runners.computation import Attend, Computation, Out, Prompts, Rows
-from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache
-from ttsfamilies.base.runners.state import BranchInputs, SlotState, padded
+from ttscommon.wire.fields import Array, Arrays, Field, concatenate
+from ttsfamilies.base.runners.computation import (
+    Attend,
+    BranchInputs,
+    Computation,
+    Out,
+    Prompts,
+    Rows,
+)
+from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache, padded
 from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import SlotWriter
 
 # Rendered at once: more gains nothing in speed.
 _MOST_FRAMES: Final = 64
+_ALIGNMENT: Final = 8
+_DTYPES: Final = {
+    "u1": torch.uint8,
+    "i2": torch.int16,
+    "i4": torch.int32,
+    "i8": torch.int64,
+    "f2": torch.float16,
+    "f4": torch.float32,
+}
 
 
 class TorchRunner:
@@ -44,12 +61,11 @@ class TorchRunner:
             row.stage(self._state.writer(row.slot))
         if not self._apart(rows):
             return self._launch(rows)
-        parts: dict[int, Results] = {}
+        parts = []
         for kind in sorted({_kind(row) for row in rows}):
             some = [i for i, row in enumerate(rows) if _kind(row) == kind]
-            results = self._launch([rows[i] for i in some])
-            parts.update(zip(some, results.split(), strict=True))
-        return Results.join([parts[i] for i in range(len(rows))])
+            parts.append((some, self._launch([rows[i] for i in some])))
+        return Results.merged(parts)
 
     def collect(self, ticket: Results) -> Results:
         return ticket
@@ -149,3 +165,40 @@ def _results(out: Out, rows: Sequence[Row]) -> Results:
         out.bad[:count].tolist(),
         [row.plan.count for row in rows] if out.kept is None else out.kept[:count].tolist(),
     )
+
+
+class SlotState:
+    """`rows` rows of the fields, and one more that padding reads and writes.
+
+    tensors: [rows + 1, *shape] by field. All fields of a slot lie side by side, so that whatever
+    the host changes in a launch can travel as one copy.
+    """
+
+    def __init__(self, fields: Mapping[str, Field], rows: int) -> None:
+        offsets, width = {}, 0
+        for name, field in fields.items():
+            offsets[name] = width
+            size = field.size * np.dtype(field.dtype).itemsize
+            width += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self.padding = rows
+        self._bytes = torch.zeros(rows + 1, max(width, _ALIGNMENT), dtype=torch.uint8)
+        self.tensors: dict[str, Tensor] = {
+            name: self._view(field, offsets[name]) for name, field in fields.items()
+        }
+        self._host: dict[str, Array] = {name: view.numpy() for name, view in self.tensors.items()}
+
+    def _view(self, field: Field, offset: int) -> Tensor:
+        size = field.size * np.dtype(field.dtype).itemsize
+        rows = self._bytes[:, offset : offset + size].view(_DTYPES[field.dtype])
+        return rows.view(len(rows), *field.shape) if field.shape else rows[:, 0]
+
+    def writer(self, slot: int) -> SlotWriter:
+        """Writes the slot's row."""
+        return partial(self._write, slot)
+
+    def _write(self, slot: int, name: str, value: Any, at: int = 0) -> None:
+        array = self._host[name]
+        if array.ndim == 1:
+            array[slot] = value
+        else:
+            array[slot, at : at + len(value)] = value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.wire.fields import Array, Arrays, concatenate
+from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, TalkerStream, seeded
 
 
@@ -64,43 +64,38 @@ class Results:
         gained = self.gained[row]
         return {name: array[row, :gained] for name, array in self.frames.items()}
 
-    def split(self) -> list[Results]:
-        """Each row as results of its own."""
-        return [
-            Results(
-                {name: array[i : i + 1] for name, array in self.frames.items()},
-                self.gained[i : i + 1],
-                self.ended[i : i + 1],
-                self.bad[i : i + 1],
-                self.kept[i : i + 1],
-            )
-            for i in range(len(self.gained))
-        ]
+    @classmethod
+    def of(cls, told: Arrays) -> Results:
+        """Of all that came back, by name."""
+        named = dict(told)
+        return cls(named, *(named.pop(name).tolist() for name in _TOLD))
 
     @classmethod
-    def join(cls, parts: Sequence[Results]) -> Results:
-        """The rows of all parts, in order, as wide as the widest."""
-        return cls(
-            concatenate(_of_one_width([part.frames for part in parts])),
-            [gained for part in parts for gained in part.gained],
-            [ended for part in parts for ended in part.ended],
-            [bad for part in parts for bad in part.bad],
-            [kept for part in parts for kept in part.kept],
-        )
+    def merged(cls, parts: Sequence[tuple[Sequence[int], Results]]) -> Results:
+        """Rows of all parts, each where its indices say, as wide as the widest."""
+        if len(parts) == 1:
+            return parts[0][1]
+        every = [part for _, part in parts]
+        frames = {
+            name: _placed([(indices, part.frames[name]) for indices, part in parts])
+            for name in every[0].frames
+        }
+        order = np.argsort([index for indices, _ in parts for index in indices])
+        told = ([flag for part in every for flag in getattr(part, name)] for name in _TOLD)
+        return cls(frames, *([flags[index] for index in order] for flags in told))
 
 
-def _of_one_width(parts: Sequence[Arrays]) -> list[Arrays]:
-    """Each with rows of the widest, [rows, width, ...]; what is added means nothing."""
-    width = max((array.shape[1] for part in parts for array in part.values()), default=0)
-    return [{name: _widened(array, width) for name, array in part.items()} for part in parts]
+_TOLD: Final = ("gained", "ended", "bad", "kept")
 
 
-def _widened(array: Array, width: int) -> Array:
-    short = width - array.shape[1]
-    if not short:
-        return array
-    nothing = np.zeros((len(array), short, *array.shape[2:]), array.dtype)
-    return np.concatenate([array, nothing], 1)
+def _placed(parts: Sequence[tuple[Sequence[int], Array]]) -> Array:
+    """Rows [rows, width, ...] of all parts; behind those that are narrower stands nothing."""
+    count, first = sum(len(indices) for indices, _ in parts), parts[0][1]
+    width = max(array.shape[1] for _, array in parts)
+    whole = np.zeros((count, width, *first.shape[2:]), first.dtype)
+    for indices, array in parts:
+        whole[list(indices), : array.shape[1]] = array
+    return whole
 
 
 class Runner(Protocol):

@@ -10,10 +10,11 @@ import pytest
 
 from tests.late import Late
 from tests.turning import turn
+from tests.unit.ttsfamilies.base.codec.test_delayed import delayed
 from tests.unit.ttsfamilies.codecs import snac
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny as qwen3
 from tests.unit.ttsfamilies.qwen3_tts.codec.tiny import tiny_on
-from tests.unit.vocoder.test_conformance import Heard, delayed, fake, near
+from tests.unit.vocoder.test_conformance import Heard, fake, near
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
@@ -40,7 +41,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
     "Qwen3-TTS in windows on a device": lambda: tiny_on(Late(), DeviceLimits(), 20, 5),
     "SNAC": snac,
     "fake with a lookahead": partial(fake, lookahead_frames=3),
-    "fake with a delay pattern": lambda: delayed(lookahead_frames=3),
+    "fake with a delay pattern": delayed,
     "fake with a reference, on a grid, a step behind": partial(
         fake, lookahead_frames=2, grid=3, reference_frames=40, depth=1
     ),

@@ -13,7 +13,7 @@ from tests.unit.ttsfamilies.qwen3_tts.test_frame import fields, zeros
 from tests.unit.ttsfamilies.qwen3_tts.tiny import tiny
 from ttsfamilies.base.runners.computation import Rows
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.runners.kv import DeviceCache
+from ttsfamilies.base.runners.resident import DeviceCache
 from ttsfamilies.qwen3_tts.config import GenerationConfig, TalkerConfig
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet

@@ -22,7 +22,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Arrays
 from ttsfamilies.base.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.runners.kv import DeviceCache
+from ttsfamilies.base.runners.resident import DeviceCache
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.frame import FrameChoice
 

@@ -10,8 +10,8 @@ from tests.unit.ttsfamilies.toy_guided import VOICE, Guided, GuidedStream
 from ttscommon.engine.device.device import HostDevice
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
+from ttsfamilies.base.runners.computation import BranchInputs
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.runners.state import BranchInputs
 from ttsfamilies.base.talker.runner import Row, sequences
 from ttsfamilies.base.talker.streams import Plan
 

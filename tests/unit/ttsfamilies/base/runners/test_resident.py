@@ -6,7 +6,7 @@ from tests.late import Late
 from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Field
-from ttsfamilies.base.runners.state import ResidentState
+from ttsfamilies.base.runners.resident import ResidentState
 
 FIELDS = {
     "codes": Field((3,), "i2"),
