@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 from ttsfamilies.base.lm.tokenizer import load_processor
+from ttsfamilies.base.text.segment import CLOSERS
 from ttsfamilies.pocket_tts.sizes import PocketConfig, Table
 
 
@@ -96,7 +97,7 @@ def _check_size(path: Path, found: int, wanted: int) -> None:
 MOST_TOKENS: Final = 50
 _FEW_WORDS, _PADDED_WORDS, _SPACES = 4, 5, 8
 _AFTER_FEW, _AFTER_MANY = 5, 3
-_ENDS, _WEAK, _CLOSERS = ".!?\u2026", ",;:-\u2013\u2014", "\"'\u201d\u2019)]\u00bb"
+_ENDS, _WEAK = ".!?\u2026", ",;:-\u2013\u2014"
 _WEAK_AFTER_END: Final = re.compile(r"(?<=[.!?\u2026])\s*[,;:]")
 # Tokens around a full stop that tell whether it stands within a number.
 _AROUND: Final = 8
@@ -139,7 +140,7 @@ def _begun(config: PocketConfig, text: str) -> str:
 
 def _ended(text: str) -> str:
     """With a mark of a sentence's end, in place of a weaker one or behind it all."""
-    core = text.rstrip(_CLOSERS + " ")
+    core = text.rstrip(CLOSERS + " ")
     if not core or core[-1] in _ENDS:
         return text
     if core[-1] in _WEAK:

@@ -31,8 +31,10 @@ _GAP = re.compile(r"\s*")
 _OPENERS = "\"'“‘«([{*_`"
 _WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
 CLOSERS = "\"'”’»)]}*_`"
+_QUOTES, _BRACKETS = frozenset("\"'”’»"), frozenset(")]}")
 TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
 _CLAUSE_MARKS = (",", ";", ":", "—", "–")
+_SHORT = frozenset((*DOTTED, "approx", "vol", "Vol"))  # with a full stop
 _TITLED = frozenset(f"{title}." for title in (*TITLES, "Dr"))
 _LIST_MARKER = re.compile(r"[-*•–—#]+|\(?\d{1,3}[.)]|\(?[a-z]\)")
 JOINTS = collection(
@@ -138,8 +140,10 @@ class Segmenter:
     def _cut_after(self, word: tuple[int, int]) -> bool | None:
         """Whether an utterance ends after this word; None as long as that is not certain."""
         start, end = word
-        core = self._text[start:end].rstrip(CLOSERS)
-        ends_sentence = core.endswith(TERMINATORS) and not self._only_marker(word)
+        written = self._text[start:end]
+        core = written.rstrip(CLOSERS)
+        marks = written[len(core) :]
+        ends_sentence = core.endswith(TERMINATORS) and not self._only_marker(written, core)
         resume = _end(_GAP, self._text, end)
         newlines = self._text.count("\n", end, resume)
         if newlines > 1 or (newlines and ends_sentence and core not in _TITLED):
@@ -151,12 +155,12 @@ class Segmenter:
             if following is None:
                 return None
             if newlines:
-                last, word_after = self._text[start:end], self._text[slice(*following)]
+                word_after = self._text[slice(*following)]
                 line = self._origin + end - self._line
-                return self._heading or lines.breaks(line, last, word_after, self._wrapped)
-            quoted = core != self._text[start:end] and self._text[resume].islower()
-            goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
-            return not goes_on and self._sentence_ends(end, following)
+                return self._heading or lines.breaks(line, written, word_after, self._wrapped)
+            closed = marks and self._text[resume].islower()
+            goes_on = closed or _goes_on(core, marks, self._text[resume])
+            return not goes_on and self._sentence_ends(word, marks, following)
         early = self._first and not self._whole and len(self._words) + 1 in FIRST_CLAUSE_WORDS
         if not early or not core.endswith(_CLAUSE_MARKS) or self._text[resume].isdigit():
             return False
@@ -179,16 +183,23 @@ class Segmenter:
             return None
         return not (following[:2] in STATES and not following[2:].isalnum())
 
-    def _only_marker(self, word: tuple[int, int]) -> bool:
-        """Whether an utterance would consist of "1." or the like alone."""
-        return not self._words and _LIST_MARKER.fullmatch(self._text[slice(*word)]) is not None
+    def _only_marker(self, written: str, core: str) -> bool:
+        """Whether an utterance would consist of "1.", "**1.**" or the like alone."""
+        markers = (written, core.lstrip(_OPENERS))
+        return not self._words and any(map(_LIST_MARKER.fullmatch, markers))
 
-    def _sentence_ends(self, end: int, following: tuple[int, int]) -> bool:
+    def _sentence_ends(self, last: tuple[int, int], marks: str, following: tuple[int, int]) -> bool:
+        """Whether it ends behind this word, by sentencex, which knows no mark but one quotation
+        mark behind a stop; others it is not shown. Abbreviations in brackets end none.
+        """
+        (start, end), word = last, self._text[slice(*following)]
         position = self._words[0][0] if self._words else self._start
-        read, word = self._text[position:end], self._text[slice(*following)]
-        core = read.rstrip(CLOSERS)
-        if len(read) > len(core) + 1:  # sentencex knows one mark behind a stop: it is shown none
-            read, word = core, word.strip(_OPENERS + CLOSERS)
+        read = self._text[position:end]
+        if marks not in ("", *_QUOTES):
+            bare = self._text[start : end - len(marks)].lstrip(_OPENERS)
+            read, word = self._text[position:start] + bare, word.strip(_OPENERS + CLOSERS)
+        if _BRACKETS & set(marks):
+            word = word.lower()
         seen, gap = 0, self._text[end : following[0]]
         for sentence in segment("en", read + gap + word):
             seen += len(sentence)
@@ -228,13 +239,16 @@ class Segmenter:
         return utterance
 
 
-def _goes_on(word: str, following: str) -> bool:
-    """Whether the full stop of "eq." or "Mon." ends no sentence, by the character behind it."""
-    short = word.strip(_OPENERS).removesuffix(".")
-    if short not in DOTTED or not word.endswith("."):
+def _goes_on(core: str, marks: str, following: str) -> bool:
+    """Whether the full stop of "eq.", "Mon." or "(ed.)" ends no sentence, by the marks and the
+    character behind it.
+    """
+    short = core.lstrip(_OPENERS).removesuffix(".")
+    if short not in _SHORT or not core.endswith(".") or _QUOTES & set(marks):
         return False
     number = following.isdigit() or following == "("
-    return number or (following.islower() and short not in ENDING_SENTENCES)
+    small = following.islower() and short not in ENDING_SENTENCES
+    return number or small or bool(_BRACKETS & set(marks))
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:

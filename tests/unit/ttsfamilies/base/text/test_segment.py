@@ -23,6 +23,12 @@ from ttsfamilies.base.text.segment import LONGEST_WORDS, Segmenter, utterances
         *("He left at 5 p.m. and slept.", "it goes on\nhere", "Well, yes"),
         "one two three four five six seven eight nine ten eleven twelve thirteen, fourteen",
         *("We met Dr.\nSmith", "this is the\nend", "It was of\nno use"),
+        # An abbreviation ends no sentence because a bracket or Markdown stands behind it.
+        *("Bring fruit (apples etc.) and go.", "Fruit (apples etc.) And go.", "The (U.S.) Army"),
+        *("He left (at 5 p.m.) Then he slept.", "We saw (Dr.) Smith.", "(ed.) Smith wrote it."),
+        *("See (eq.) 3 and (Eq.) Four.", "(approx.) 10", "[e.g.] Apples", 'Fruit ("etc.") Then.'),
+        *("**Dr.** Smith", "*Mr.* Smith", "**Fig.** 3 is", "**1.** First", "(1.) First"),
+        *("**Note.** see this", "(Yes!) he said.", "It takes approx. 10 days.", "In vol. 3"),
     ],
 )
 def test_does_not_cut_inside_a_sentence(text: str) -> None:
@@ -39,6 +45,13 @@ def test_does_not_cut_inside_a_sentence(text: str) -> None:
             [
                 *('He left (it was "odd.")', "“They say ‘no!’”", "“Why?”", '"(Why?)" he said.'),
                 *('"Odd!")', '"Oh!"'),
+            ],
+        ),
+        (
+            "**Bold one.** *Is it?* _It was._ `So.` (It was.) [Yes!] {Odd.} He is (I think.) So",
+            [
+                *("**Bold one.**", "*Is it?*", "_It was._", "`So.`", "(It was.)", "[Yes!]"),
+                *("{Odd.}", "He is (I think.)", "So"),
             ],
         ),
         (
@@ -100,7 +113,7 @@ def test_feeding_after_the_end_is_an_error() -> None:
 
 
 WORDS = """
-Hello Dr. Smith e.g. 3.5 and, (so) "Stop." yes! no? 1. - * ... a.m. U.S. then; word 🎉 end. — It's
+Hello Dr. Smith e.g. 3.5 and, (so) "Stop." (So.) **So.** (etc.) yes! no? 1. - * ... a.m. U.S. then; word 🎉 end. — It's
 """
 TOKENS = [*WORDS.split(), "", "\n", "\n\n", "x" * 201]
 TEXTS = st.lists(st.sampled_from(TOKENS), max_size=120).map(" ".join) | st.text(max_size=300)
