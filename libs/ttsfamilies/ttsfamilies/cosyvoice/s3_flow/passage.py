@@ -7,9 +7,9 @@ done. A launch that fails has changed none.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 from ttscommon.wire.fields import Arrays, Field, rows
 from ttsfamilies.base.codec.base import CodecSpec, Due, Samples
 from ttsfamilies.base.s3 import TOKENS
-from ttsfamilies.cosyvoice.s3_flow.encoder import Ahead, Encoded
+from ttsfamilies.cosyvoice.s3_flow.encoder import Encoded
 from ttsfamilies.cosyvoice.s3_flow.flow import FlowNet, Networks, Solving
 from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import (
@@ -31,7 +31,7 @@ from ttsfamilies.cosyvoice.s3_flow.sizes import (
     TOKEN_SAMPLES,
     UNetSizes,
 )
-from ttsfamilies.cosyvoice.s3_flow.sound import Draws, MelWindow
+from ttsfamilies.cosyvoice.s3_flow.sound import MelWindow
 
 
 @dataclass(frozen=True)
@@ -111,93 +111,6 @@ class Passage:
     def forgetful(self, net: FlowNet) -> Passage:
         """The same, but the flow begins anew with the next stretch."""
         return replace(self, kept=Carried(pasts=(NOTHING,) * net.steps))
-
-
-class Begun(NamedTuple):
-    """A passage and what is to be solved of it, up to the token `end`. tokens: of it, and those
-    looked at. noise: the frame that its noise begins with. fresh: see Solving.
-    """
-
-    passage: Passage
-    due: Due
-    end: int
-    tokens: Tensor
-    noise: int
-    fresh: tuple[int, ...]
-    prompt: FlowPrompt
-    draws: Draws
-
-
-def blank(net: FlowNet, first: int, prompt: FlowPrompt, window: MelWindow) -> Passage:
-    """A passage of which nothing is known but the recording."""
-    kept = Carried(pasts=(NOTHING,) * net.steps)
-    mel = prompt.mel[:, :0]
-    return Passage(first, prompt.tokens, len(prompt.tokens), kept, mel, window, len(prompt.tokens))
-
-
-def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Passage, int]:
-    """A passage with more tokens, and up to which of them it can be solved for: to the grid, or, if
-    it closes, to its end.
-    """
-    whole = torch.cat((passage.tokens, tokens))
-    end = len(whole)
-    if not due.closes:
-        end = (end - LOOKAHEAD) // CHUNK * CHUNK if net.chunk else 0
-    return replace(passage, tokens=whole, closed=due.closes), end
-
-
-def begun(net: FlowNet, passages: Sequence[Begun]) -> list[Passage]:
-    """Passages with a stretch to solve."""
-    works = [
-        Ahead(one.tokens, one.end - one.passage.kept.tokens, one.passage.kept.encoded)
-        for one in passages
-    ]
-    told, encoded = net.encode(works)
-    found = []
-    for one, mu, after in zip(passages, told, encoded, strict=True):
-        kept, prompt = one.passage.kept, one.prompt
-        x = one.draws.frames(one.noise, mu.shape[1], mu.device).to(mu.dtype)
-        cond = _cond(prompt, kept.tokens * MEL_FRAMES, mu)
-        solving = Solving(
-            x, mu, cond, prompt.speaker, kept.pasts, pages=kept.pages, fresh=one.fresh
-        )
-        found.append(replace(one.passage, work=Solved(one.due, one.end, after, solving)))
-    return found
-
-
-def stepped(
-    step: Callable[[Sequence[Solving]], list[Solving]], steps: int, passages: Sequence[Passage]
-) -> list[Passage]:
-    """A step of each passage's stretch, out of `steps`; behind the last, its mel frames wait for
-    HiFT.
-    """
-    works = [passage.work for passage in passages]
-    news = step([work.solving for work in works if work is not None])
-    found = []
-    for passage, work, solving in zip(passages, works, news, strict=True):
-        assert work is not None
-        if solving.done < steps:
-            found.append(replace(passage, work=replace(work, solving=solving)))
-            continue
-        mel = solving.x[:, (passage.solved - passage.kept.tokens) * MEL_FRAMES :]
-        found.append(
-            replace(
-                passage,
-                kept=Carried(
-                    work.end, work.encoded, solving.news, (*solving.pages, *solving.fresh)
-                ),
-                mel=torch.cat((passage.mel, mel), 1),
-                solved=max(passage.solved, work.end),
-                work=None,
-            )
-        )
-    return found
-
-
-def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
-    """The recording's mel frames where they are, zeros behind them."""
-    known = prompt.mel[:, first : first + like.shape[1]]
-    return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))
 
 
 PASSAGE: Final = "passage"

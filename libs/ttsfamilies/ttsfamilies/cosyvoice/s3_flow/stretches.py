@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -13,18 +13,11 @@ from torch import Tensor
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, rows
 from ttsfamilies.base.codec.base import Due
+from ttsfamilies.cosyvoice.s3_flow.encoder import Ahead
+from ttsfamilies.cosyvoice.s3_flow.flow import Solving
 from ttsfamilies.cosyvoice.s3_flow.pages import Carrying
-from ttsfamilies.cosyvoice.s3_flow.passage import (
-    PASSAGE,
-    Begun,
-    FlowPrompt,
-    Passage,
-    begun,
-    blank,
-    grown,
-    stepped,
-)
-from ttsfamilies.cosyvoice.s3_flow.past import Pair, Past
+from ttsfamilies.cosyvoice.s3_flow.passage import PASSAGE, Carried, FlowPrompt, Passage, Solved
+from ttsfamilies.cosyvoice.s3_flow.past import NOTHING, Pair, Past
 from ttsfamilies.cosyvoice.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
 from ttsfamilies.cosyvoice.s3_flow.sound import Draws, Phase, Sound, begin
 
@@ -104,6 +97,23 @@ class S3Stream:
     of: int = -1
 
 
+class _Opened(NamedTuple):
+    """A passage and what is to be solved of it, up to the token `end`. tokens: of it, and those
+    looked at. noise: the frame that its noise begins with. fresh: see Solving.
+    """
+
+    passage: Passage
+    end: int
+    tokens: Tensor
+    noise: int
+    fresh: tuple[int, ...]
+
+    @property
+    def ahead(self) -> Ahead:
+        kept = self.passage.kept
+        return Ahead(self.tokens, self.end - kept.tokens, kept.encoded)
+
+
 class Stretches:
     """sound: what a passage's mel frames are shown to."""
 
@@ -112,13 +122,18 @@ class Stretches:
         self._device = carrying.net.input_embedding.weight.device
 
     def blank(self, state: S3Stream) -> Passage:
-        """A passage that begins with the stream's next frame."""
-        if state.prompt is None:
+        """A passage that begins with the stream's next frame, of which nothing is known but the
+        recording.
+        """
+        prompt = state.prompt
+        if prompt is None:
             raise MalformedMessage("a stream without a recording")
         where = begin(state.draws, self._sound.net.sizes.harmonics, self._device)
         if self._sound.phase is not Phase.PACE:
             where = torch.zeros_like(where)
-        return blank(self._net, state.frame, state.prompt, self._sound.window(where))
+        kept, count = Carried(pasts=(NOTHING,) * self._net.steps), len(prompt.tokens)
+        mel, window = prompt.mel[:, :0], self._sound.window(where)
+        return Passage(state.frame, prompt.tokens, count, kept, mel, window, count)
 
     def begin(self, begins: Sequence[tuple[S3Stream, Arrays, Due]]) -> None:
         """New frames of each; what of them can be solved is at work then."""
@@ -128,54 +143,71 @@ class Stretches:
     def _start(self, works: Sequence[tuple[S3Stream, Due, int]]) -> None:
         if not works:
             return
-        after = begun(self._net, [self._begun(*work) for work in works])
-        for (new, _, _), passage in zip(works, after, strict=True):
-            new.passage = passage
+        opened = [self._opened(new, end) for new, _, end in works]
+        told, encoded = self._net.encode([one.ahead for one in opened])
+        for (new, due, _), one, mu, after in zip(works, opened, told, encoded, strict=True):
+            kept, prompt = one.passage.kept, _prompt(new)
+            x = new.draws.frames(one.noise, mu.shape[1], mu.device).to(mu.dtype)
+            cond = _cond(prompt, kept.tokens * MEL_FRAMES, mu)
+            solving = Solving(
+                x, mu, cond, prompt.speaker, kept.pasts, pages=kept.pages, fresh=one.fresh
+            )
+            new.passage = replace(one.passage, work=Solved(due, one.end, after, solving))
 
     def _grow(self, new: S3Stream, frames: Arrays, due: Due) -> int:
-        """Up to which token the passage can be solved then."""
+        """Up to which token the passage can be solved then: to the grid, or, if it closes, to its
+        end.
+        """
         if new.passage is None:
             new.passage = self.blank(new)
             new.of = int(frames[PASSAGE][0]) if PASSAGE in frames else 0
         tokens = torch.from_numpy(frames["token"].astype(np.int64)).to(self._device)
-        new.passage, end = grown(self._net, new.passage, tokens, due)
-        if not self._net.windowed:
-            return end
-        if len(new.passage.tokens) * MEL_FRAMES > MOST_FRAMES:
-            raise MalformedMessage(f"more than {MOST_FRAMES} mel frames of recording and speech")
-        return reach(new.passage)
+        whole = torch.cat((new.passage.tokens, tokens))
+        new.passage = replace(new.passage, tokens=whole, closed=due.closes)
+        if self._net.windowed:
+            if len(whole) * MEL_FRAMES > MOST_FRAMES:
+                raise MalformedMessage(
+                    f"more than {MOST_FRAMES} mel frames of recording and speech"
+                )
+            return reach(new.passage)
+        if due.closes:
+            return len(whole)
+        return (len(whole) - LOOKAHEAD) // CHUNK * CHUNK if self._net.chunk else 0
 
-    def _begun(self, new: S3Stream, due: Due, end: int) -> Begun:
+    def _opened(self, new: S3Stream, end: int) -> _Opened:
         passage, fresh = self._carrying.begin(new.key, _of(new), end)
-        prompt = new.prompt
-        assert prompt is not None
         if passage.solved > passage.prompt and not passage.kept.tokens:
             self._carrying.recomputed += 1
-        if self._net.windowed:
-            if prompt.opened is not None and not passage.kept.tokens:
-                passage = replace(passage, kept=prompt.opened)
-            end = stretch_end(passage)
-            tokens, noise = looked_at(passage, end), noise_from(passage)
-        else:
+        if not self._net.windowed:
             first = passage.kept.tokens
-            tokens, noise = passage.tokens[first : end + LOOKAHEAD], first * MEL_FRAMES
-        return Begun(passage, due, end, tokens, noise, fresh, prompt, new.draws)
+            tokens = passage.tokens[first : end + LOOKAHEAD]
+            return _Opened(passage, end, tokens, first * MEL_FRAMES, fresh)
+        opened = _prompt(new).opened
+        if opened is not None and not passage.kept.tokens:
+            passage = replace(passage, kept=opened)
+        end = stretch_end(passage)
+        return _Opened(passage, end, looked_at(passage, end), noise_from(passage), fresh)
 
     def step(self, news: Sequence[S3Stream]) -> None:
-        """A step of each stretch that is at work. Behind a stretch whose passage can be solved
-        farther comes the next.
+        """A step of each stretch that is at work. Behind its last, its mel frames wait for HiFT,
+        and if its passage can be solved farther, the next comes.
         """
-        working = [(new, new.passage) for new in news if new.passage and new.passage.work]
+        working = [
+            (new, passage, passage.work)
+            for new in news
+            if (passage := new.passage) is not None and passage.work is not None
+        ]
         if not working:
             return
-        passages = [passage for _, passage in working]
-        after = stepped(self._carrying.step, self._net.steps, passages)
         more = []
-        for (new, before), passage in zip(working, after, strict=True):
-            new.passage = passage
-            if passage.work is None and not self._rests(new):
-                assert before.work is not None
-                more.append((new, before.work.due, reach(passage)))
+        after = self._carrying.step([work.solving for _, _, work in working])
+        for (new, passage, work), solving in zip(working, after, strict=True):
+            if solving.done < self._net.steps:
+                new.passage = replace(passage, work=replace(work, solving=solving))
+                continue
+            new.passage = passage = _solved(passage, work, solving)
+            if not self._rests(new):
+                more.append((new, work.due, reach(passage)))
         self._start(more)
 
     def _rests(self, new: S3Stream) -> bool:
@@ -183,8 +215,8 @@ class Stretches:
         passage = _of(new)
         if self._net.windowed:
             passage = new.passage = shortened(passage)
-            if new.prompt is not None and passage.kept.tokens == passage.prompt:
-                new.prompt.opened = passage.kept
+            if passage.kept.tokens == passage.prompt:
+                _prompt(new).opened = passage.kept
             if passage.kept.tokens < reach(passage):
                 return False
         new.passage = self._carrying.behind(new.key, passage)
@@ -204,3 +236,26 @@ class Stretches:
 def _of(new: S3Stream) -> Passage:
     assert new.passage is not None
     return new.passage
+
+
+def _prompt(new: S3Stream) -> FlowPrompt:
+    assert new.prompt is not None
+    return new.prompt
+
+
+def _solved(passage: Passage, work: Solved, solving: Solving) -> Passage:
+    mel = solving.x[:, (passage.solved - passage.kept.tokens) * MEL_FRAMES :]
+    pages = (*solving.pages, *solving.fresh)
+    return replace(
+        passage,
+        kept=Carried(work.end, work.encoded, solving.news, pages),
+        mel=torch.cat((passage.mel, mel), 1),
+        solved=max(passage.solved, work.end),
+        work=None,
+    )
+
+
+def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
+    """The recording's mel frames where they are, zeros behind them."""
+    known = prompt.mel[:, first : first + like.shape[1]]
+    return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))
