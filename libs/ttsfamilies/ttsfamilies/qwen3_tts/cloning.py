@@ -1,10 +1,9 @@
 """Recordings to what a Base checkpoint clones: a speaker's embedding, and codes to continue.
 
-It is Mimi's, whose transformer attends to everything before, as in the official package: its
-config's sliding window takes effect under one attention implementation only, and not under the one
-that the codec is loaded with.
-
-ECAPA-TDNN (Desplanques et al., 2020) over log mel spectra; always float32.
+The codec's encoder is Mimi's, whose transformer attends to everything before, as in the official
+package: its config's sliding window takes effect under one attention implementation only, and not
+under the one that the codec is loaded with. The speaker's is ECAPA-TDNN (Desplanques et al., 2020)
+over log mel spectra; always float32.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import ADAPTER
 from ttsfamilies.base.kernels.slots import NUMBERS, REALS, move_on, next_text, settings
 from ttsfamilies.base.lm.codes import Picks
@@ -31,7 +31,7 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import AdaptedParts, AdaptingModel, TalkerModel
-from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec
+from ttsfamilies.base.talker.base import NUMBER, REAL, ModelSpec, stated
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
 from ttsfamilies.qwen3_tts.cloning import Cloning
 from ttsfamilies.qwen3_tts.config import (
@@ -44,6 +44,7 @@ from ttsfamilies.qwen3_tts.config import (
     load_generation_config,
     voice_of,
 )
+from ttsfamilies.qwen3_tts.facts import FAMILY
 from ttsfamilies.qwen3_tts.net import (
     FrameNet,
     TalkerNet,
@@ -118,8 +119,6 @@ def framed(c: BackboneConfig, text: Mapping[str, Field]) -> dict[str, Any]:
     }
 
 
-SAMPLE_RATE: Final = 24_000
-FRAME_RATE_HZ: Final = 12.5
 # A text has at most 20,000 characters; one of these tokens is most often several of them.
 MOST_TOKENS: Final = 8192
 # Whether training had the whole model, its talker, or that one's backbone in hand.
@@ -227,16 +226,6 @@ def _most_tokens(defaults: GenerationConfig) -> int:
     return min(MOST_TOKENS, defaults.max_new_tokens) - 1
 
 
-def accepted(config: TalkerConfig) -> frozenset[str]:
-    """Fields of a request that a checkpoint obeys."""
-    found = {"language", "task_type", "non_streaming_mode", *Sampling.__struct_fields__}
-    if config.takes_instructions:
-        found.add("instructions")
-    if config.tts_model_type == "base":
-        found |= {"ref_audio", "ref_text", "x_vector_only_mode"}
-    return frozenset(found)
-
-
 def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     c = config.talker_config
@@ -245,16 +234,15 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
     if config.tts_model_type == "base":
         inputs["speaker"] = Field((c.hidden_size,), "f4")
     text = {"text": Field((MOST_TOKENS,), "i4"), "known": NUMBER, "complete": NUMBER}
+    without = {ADAPTER} if config.takes_instructions else {ADAPTER, "instructions"}
+    if config.tts_model_type != "base":
+        without |= {"ref_audio", "ref_text", "x_vector_only_mode"}
     return ModelSpec(
-        name=name,
-        family="qwen3_tts",
-        sample_rate=SAMPLE_RATE,
-        frame_rate_hz=FRAME_RATE_HZ,
+        **stated(FAMILY, name, without=without),
         voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
         **framed(c, text),
         inputs=inputs,
         caches={"backbone": c.cache},
-        accepts=accepted(config),
         languages=config.languages,
         max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),
     )
