@@ -20,13 +20,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from safetensors.numpy import save_file
 
 from ttscommon.engine.checkpoint import VOICES, CheckpointError
 from ttscommon.engine.onnx import Array, Graph, Node, read_graph
+from ttsfamilies.kokoro.sizes import SIZES_82M
 
 _PARTS: Final = ("bert", "bert_encoder", "text_encoder", "predictor")
 _INTEGERS: Final = ("MatMulInteger", "ConvInteger")
@@ -35,20 +36,6 @@ _EMBEDDING: Final = "DequantizeLinear"
 _LSTM: Final = "DynamicQuantizeLSTM"
 # ONNX has a cell's gates as input, output, forget, cell; torch as input, forget, cell, output.
 _GATES: Final = (0, 2, 3, 1)
-# Of the one model that is published, beside its vocabulary.
-_SIZES: Final[Mapping[str, Any]] = {
-    "n_token": 178, "hidden_dim": 512, "style_dim": 128, "n_layer": 3, "max_dur": 50,
-    "text_encoder_kernel_size": 5,
-    "plbert": {
-        "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 2048,
-        "max_position_embeddings": 512, "num_hidden_layers": 12,
-    },
-    "istftnet": {
-        "upsample_rates": [10, 6], "upsample_kernel_sizes": [20, 12], "gen_istft_n_fft": 20,
-        "gen_istft_hop_size": 5, "resblock_kernel_sizes": [3, 7, 11],
-        "resblock_dilation_sizes": [[1, 3, 5]] * 3, "upsample_initial_channel": 512,
-    },
-}  # fmt: skip
 # Measured and judged on sentences (docs/decisions/loudness.md, docs/models/kokoro.md).
 _GAINS_DB: Final[Mapping[str, float]] = {
     "am_kumo": 3.0, "af_alpha": 2.9, "af_gongitsune": 3.5, "af_nezumi": 3.7, "af_tebukuro": 3.5,
@@ -70,7 +57,7 @@ def write_checkpoint(
         name: {voice: value for voice, value in values.items() if voice in voices}
         for name, values in (("gains_db", _GAINS_DB), ("paces", _PACES))
     }
-    told = {**_SIZES, "vocab": dict(vocabulary), **own}
+    told = {**SIZES_82M, "vocab": dict(vocabulary), **own}
     config = json.dumps(told, ensure_ascii=False)
     (folder / "config.json").write_text(config, "utf-8")
 

@@ -1,7 +1,4 @@
-"""A request as Kokoro takes it, and the segments that its text is spoken in. No torch.
-
-alphabet, and for other languages eSpeak NG where it is installed.
-"""
+"""A request as Kokoro takes it, and the segments that its text is spoken in. No torch."""
 
 from __future__ import annotations
 

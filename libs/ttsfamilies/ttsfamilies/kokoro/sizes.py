@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from safetensors import SafetensorError
@@ -34,6 +34,21 @@ LANGUAGES: Final[Mapping[str, str]] = {
     "p": "pt-BR",
     "z": "zh",
 }
+# The config of the one model that is published, beside its vocabulary.
+SIZES_82M: Final[Mapping[str, Any]] = {
+    "istftnet": {
+        "upsample_kernel_sizes": [20, 12], "upsample_rates": [10, 6], "gen_istft_hop_size": 5,
+        "gen_istft_n_fft": 20, "resblock_dilation_sizes": [[1, 3, 5]] * 3,
+        "resblock_kernel_sizes": [3, 7, 11], "upsample_initial_channel": 512,
+    },
+    "dim_in": 64, "dropout": 0.2, "hidden_dim": 512, "max_conv_dim": 512, "max_dur": 50,
+    "multispeaker": True, "n_layer": 3, "n_mels": 80, "n_token": 178, "style_dim": 128,
+    "text_encoder_kernel_size": 5,
+    "plbert": {
+        "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 2048,
+        "max_position_embeddings": 512, "num_hidden_layers": 12, "dropout": 0.1,
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

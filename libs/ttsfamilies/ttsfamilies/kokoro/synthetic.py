@@ -16,7 +16,7 @@ from ttsfamilies.base.synthetic import SyntheticFamily
 from ttsfamilies.base.synthetic.tensors import save, shapes_of, spread_out
 from ttsfamilies.kokoro import generator as sound
 from ttsfamilies.kokoro import net as prosody
-from ttsfamilies.kokoro.sizes import KokoroConfig, load_config
+from ttsfamilies.kokoro.sizes import SIZES_82M, KokoroConfig, load_config
 
 # The published vocabulary: ids in runs of neighbours.
 _RUNS: Final = {
@@ -52,49 +52,18 @@ _RUNS: Final = {
     177: "ᵻ",
 }
 VOCABULARY: Final = {s: first + i for first, run in _RUNS.items() for i, s in enumerate(run)}
-PUBLISHED: Final[dict[str, Any]] = {
-    "istftnet": {
-        "upsample_kernel_sizes": [20, 12],
-        "upsample_rates": [10, 6],
-        "gen_istft_hop_size": 5,
-        "gen_istft_n_fft": 20,
-        "resblock_dilation_sizes": [[1, 3, 5], [1, 3, 5], [1, 3, 5]],
-        "resblock_kernel_sizes": [3, 7, 11],
-        "upsample_initial_channel": 512,
-    },
-    "dim_in": 64,
-    "dropout": 0.2,
-    "hidden_dim": 512,
-    "max_conv_dim": 512,
-    "max_dur": 50,
-    "multispeaker": True,
-    "n_layer": 3,
-    "n_mels": 80,
-    "n_token": 178,
-    "style_dim": 128,
-    "text_encoder_kernel_size": 5,
-    "plbert": {
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 2048,
-        "max_position_embeddings": 512,
-        "num_hidden_layers": 12,
-        "dropout": 0.1,
-    },
-    "vocab": VOCABULARY,
-}
+PUBLISHED: Final[dict[str, Any]] = {**SIZES_82M, "vocab": VOCABULARY}
 # The style's width is the published one, which the package's code has as a number.
 TINY: Final[dict[str, Any]] = PUBLISHED | {
-    "istftnet": PUBLISHED["istftnet"] | {"upsample_initial_channel": 32},
+    "istftnet": SIZES_82M["istftnet"] | {"upsample_initial_channel": 32},
     "hidden_dim": 32,
     "n_layer": 2,
-    "plbert": {
+    "plbert": SIZES_82M["plbert"]
+    | {
         "hidden_size": 24,
         "num_attention_heads": 3,
         "intermediate_size": 32,
-        "max_position_embeddings": 512,
         "num_hidden_layers": 3,
-        "dropout": 0.1,
     },
     "decoder_dim": 24,
     "decoder_residual": 8,
