@@ -24,7 +24,8 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.fake.talker import CODEBOOKS, FakeModel, Manner, StepCurve
+from ttsfamilies.fake import CODEBOOKS
+from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 
 _POSITIONS: Final = 1024
 _BLOCKS: Final = _POSITIONS // 16  # of a stream that fills its share of the cache

@@ -20,17 +20,9 @@ from ttscommon.cluster.admission.capacity import seconds_at
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Samples, Work
-from ttsfamilies.fake import Counted, Seconds
+from ttsfamilies.fake import CODEBOOK_SIZE, CODEBOOKS, VOICES, Counted, Seconds, fake_fields
 
-_VOICES: Final = (
-    Voice("slt", "SLT", "en-US", "female"),
-    Voice("rms", "RMS", "en-US", "male"),
-    Voice("awb", "AWB", "en-GB", "male"),
-)
-_CODEBOOKS: Final = 4
-_CODEBOOK_SIZE: Final = 512
 _FRAME: Final = 640
 _TAIL: Final = 352
 _PITCH_HZ: Final = 150.0
@@ -81,9 +73,7 @@ class CodecManner:
 
     @property
     def frame(self) -> dict[str, Field]:
-        if self.float_frames:
-            return {"latent": Field((_CODEBOOKS,), "f4")}
-        return {"codes": Field((_CODEBOOKS,), "i2", _CODEBOOK_SIZE)}
+        return fake_fields(floats=self.float_frames)
 
 
 @dataclass(frozen=True)
@@ -123,7 +113,7 @@ class FakeCodec(Codec):
             frame=manner.frame,
             lag_samples=_TAIL + manner.lookahead_frames * _FRAME,
             context_frames=1 + manner.lookahead_frames,
-            voices=_VOICES if manner.voices else (),
+            voices=VOICES if manner.voices else (),
             grid=manner.grid,
             conditions={"speaker": Field((2,), "f4")} if manner.conditioned else {},
         )
@@ -156,10 +146,10 @@ class FakeCodec(Codec):
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         if not self._manner.reference_frames:
             return None
-        shape = (self._manner.reference_frames, _CODEBOOKS)
-        codes = np.random.default_rng(request.seed).integers(0, _CODEBOOK_SIZE, shape)
+        shape = (self._manner.reference_frames, CODEBOOKS)
+        codes = np.random.default_rng(request.seed).integers(0, CODEBOOK_SIZE, shape)
         if self._manner.float_frames:
-            return {"latent": codes.astype(np.float32) / _CODEBOOK_SIZE}
+            return {"latent": codes.astype(np.float32) / CODEBOOK_SIZE}
         return {"codes": codes.astype(np.int16)}
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
@@ -172,7 +162,7 @@ class FakeCodec(Codec):
     def _tone(self, work: Work) -> Samples:
         state = work.state
         (frames,) = work.frames.values()
-        scale = 1.0 if self._manner.float_frames else 1.0 / _CODEBOOK_SIZE
+        scale = 1.0 if self._manner.float_frames else 1.0 / CODEBOOK_SIZE
         loudness = 0.1 + 0.2 * frames.astype(np.float64).mean(axis=1) * scale
         count = len(frames) * _FRAME
         cycles = np.arange(state.position, state.position + count) * state.hertz

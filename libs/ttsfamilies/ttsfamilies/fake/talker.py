@@ -20,32 +20,24 @@ import numpy as np
 
 from ttscommon.cluster.admission.capacity import seconds_at
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.wire.errors import NothingToSay, UnknownVoice
+from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.fields import NOTHING, Array, Arrays, Derived, Field, rows
 from ttscommon.wire.messages import SaidText, SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
-from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared
+from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared, known_voice
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.runner import Results, Row, sequences
 from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
-from ttsfamilies.fake import Counted, Seconds
+from ttsfamilies.fake import CODEBOOK_SIZE, CODEBOOKS, VOICES, Counted, Seconds, fake_fields
 
 FRAME_RATE_HZ: Final = 25.0
-CODEBOOKS: Final = 4
-CODEBOOK_SIZE: Final = 512
 FRAMES_PER_CHARACTER: Final = 1.6
 # Of an answer, and between numbers that are said in it.
 ANSWER_CHARACTERS: Final = 20
 SAID_FRAMES: Final = 5
 PROMPT: Final = 2
-_VOICES: Final = (
-    Voice("slt", "SLT", "en-US", "female"),
-    Voice("rms", "RMS", "en-US", "male"),
-    Voice("awb", "AWB", "en-GB", "male"),
-)
 _ENDLESS: Final = 1 << 40
 _PARAMETERS: Final = (Parameter("salt", "integer", 0, "Other frames for the same seed.", 0, 1e6),)
 
@@ -150,9 +142,7 @@ class Manner:
 
     @property
     def frame(self) -> dict[str, Field]:
-        if self.float_frames:
-            return {"latent": Field((CODEBOOKS,), "f4")}
-        return {"codes": Field((CODEBOOKS,), "i2", CODEBOOK_SIZE)}
+        return fake_fields(floats=self.float_frames)
 
 
 class FakePrepared(Prepared):
@@ -425,7 +415,7 @@ class FakeModel(Family):
             "fake",
             16_000,
             FRAME_RATE_HZ,
-            _VOICES if manner.voices else (),
+            VOICES if manner.voices else (),
             frame=manner.frame,
             caches={"cells": CacheSpec(1, 1, 1, 1)} if manner.cached else {},
             max_positions=manner.max_positions if manner.cached else _ENDLESS,
@@ -460,8 +450,8 @@ class FakeModel(Family):
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> FakePrepared:
         if self.manner.turns:
             request = self._seeded(request, derived.turns)
-        if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
-            raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
+        if self.spec.voices:
+            known_voice(request.voice, (voice.id for voice in self.spec.voices))
         return FakePrepared(request)
 
     def _seeded(self, request: SpeechRequest, turns: Sequence[Arrays | None]) -> SpeechRequest:
