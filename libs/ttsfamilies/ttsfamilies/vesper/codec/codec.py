@@ -33,7 +33,7 @@ from ttsfamilies.vesper.codec.net import (
 )
 
 if TYPE_CHECKING:
-    from ttsfamilies.vesper.codec.hops import HopState
+    from ttsfamilies.vesper.codec.hops import HopDecoder, HopState
 
 # Matrix products of fewer rows take other kernels, which round otherwise. A frame is four rows.
 _LEAST_FRAMES: Final = 2
@@ -56,7 +56,7 @@ def load(name: str, folder: Path, how: CodecOptions = ON_CPU) -> Codec:
         from ttsfamilies.vesper.codec.hops import fits
 
         if fits(decoder):
-            return VesperCompiled(name, decoder, voice.voices, presets)
+            return VesperCodec(name, decoder, voice.voices, presets, compiled=True)
     halve(decoder)
     return VesperCodec(name, decoder, voice.voices, presets)
 
@@ -79,67 +79,39 @@ class VesperCodec(Codec):
         decoder: VesperDecoder,
         voices: tuple[Voice, ...],
         presets: Mapping[str, Preset],
+        *,
+        compiled: bool = False,
     ) -> None:
+        """compiled: in loops whose streams have no padding; see `hops.fits`."""
         self.spec = spec_of(name, decoder, voices)
-        self._decoder = decoder.eval()
+        self._decoder: VesperDecoder | HopDecoder = decoder.eval()
+        if compiled:
+            from ttsfamilies.vesper.codec.hops import HopDecoder
+
+            self._decoder = HopDecoder(decoder)
         self._presets = presets
 
-    def open(self, request: SpeechRequest, frame: int = 0) -> DecoderState:
+    def open(self, request: SpeechRequest, frame: int = 0) -> DecoderState | HopState:
         preset = preset_of(request, self._presets)
         return self._decoder.new_state(preset.level, preset.span, frame)
 
-    def restore(self, state: DecoderState, mark: bytes) -> None:
-        state.phase = torch.full_like(state.phase, phase_of(mark))
+    def restore(self, state: DecoderState | HopState, mark: bytes) -> None:
+        phase = phase_of(mark)
+        if isinstance(state, DecoderState):
+            state.phase = torch.full_like(state.phase, phase)
+        else:
+            state.phase = phase
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        pieces = self._decoder.step(
-            [torch.from_numpy(work.frames["codes"].astype("int64")) for work in batch],
-            [work.state for work in batch],
-            [work.final for work in batch],
-            _LEAST_FRAMES,
-        )
+        codes = [work.frames["codes"].astype(np.int64) for work in batch]
+        of = [work.state for work in batch], [work.final for work in batch]
+        if isinstance(self._decoder, VesperDecoder):
+            given = [torch.from_numpy(one) for one in codes]
+            pieces = [one.numpy() for one in self._decoder.step(given, *of, _LEAST_FRAMES)]
+        else:
+            pieces = self._decoder.step(codes, *of)
         return [
-            Decoded(piece.numpy(), mark_of(int(work.state.phase)))
-            for piece, work in zip(pieces, batch, strict=True)
-        ]
-
-    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
-        return ticket
-
-
-class VesperCompiled(Codec):
-    """`VesperCodec` in compiled loops, whose streams have no padding."""
-
-    silences = True
-
-    def __init__(
-        self,
-        name: str,
-        decoder: VesperDecoder,
-        voices: tuple[Voice, ...],
-        presets: Mapping[str, Preset],
-    ) -> None:
-        from ttsfamilies.vesper.codec.hops import HopDecoder
-
-        self.spec = spec_of(name, decoder, voices)
-        self._decoder = HopDecoder(decoder.eval())
-        self._presets = presets
-
-    def open(self, request: SpeechRequest, frame: int = 0) -> HopState:
-        preset = preset_of(request, self._presets)
-        return self._decoder.new_state(preset.level, preset.span, frame)
-
-    def restore(self, state: HopState, mark: bytes) -> None:
-        state.phase = phase_of(mark)
-
-    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        pieces = self._decoder.step(
-            [work.frames["codes"].astype(np.int64) for work in batch],
-            [work.state for work in batch],
-            [work.final for work in batch],
-        )
-        return [
-            Decoded(piece, mark_of(work.state.phase))
+            Decoded(piece, mark_of(int(work.state.phase)))
             for piece, work in zip(pieces, batch, strict=True)
         ]
 
