@@ -113,7 +113,8 @@ def test_feeding_after_the_end_is_an_error() -> None:
 
 
 WORDS = """
-Hello Dr. Smith e.g. 3.5 and, (so) "Stop." (So.) **So.** (etc.) yes! no? 1. - * ... a.m. U.S. then; word 🎉 end. — It's
+Hello Dr. Smith e.g. 3.5 and, (so) "Stop." (So.) **So.** (etc.) yes! no? 1. - * ... a.m. U.S.
+then; word 🎉 end. — It's
 """
 TOKENS = [*WORDS.split(), "", "\n", "\n\n", "x" * 201]
 TEXTS = st.lists(st.sampled_from(TOKENS), max_size=120).map(" ".join) | st.text(max_size=300)
