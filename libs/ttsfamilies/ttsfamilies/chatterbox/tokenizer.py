@@ -6,14 +6,14 @@ letters; those that control the model are text like any other.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
+from ttsfamilies.base.lm.tokenizer import read_tokenizer
 from ttsfamilies.base.text.segment import CLOSERS, TERMINATORS
 
 if TYPE_CHECKING:
@@ -117,20 +117,13 @@ class Graphemes:
 
     @classmethod
     def _read(cls, path: Path, *, spaced: bool) -> Self:
-        from tokenizers import Tokenizer
-
-        content = read_json(path, dict[str, Any])
-        plain = content | {"added_tokens": [], "post_processor": None}
-        try:
-            added = {str(one["content"]): int(one["id"]) for one in content["added_tokens"]}
-            vocabulary = {str(name): int(id) for name, id in content["model"]["vocab"].items()}
-            tokenizer = Tokenizer.from_str(json.dumps(plain))
-        except Exception as error:
-            raise CheckpointError(f"{path} is not as expected: {error}") from error
-        known = vocabulary | added
-        if spaced and known.keys() < {SPACE, START, STOP}:
+        tokenizer, added = read_tokenizer(path)
+        vocabulary = tokenizer.get_vocab()
+        told = {token.content: token.id for token in added}
+        known = vocabulary | told
+        if spaced and not known.keys() >= {SPACE, START, STOP}:
             raise CheckpointError(f"{path} has no {SPACE}, {START} and {STOP}")
-        return cls(tokenizer, _marks(added | _named(vocabulary)), spaced=spaced)
+        return cls(tokenizer, _marks(told | _named(vocabulary)), spaced=spaced)
 
     @classmethod
     def _of_merges(cls, folder: Path) -> Self:

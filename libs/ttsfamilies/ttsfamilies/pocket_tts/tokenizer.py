@@ -6,15 +6,14 @@ longer. Where chunks end follows from the text alone, not from how it arrived.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
-from ttsfamilies.base.lm.tokenizer import load_processor
+from ttscommon.engine.checkpoint import CheckpointError
+from ttsfamilies.base.lm.tokenizer import load_processor, read_tokenizer
 from ttsfamilies.base.text.segment import CLOSERS
 from ttsfamilies.pocket_tts.sizes import PocketConfig, Table
 
@@ -39,18 +38,8 @@ class JsonTokenizer:
 
     def __init__(self, path: Path, ids: int) -> None:
         """Raises CheckpointError, also where it has more than `ids`."""
-        content = read_json(path, dict[str, Any])
-        added = content.get("added_tokens") or []
-        try:
-            import tokenizers
-
-            plain = content | {"added_tokens": [], "post_processor": None}
-            self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
-            self._unread = {int(token["id"]) for token in added if token.get("special")}
-        except ImportError as error:
-            raise missing(error) from error
-        except Exception as error:
-            raise CheckpointError(f"{path} is not as expected: {error}") from error
+        self._tokenizer, added = read_tokenizer(path)
+        self._unread = {token.id for token in added if token.special}
         _check_size(path, self._tokenizer.get_vocab_size(), ids)
 
     def tokens(self, text: str) -> PlacedTokens:

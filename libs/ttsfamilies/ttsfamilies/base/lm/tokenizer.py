@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ttscommon.engine.checkpoint import CheckpointError, missing, read_json
 
@@ -151,6 +151,30 @@ def _merges(ranks: Mapping[bytes, int], spelling: Mapping[int, int]) -> list[tup
     return found
 
 
+class AddedId(NamedTuple):
+    content: str
+    id: int
+    special: bool
+
+
+def read_tokenizer(path: Path) -> tuple[Tokenizer, list[AddedId]]:
+    """tokenizer.json without the tokens that were added, and those; raises CheckpointError."""
+    content = read_json(path, dict[str, Any])
+    plain = content | {"added_tokens": [], "post_processor": None}
+    try:
+        from tokenizers import Tokenizer
+
+        added = [
+            AddedId(str(one["content"]), int(one["id"]), bool(one.get("special")))
+            for one in content.get("added_tokens") or ()
+        ]
+        return Tokenizer.from_str(json.dumps(plain)), added
+    except ImportError as error:
+        raise missing(error) from error
+    except Exception as error:
+        raise CheckpointError(f"{path} is not as expected: {error}") from error
+
+
 class TextTokenizer:
     """Text to ids. Used by any number of threads. added: ids of the tokens that were added."""
 
@@ -162,18 +186,8 @@ class TextTokenizer:
     @classmethod
     def load(cls, checkpoint: Path) -> TextTokenizer:
         """Read tokenizer.json; raises CheckpointError."""
-        path = checkpoint / "tokenizer.json"
-        content = read_json(path, dict[str, Any])
-        plain = content | {"added_tokens": [], "post_processor": None}
-        added = {token["content"]: int(token["id"]) for token in content.get("added_tokens", [])}
-        try:
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise missing(error) from error
-        try:
-            return cls(Tokenizer.from_str(json.dumps(plain)), added)
-        except Exception as error:
-            raise CheckpointError(f"{path} is not as expected: {error}") from error
+        tokenizer, added = read_tokenizer(checkpoint / "tokenizer.json")
+        return cls(tokenizer, {token.content: token.id for token in added})
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a whole text; none of them is a control token."""
