@@ -33,12 +33,12 @@ _ANONYMOUS: Final = (".in_layers.", ".res_skip_layers.", ".cond_layer.")
 _TABLE_NODES = {"enc_p.emb": "/enc_p/emb/Gather", "emb_g": "/emb_g/Gather"}
 
 
-def config(speakers: int = 1, sample_rate: int = 22_050) -> dict[str, Any]:
+def config(speakers: int = 1) -> dict[str, Any]:
     """The JSON file: a voice of letters."""
     table = {symbol: [at] for at, symbol in enumerate(f"_^${_SYMBOLS}")}
     named = {f"speaker-{n}": n for n in range(speakers)} if speakers > 1 else {}
     return {
-        "audio": {"sample_rate": sample_rate, "quality": "tiny"},
+        "audio": {"sample_rate": 22_050, "quality": "tiny"},
         "inference": {"noise_scale": 0.667, "length_scale": 1, "noise_w": 0.8},
         "phoneme_type": "text",
         "phoneme_id_map": table,
@@ -65,13 +65,11 @@ def network(speakers: int = 1) -> nn.Module:
     return whole
 
 
-def write_voice(
-    place: Path, *, speakers: int = 1, seed: int = 0, sample_rate: int = 22_050
-) -> None:
+def write_voice(place: Path, *, speakers: int = 1, seed: int = 0) -> None:
     """Write NAME.onnx and its JSON: `place` is the file, or a folder for voice.onnx."""
     path = place if place.suffix == ".onnx" else place / "voice.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
-    dump_json(path.with_name(f"{path.name}.json"), config(speakers, sample_rate))
+    dump_json(path.with_name(f"{path.name}.json"), config(speakers))
     whole = network(speakers)
     tensors = {n: _drawn(n, tuple(t.shape), seed) for n, t in whole.state_dict().items()}
     path.write_bytes(onnx_of(whole, tensors))

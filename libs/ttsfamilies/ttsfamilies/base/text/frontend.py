@@ -247,6 +247,8 @@ _MARKS: Final = frozenset(";:,.!?—…")
 _SPACE: Final = " "
 # Fewer are spoken badly by themselves, as users of Kokoro say.
 _LEAST: Final = 12
+# Symbols of the first segment and of any, and by how much they may grow.
+_FIRST, _MOST, _GROWTH = 48.0, 160.0, 1.5
 
 
 class Spoken(NamedTuple):
@@ -256,16 +258,11 @@ class Spoken(NamedTuple):
     words: tuple[Word, ...]
 
 
-@dataclass
 class Breaths:
-    """Symbols of a segment: of the first one, by how much they may grow, and of any."""
+    """Of one text, utterance by utterance."""
 
-    first: int = 48
-    growth: float = 1.5
-    most: int = 160
-
-    def __post_init__(self) -> None:
-        self._budget = float(self.first)
+    def __init__(self) -> None:
+        self._budget = _FIRST
 
     def cut(self, whole: Spoken) -> Iterator[Spoken]:
         """The segments of an utterance, in order."""
@@ -273,7 +270,7 @@ class Breaths:
         while start < last:
             end = self._end(whole, start)
             yield Spoken(whole.symbols[start:end], cut_words(whole.words, start, end, start))
-            self._budget = min(self._budget * self.growth, float(self.most))
+            self._budget = min(self._budget * _GROWTH, _MOST)
             start = end + (end < last and whole.symbols[end] == _SPACE)
 
     def _end(self, whole: Spoken, start: int) -> int:
@@ -281,7 +278,7 @@ class Breaths:
         it has neither, at the first of them behind it; at a space where a segment can be no longer.
         """
         symbols, last = whole.symbols, len(whole.symbols)
-        budget, most = start + int(self._budget), start + self.most
+        budget, most = start + int(self._budget), start + int(_MOST)
         if last <= budget:
             return last
         ends = range(start + _LEAST, last - _LEAST + 1)
