@@ -8,6 +8,7 @@ from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.measures import UNITS, unit
 from ttsfamilies.base.text.names import RAW, pieces
 from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, behind, rule
+from ttsfamilies.base.text.words import letter
 
 # Telephone numbers, and digits that are read in groups: cards, social security, book numbers.
 
@@ -164,8 +165,7 @@ def _groups(match: re.Match[str]) -> list[str]:
 
 def _pension(match: re.Match[str]) -> list[str]:
     """American savings plans, "401(k)" and "403(b)"."""
-    letter = match["letter"].lower()
-    return [*numbers.room(match["number"]), "_a" if letter == "a" else letter]
+    return [*numbers.room(match["number"]), letter(match["letter"])]
 
 
 def _code(match: re.Match[str]) -> list[str]:

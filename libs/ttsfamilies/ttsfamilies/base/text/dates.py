@@ -9,25 +9,22 @@ import re
 from functools import cache
 
 from ttsfamilies.base.text import numbers
-from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, alternatives, behind, listing, rule, table
+from ttsfamilies.base.text.rules import PAUSE_MARK, Rule, alternatives, behind, listing, rule
 from ttsfamilies.base.text.times import clock
+from ttsfamilies.base.text.words import WEEKDAYS
 
-_MONTHS = listing(
+MONTHS = listing(
     "january february march april may june july august september october november december"
 )
 _MONTH_NAMES = {
-    **{month: month for month in _MONTHS},
-    **{month[:3]: month for month in _MONTHS},
+    **{month: month for month in MONTHS},
+    **{month[:3]: month for month in MONTHS},
     "sept": "september",
 }
 # Lower-case names that are words of their own need more than a number beside them.
 _WORDS_TOO = ("may", "march", "mar", "dec", "sep", "jun")
-_NAMED_DAYS = table(
-    "Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday, Thu: thursday, Thur: thursday,"
-    "Thurs: thursday, Fri: friday, Sat: saturday, Sun: sunday"
-)
 _DAYS_AND_MONTHS = {
-    **_NAMED_DAYS,
+    **WEEKDAYS,
     **{name.capitalize(): month for name, month in _MONTH_NAMES.items() if len(name) < 5},
 }
 _MONTH = rf"(?P<month>(?i:{alternatives(list(_MONTH_NAMES))}))\b\.?"
@@ -86,10 +83,9 @@ def _dashed(match: re.Match[str]) -> list[str]:
     return [_month(match), *numbers.ordinal(match["day"]), *_optional_year(match)]
 
 
-def _full_year(text: str) -> list[str]:
-    if len(text) == 2:
-        text = ("19" if int(text) > 60 else "20") + text
-    return numbers.year(text)
+def full_year(text: str) -> str:
+    """With its century, where a year of two digits has none."""
+    return ("19" if int(text) > 60 else "20") + text if len(text) == 2 else text
 
 
 def _in_digits(match: re.Match[str], day_first: bool) -> list[str] | None:
@@ -101,16 +97,16 @@ def _in_digits(match: re.Match[str], day_first: bool) -> list[str] | None:
         day, month, named = first, second, True
     if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
         return None
-    name = _MONTHS[int(month) - 1]
+    name = MONTHS[int(month) - 1]
     order = ["the", *numbers.ordinal(day), "of", name] if named else [name, *numbers.ordinal(day)]
-    return [*order, *_full_year(match["year"])]
+    return [*order, *numbers.year(full_year(match["year"]))]
 
 
 def _year_first(match: re.Match[str]) -> list[str] | None:
     month, day = int(match["month"]), int(match["day"])
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
-    return [_MONTHS[month - 1], *numbers.ordinal(match["day"]), *numbers.year(match["year"])]
+    return [MONTHS[month - 1], *numbers.ordinal(match["day"]), *numbers.year(match["year"])]
 
 
 def _stamp(match: re.Match[str]) -> list[str] | None:
@@ -132,11 +128,11 @@ def _stamp(match: re.Match[str]) -> list[str] | None:
 
 
 def _slash_date(match: re.Match[str]) -> list[str]:
-    return [_MONTHS[int(match["month"]) - 1], *numbers.ordinal(match["day"])]
+    return [MONTHS[int(match["month"]) - 1], *numbers.ordinal(match["day"])]
 
 
 def _slash_day_first(match: re.Match[str]) -> list[str]:
-    return ["the", *numbers.ordinal(match["day"]), "of", _MONTHS[int(match["month"]) - 1]]
+    return ["the", *numbers.ordinal(match["day"]), "of", MONTHS[int(match["month"]) - 1]]
 
 
 def _counted(number: str) -> list[str]:
@@ -154,7 +150,7 @@ def _quarter(match: re.Match[str]) -> list[str]:
 
 
 def _weekday(match: re.Match[str]) -> list[str]:
-    return [_NAMED_DAYS[match["day"]], *((PAUSE_MARK,) if "," in match[0] else ())]
+    return [WEEKDAYS[match["day"]], *((PAUSE_MARK,) if "," in match[0] else ())]
 
 
 @cache
@@ -219,7 +215,7 @@ _WRITTEN: tuple[Rule, ...] = (
         needs="/",
     ),
     rule(
-        rf"(?<!\w)(?P<day>{alternatives(list(_NAMED_DAYS))})\b\.?,?"
+        rf"(?<!\w)(?P<day>{alternatives(list(WEEKDAYS))})\b\.?,?"
         rf"(?= (?:(?:{alternatives([m.capitalize() for m in _MONTH_NAMES])})\b|(?:at )?\d|the \d))",
         _weekday,
         needs="MTWFS",

@@ -104,6 +104,10 @@ def _amount(number: str, currency: str, *, adjective: bool = False) -> list[str]
     return words if part == "00" else [*words, "and", *small]
 
 
+def _many(currency: str) -> list[str]:
+    return _CURRENCIES[currency.upper()][1].split()
+
+
 def _money(match: re.Match[str]) -> list[str]:
     groups = match.groupdict()
     currency = match["currency"]
@@ -120,18 +124,10 @@ def _money_range(match: re.Match[str]) -> list[str]:
     """A range; the currency is said as often as it is written."""
     scale = SCALES.get(match["scale"] or match["mark"] or "")
     currency, low, high = match["currency"], match["low"], match["high"]
-    last = (
-        _amount(high, currency)
-        if scale is None
-        else [
-            *numbers.decimal(high),
-            scale,
-            *_CURRENCIES[currency.upper()][1].split(),
-        ]
-    )
-    if match["again"] and scale is None:
-        return [*_amount(low, currency), "to", *last]
-    return [*numbers.decimal(low), "to", *last]
+    if scale is not None:
+        return [*numbers.decimal(low), "to", *numbers.decimal(high), scale, *_many(currency)]
+    first = _amount(low, currency) if match["again"] else numbers.decimal(low)
+    return [*first, "to", *_amount(high, currency)]
 
 
 def _comma(match: re.Match[str]) -> list[str]:
@@ -140,14 +136,14 @@ def _comma(match: re.Match[str]) -> list[str]:
     groups = match.groupdict()
     scale = SCALES.get(groups.get("scale") or groups.get("mark") or "")
     if scale is not None:
-        return [*numbers.decimal(number), scale, *_CURRENCIES[match["currency"].upper()][1].split()]
+        return [*numbers.decimal(number), scale, *_many(match["currency"])]
     return _amount(number, match["currency"])
 
 
 def _coded(match: re.Match[str]) -> list[str]:
     words, scale = scaled(match)
-    many = _CURRENCIES[match["currency"].upper()][1]
-    return [*words, scale, *many.split()] if scale else _amount(match["number"], match["currency"])
+    currency = match["currency"]
+    return [*words, scale, *_many(currency)] if scale else _amount(match["number"], currency)
 
 
 def _sign(match: re.Match[str]) -> list[str]:

@@ -184,11 +184,9 @@ def _dotted(match: re.Match[str]) -> list[str]:
 
 
 def _scientific(match: re.Match[str]) -> list[str]:
-    sign = ["minus"] if match["minus"] else []
     power = ["minus"] if match["sign"] == "-" else []
     exponent = numbers.cardinal(match["exponent"])
-    number = numbers.decimal(match["number"])
-    return [*sign, *number, "times", "ten", "to", "the", "power", "of", *power, *exponent]
+    return [*signed(match), "times", "ten", "to", "the", "power", "of", *power, *exponent]
 
 
 def _plain(match: re.Match[str]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ttsfamilies.base.text import numbers
+from ttsfamilies.base.text.dates import MONTHS, full_year
 from ttsfamilies.base.text.rules import PAUSE_MARK
 from ttsfamilies.base.text.words import letter
 
@@ -17,10 +18,6 @@ Read: TypeAlias = Callable[[str], list[str]]
 
 _Say: TypeAlias = Callable[[str, str, Read], Sequence[str] | None]
 
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    *("October", "November", "December"),
-)
 _NAMES: Final = {
     "-": "dash", "_": "underscore", ".": "dot", ",": "comma", "/": "slash", "\\": "backslash",
     "@": "at", "#": "hash", "&": "and", "+": "plus", "=": "equals", "%": "percent", "*": "star",
@@ -125,12 +122,10 @@ def _run(digits: str, letters: str, which: str) -> str:
 
 def _dated(found: Mapping[str, str]) -> str:
     """A date that reads itself: "March 5, 2024"."""
-    year, day = found.get("y", ""), found.get("d", "")
-    if len(year) == 2:
-        year = ("19" if int(year) > 60 else "20") + year
+    year, day = full_year(found.get("y", "")), found.get("d", "")
     if "m" not in found:
         return f"the {numbers.ordinal(day)[-1]}" if day and len(day) < 2 else (day or year)
-    month = _MONTHS[int(found["m"]) - 1]
+    month = MONTHS[int(found["m"]) - 1].capitalize()
     if not day:
         return f"{month} {year}".strip()
     return f"{month} {int(day)}, {year}" if year else f"{month} {int(day)}"

@@ -16,7 +16,7 @@ from sentencex import segment
 from ttsfamilies.base.text import lines
 from ttsfamilies.base.text.names import STATES
 from ttsfamilies.base.text.rules import collection
-from ttsfamilies.base.text.words import DOTTED, ENDING_SENTENCES, TITLES
+from ttsfamilies.base.text.words import DOTTED, ENDING_SENTENCES, TITLES, WEEKDAYS
 
 FIRST_CLAUSE_WORDS = range(4, 13)
 LONGEST_WORDS = 40
@@ -29,7 +29,6 @@ _WORD = re.compile(rf"[0-9]{{40}}|\S{{1,{_LONGEST_WORD}}}")
 _DIGIT = re.compile(r"[0-9]")
 _GAP = re.compile(r"\s*")
 _OPENERS = "\"'“‘«([{*_`"
-_WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
 CLOSERS = "\"'”’»)]}*_`"
 _QUOTES, _BRACKETS = frozenset("\"'”’»"), frozenset(")]}")
 TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
@@ -169,7 +168,7 @@ class Segmenter:
     def _clause_ends(self, word: tuple[int, int], resume: int) -> bool | None:
         """Whether a clause mark ends a clause rather than "Boston" of "Boston, MA"."""
         written = self._text[slice(*word)]
-        if written.endswith(",") and written[:-1] in _WEEKDAYS:
+        if written.endswith(",") and written[:-1] in WEEKDAYS:
             return False
         following = self._text[resume : resume + 3]
         if not written[0].isupper() or not following[0].isupper():

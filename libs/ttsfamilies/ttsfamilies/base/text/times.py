@@ -4,6 +4,7 @@ import re
 
 from ttsfamilies.base.text import numbers
 from ttsfamilies.base.text.rules import Rule, before, rule
+from ttsfamilies.base.text.words import letter, spell
 
 _EDGE = r"(?<![\w.$€£/:])"
 _HALF = r"(?P<half>[AaPp])(?:\.[Mm]\b\.?|[Mm]\b)"
@@ -16,15 +17,11 @@ _AT = re.compile(
 )
 
 
-def _letters(text: str) -> list[str]:
-    return ["_a" if letter == "a" else letter for letter in text.lower() if letter.isalpha()]
-
-
 def half_and_zone(match: re.Match[str]) -> list[str]:
     """ "p m" and the letters of a zone, where a match has them."""
     groups = match.groupdict()
-    words = ["_a" if groups["half"] in "Aa" else "p", "m"] if groups.get("half") else []
-    return words + _letters(groups.get("zone") or "")
+    words = [letter(groups["half"]), "m"] if groups.get("half") else []
+    return words + spell(groups.get("zone") or "")
 
 
 def _counted(number: int, name: str) -> list[str]:

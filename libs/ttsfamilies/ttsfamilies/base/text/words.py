@@ -48,17 +48,22 @@ SYMBOLIC = table(
     W/: with, A+: _a plus, A-: _a minus, B+: b plus, B-: b minus, Google+: google plus
     """
 )
-# Parts of compounds such as "Mon-Fri" and "Ctrl+C".
-COMPOUND_PARTS = table(
-    """
-    Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday, Thu: thursday, Thurs: thursday,
-    Fri: friday, Sat: saturday, Sun: sunday, Jan: january, Feb: february, Mar: march, Apr: april,
-    Jun: june, Jul: july, Aug: august, Sep: september, Sept: september, Oct: october,
-    Nov: november, Dec: december, Ctrl: control, Cmd: command, Alt: alt, Esc: escape
-    """
+WEEKDAYS = table(
+    "Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday, Thu: thursday, Thur: thursday,"
+    "Thurs: thursday, Fri: friday, Sat: saturday, Sun: sunday"
 )
+_SHORT_MONTHS = table(
+    "Jan: january, Feb: february, Mar: march, Apr: april, Jun: june, Jul: july, Aug: august,"
+    "Sep: september, Sept: september, Oct: october, Nov: november, Dec: december"
+)
+# Parts of compounds such as "Mon-Fri" and "Ctrl+C".
+COMPOUND_PARTS = {
+    **WEEKDAYS,
+    **_SHORT_MONTHS,
+    **table("Ctrl: control, Cmd: command, Alt: alt, Esc: escape"),
+}
 # Said in full only when a full stop follows, because the bare letters are words too.
-DOTTED = table(
+DOTTED = {**WEEKDAYS, **_SHORT_MONTHS} | table(
     """
     No: number, no: number, Nos: numbers, Inc: incorporated, Corp: corporation, Ltd: limited,
     Co: company, Dept: department, dept: department, Est: established, est: estimated,
@@ -66,10 +71,7 @@ DOTTED = table(
     Ch: chapter, pp: pages, p: page, ed: edition, eds: editors, Ave: avenue, Blvd: boulevard,
     Rd: road, Ln: lane, Hwy: highway, Ct: court, Pl: place, Sq: square, Mt: mount, Ft: fort,
     Apt: apartment, Bldg: building, tel: telephone, Tel: telephone, max: maximum, min: minimum,
-    avg: average, misc: miscellaneous, Jan: january, Feb: february, Mar: march, Apr: april,
-    Jun: june, Jul: july, Aug: august, Sep: september, Sept: september, Oct: october,
-    Nov: november, Dec: december, Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday,
-    Thu: thursday, Thurs: thursday, Fri: friday, Sat: saturday, Sun: sunday, Ala: alabama,
+    avg: average, misc: miscellaneous, Ala: alabama,
     Ariz: arizona, Calif: california, Colo: colorado, Conn: connecticut, Fla: florida,
     Ill: illinois, Mass: massachusetts, Mich: michigan, Minn: minnesota, Okla: oklahoma,
     Tenn: tennessee, Tex: texas, Wash: washington, Wis: wisconsin, Univ: university,
@@ -124,7 +126,7 @@ SHOUTED = collection(
     WON YES YET YOU ZOO
     """
 )
-# Without vowels, and yet no
+# Without vowels, and yet said as words.
 SOUNDS = collection("hmm hm mm mmm shh psst pfft brr grr tsk zzz nth rhythm cwm crwth")
 KINGS = collection(
     """
