@@ -3,7 +3,7 @@
 A stream has one `Past` for its encoder and one for each step of its solver: the inputs that
 convolutions reach back to, and the keys and values of each attention. A pass hands them out in the
 order in which the network asks. A growing one has the new ones when it is done: if it fails, it has
-changed nothing. What a graph records is a fixed one, see `fixed`.
+changed nothing. What a graph records is a fixed one, see `pages.FixedPass`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class EncoderSizes:
 
 
 @dataclass(frozen=True)
-class UNetSizes:
+class EstimatorSizes:
     """inputs: channels of all that a step is told. inner: heads * HEAD_DIM."""
 
     inputs: int
@@ -49,6 +49,10 @@ class UNetSizes:
     width: int
     inner: int
     hidden: int
+
+
+@dataclass(frozen=True)
+class UNetSizes(EstimatorSizes):
     time: int
     layers: int
     middle: int
@@ -56,27 +60,15 @@ class UNetSizes:
 
 
 @dataclass(frozen=True)
-class DiTSizes:
-    """See UNetSizes. kernel: of the convolutions that tell where a step is."""
+class DiTSizes(EstimatorSizes):
+    """kernel: of the convolutions that tell where a step is."""
 
-    inputs: int
-    mels: int
-    width: int
-    inner: int
-    hidden: int
     layers: int
     kernel: int
 
 
 @dataclass(frozen=True)
-class ConvDiTSizes:
-    """See UNetSizes."""
-
-    inputs: int
-    mels: int
-    width: int
-    inner: int
-    hidden: int
+class ConvDiTSizes(EstimatorSizes):
     layers: int
 
 
