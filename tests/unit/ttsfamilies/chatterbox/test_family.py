@@ -1,5 +1,6 @@
 """What Chatterbox's requests may ask, how texts are divided, and what a sentence promises."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,13 +11,14 @@ from tests.late import Late
 from tests.parity.material import audio
 from tests.unit.ttsfamilies.chatterbox.tiny import tiny
 from tests.unit.ttsfamilies.test_conformance import Bench, request
+from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.engine.runtime import Finished
 from ttscommon.wire.errors import BadRequest, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.pieces import Text
 from ttsfamilies.chatterbox.facts import SILENCE
 from ttsfamilies.chatterbox.request import ChatterboxPrepared, SentencePrompt
-from ttsfamilies.chatterbox.tokenizer import evened
+from ttsfamilies.chatterbox.tokenizer import Graphemes, evened
 from ttsfamilies.chatterbox.voices import levelled, loudness, windows
 
 
@@ -53,6 +55,14 @@ def test_punctuation_is_evened_out_as_the_model_was_taught() -> None:
     assert evened(text, gpt=False) == 'It - "is", odd, so, yes, no.'
     assert evened(text, gpt=True) == 'It - "is";odd, so...yes - no.'
     assert evened("so\u3002", gpt=False, multilingual=True) == "So\u3002"
+
+
+def test_a_tokenizer_without_a_space_of_its_own_is_named(tmp_path: Path) -> None:
+    known = {"a": 0, "[START]": 1, "[STOP]": 2}
+    plain = {"model": {"type": "BPE", "vocab": known, "merges": []}}
+    dump_json(tmp_path / "tokenizer.json", plain)
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json has no \[SPACE\]"):
+        Graphemes.load(tmp_path, 3, gpt=False, multilingual=False)
 
 
 def test_a_text_says_its_language_where_the_model_speaks_several() -> None:
