@@ -15,7 +15,9 @@ REQUEST_CHARS: Final = 4000
 # A text without any sentence is cut at a word from here on.
 LONGEST_CHARS: Final = 6000
 
-_BREAK: Final = re.compile(r"[.!?…][\"'”’)\]]*\s+|\n\s*\n")
+# Quotation marks, brackets and Markdown's marks behind the mark that ends a sentence.
+_CLOSING: Final = "\"'”’»)]}*_`"
+_BREAK: Final = re.compile(rf"[.!?…][{re.escape(_CLOSING)}]*\s+|\n\s*\n")
 
 
 class Requests:
@@ -79,7 +81,6 @@ _MOST_CHARS: Final = 84
 _MOST_S: Final = 7.0
 _PAUSE_S: Final = 0.6
 _SENTENCE_ENDS: Final = (".", "!", "?", "…")
-_CLOSING: Final = "\"'”’)]"
 
 
 def cues(words: Iterable[Word]) -> Iterator[list[Word]]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,13 +38,14 @@ async def test_a_short_text_or_none_is_one_request_however_it_comes() -> None:
     assert await requests() == [""]
 
 
-async def test_a_long_text_is_cut_behind_sentences() -> None:
-    text = SENTENCE * 300
+@pytest.mark.parametrize("marks", [".", ".**", "!*)"])
+async def test_a_long_text_is_cut_behind_sentences(marks: str) -> None:
+    text = SENTENCE.replace(". ", f"{marks} ") * 300
     found = await requests(text)
     assert "".join(found) == text
     assert len(found) > 2
     for request in found[:-1]:
-        assert request.endswith("out. ")
+        assert request.endswith(f"out{marks} ")
         assert REQUEST_CHARS <= len(request) <= LONGEST_CHARS
 
 

@@ -181,7 +181,7 @@ def _passage(lines: Iterable[str], speaker: str | None) -> Iterator[BookPassage]
 
 # About a minute and a half of sound: what a process that dies costs at most.
 MOST_PORTION_CHARS: Final = 1500
-_SENTENCE: Final = re.compile(r".+?(?:[.!?…。！？][\"'”’»)\]]*(?:\s+|$)|$)", re.DOTALL)
+_SENTENCE: Final = re.compile(r".+?(?:[.!?…。！？][\"'”’»)\]}*_`]*(?:\s+|$)|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
