@@ -218,23 +218,18 @@ class PocketTts(SteppedModel):
         encoder: PocketEncoder | None,
         tokenizer: Tokenizer,
         kept: VoiceCache | None = None,
-        most_frames: int | None = None,
     ) -> None:
-        """most_frames: of a chunk, for tests of the engine."""
         self.spec = spec_of(
             name, net.config, tuple(kept.spans) if kept else (), encoder is not None
         )
-        self._net, self._kept = net, kept
-        self._tokenizer, self._most = tokenizer, most_frames
+        self._net, self._kept, self._tokenizer = net, kept, tokenizer
         if encoder is not None:
             self.recordings = NetworkRecordings(encoder, partial(self._latents, encoder))
         self._first = net.first.cpu().numpy()
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> PocketPrepared:
         voice = self._voice(request, derived.reference)
-        return PocketPrepared(
-            *(request, self._net.config, voice, self._tokenizer, self.positions, self._most)
-        )
+        return PocketPrepared(request, self._net.config, voice, self._tokenizer, self.positions)
 
     def _voice(self, request: SpeechRequest, reference: Arrays | None) -> VoicePrefix:
         if reference is not None:

@@ -69,8 +69,7 @@ class VoicePrefix(NamedTuple):
     row: Array
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """What is prefilled of one chunk of the text.
 
     length: positions, with the voice before the tokens and the first latent behind them. frames:
@@ -96,13 +95,11 @@ class PocketPrepared(PassagesText):
         voice: VoicePrefix,
         tokenizer: Tokenizer,
         positions: int,
-        most: int | None = None,
     ) -> None:
-        """positions: of prompt and speech. most: frames of a chunk, for tests of the engine."""
+        """positions: of prompt and speech."""
         self.request, self.voice = request, voice
         self.drawing = PocketDrawing.of(request, config)
-        self._config, self._tokenizer = config, tokenizer
-        self._positions, self._most = positions, most or positions
+        self._config, self._tokenizer, self._positions = config, tokenizer, positions
         self.most_frames = request.sampling.max_new_tokens or ENDLESS
         self.passages = Chunks(config, tokenizer)
 
@@ -113,7 +110,7 @@ class PocketPrepared(PassagesText):
         limited(length, self._positions // _PROMPT_SHARE, "voice and a sentence take")
         seconds = len(ids) / _TOKENS_A_SECOND + _SECONDS_BEYOND
         frames = math.ceil(seconds * self._config.mimi.frame_rate)
-        most = min(frames, self._most, self._positions - length)
+        most = min(frames, self._positions - length)
         asked = self.drawing.after
         return Prompt(tuple(ids), length, most, after if asked < 0 else asked, seconds)
 

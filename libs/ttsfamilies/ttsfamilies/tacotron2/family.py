@@ -60,26 +60,21 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Tacotron2:
 
 
 class Tacotron2(TalkerModel):
-    """A loaded checkpoint. most_frames: of a sentence, for tests of the engine."""
+    """A loaded checkpoint."""
 
     signs = SIGNS
 
     def __init__(
-        self,
-        name: str,
-        net: TacotronNet,
-        config: HifiganConfig,
-        sentences: Sentences,
-        most_frames: int = MOST_FRAMES,
+        self, name: str, net: TacotronNet, config: HifiganConfig, sentences: Sentences
     ) -> None:
-        self._net, self._sentences, self._most = net, sentences, most_frames
+        self._net, self._sentences = net, sentences
         self._carried = tuple(net.blank(MOST_IDS))
         self.spec = spec_of(name, net, config)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> TacotronPrepared:
         not_cloning(request)
         known_voice(request.voice or self.spec.voices[0].id, (self.spec.voices[0].id,))
-        return TacotronPrepared(request, self._sentences, self._most)
+        return TacotronPrepared(request, self._sentences)
 
     def open(self, prepared: TacotronPrepared) -> TacotronStream:
         return TacotronStream(prepared, self.spec.frame_rate_hz, self._net.sizes.mels)

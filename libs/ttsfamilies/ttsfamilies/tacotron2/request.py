@@ -115,9 +115,8 @@ class Spelling(NamedTuple):
 class TacotronPrepared(Prepared):
     """A request, and the sentences of its text: the encoder reads all of one at once."""
 
-    def __init__(self, request: SpeechRequest, sentences: Sentences, frames: int) -> None:
-        """frames: of a sentence, at the most."""
-        self.request, self._frames = request, frames
+    def __init__(self, request: SpeechRequest, sentences: Sentences) -> None:
+        self.request = request
         asked = completed(PARAMETERS, request.extra_params)
         threshold = float(asked[THRESHOLD])
         self.dropout = float(asked[DROPOUT])
@@ -132,7 +131,7 @@ class TacotronPrepared(Prepared):
             assert isinstance(found, Sentence)
             for ids, words in ids_of(found, TABLE, MOST_IDS):
                 if ids:
-                    yield Spelling(ids, words, self._frames)
+                    yield Spelling(ids, words)
 
 
 BEGINS: Final = "begins"

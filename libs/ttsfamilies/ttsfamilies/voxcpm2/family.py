@@ -89,21 +89,15 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Voxcpm2:
 
 
 class Voxcpm2(AdaptingModel, TwoPartComputation):
-    """A loaded checkpoint. most_patches: of a passage, for tests of the engine."""
+    """A loaded checkpoint."""
 
     fixed_prompts = True
 
     def __init__(
-        self,
-        name: str,
-        net: VoxcpmNet,
-        encoder: VaeEncoder,
-        tokenizer: CharacterTokenizer,
-        most_patches: int | None = None,
+        self, name: str, net: VoxcpmNet, encoder: VaeEncoder, tokenizer: CharacterTokenizer
     ) -> None:
         self.spec = spec_of(name, net.config)
         self._net, self._tokenizer = net, tokenizer
-        self._most = most_patches
         read = partial(derived, encoder, latents=net.config.patch_size)
         self.recordings = NetworkRecordings(encoder, read)
         self.cache_dtype = dtype = net.text.weight.dtype
@@ -119,8 +113,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> VoxcpmPrepared:
         c, clone = self._net.config, clone_of(request, derived.reference)
         found = VoxcpmPrepared(
-            *(request, self._tokenizer, clone, (c.patch_size, c.feat_dim)),
-            *(self.positions, self._most),
+            request, self._tokenizer, clone, (c.patch_size, c.feat_dim), self.positions
         )
         found.adapter = self.row_of(request)
         return found

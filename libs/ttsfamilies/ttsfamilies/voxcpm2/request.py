@@ -129,23 +129,20 @@ class VoxcpmPrepared(PassagesText):
         clone: Clone | None,
         patch: tuple[int, int],
         positions: int,
-        most: int | None = None,
     ) -> None:
-        """patch: its latents and their values. positions: of prompt and speech. most: patches of a
-        passage, for tests of the engine.
-        """
+        """patch: its latents and their values. positions: of prompt and speech."""
         self.request, self.clone, self._tokenizer = request, clone, tokenizer
         self.adapter: int | None = None
         self.guidance = float(completed(PARAMETERS, request.extra_params)[_GUIDANCE])
         self.deviation = chosen(request.sampling.temperature, 1.0)
         self.most_frames = request.sampling.max_new_tokens or ENDLESS
-        self._shape, self._positions, self._most = patch, positions, most or _MOST
+        self._shape, self._positions = patch, positions
         self.passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
 
     def prompt(self, text: str) -> VoxcpmPassage:
         """Its positions depend on what was said before; see `laid_out`."""
         tokens = len(self._tokenizer.ids(self._designed(text)))
-        frames = min(_A_TOKEN * tokens + _BEYOND, _MOST, self._most)
+        frames = min(_A_TOKEN * tokens + _BEYOND, _MOST)
         passage = VoxcpmPassage(text, frames, longest_s(letters(text)))
         most = self._positions // _PROMPT_SHARE
         limited(self.laid_out(passage).length, most, "voice and a sentence take")

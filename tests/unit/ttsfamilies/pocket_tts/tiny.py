@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.pocket_tts.family import PocketTts, VoiceCache, load_voices
 from ttsfamilies.pocket_tts.net import PocketEncoder, PocketNet, load_encoder, load_net
 from ttsfamilies.pocket_tts.sizes import load_config
@@ -26,6 +27,6 @@ def parts() -> tuple[PocketNet, PocketEncoder, Tokenizer, VoiceCache | None]:
 
 
 def tiny(most_frames: int | None = None) -> PocketTts:
-    """most_frames: see PocketTts."""
+    """most_frames: of a passage."""
     torch.set_num_threads(1)
-    return PocketTts("m", *parts(), most_frames)
+    return brief(PocketTts("m", *parts()), most_frames)

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.piper.phones import characters
 from ttsfamilies.tacotron2.facts import HifiganConfig
 from ttsfamilies.tacotron2.family import Tacotron2
@@ -22,6 +23,6 @@ def parts() -> tuple[TacotronNet, HifiganConfig]:
 
 
 def tiny(most_frames: int = 16) -> Tacotron2:
-    """With a voice that tests ask for, read letter by letter. most_frames: see Tacotron2."""
+    """With a voice that tests ask for, read letter by letter. most_frames: of a passage."""
     torch.set_num_threads(1)
-    return Tacotron2("m", *parts(), characters, most_frames)
+    return brief(Tacotron2("m", *parts(), characters), most_frames)

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import save
 
 from tests.parity.material import wav
+from tests.unit.ttsfamilies.brief import brief
 from tests.unit.ttsfamilies.test_conformance import Bench, request, same
 from tests.unit.ttsfamilies.voxcpm2.tiny import parts, tiny
 from ttscommon.cluster.adapters.peft import Files, Lora
@@ -177,7 +178,7 @@ def adapter(number: int, rank: int = 2, **changes: Any) -> Files:
 @cache
 def adapted(numbers: Sequence[int]) -> Voxcpm2:
     """With these adapters held, in this order."""
-    model = Voxcpm2("m", copy.deepcopy(parts()[0]), *parts()[1:], 6)
+    model = brief(Voxcpm2("m", copy.deepcopy(parts()[0]), *parts()[1:]), 6)
     model.adapt(4, 8)
     assert model.adapters is not None
     for slot, number in enumerate(numbers):

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.facts import load_config
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
@@ -26,6 +27,6 @@ def parts() -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
 
 
 def tiny(most_patches: int | None = None) -> Voxcpm2:
-    """most_patches: see Voxcpm2."""
+    """most_patches: of a passage."""
     torch.set_num_threads(1)
-    return Voxcpm2("m", *parts(), most_patches)
+    return brief(Voxcpm2("m", *parts()), most_patches)
