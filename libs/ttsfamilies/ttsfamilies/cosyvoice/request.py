@@ -27,7 +27,7 @@ from ttsfamilies.base.talker.base import Prepared, recorded
 from ttsfamilies.base.talker.lmstream import ENDLESS
 from ttsfamilies.base.text.segment import Passages
 
-# A CosyVoice checkpoint's sizes, and the ids that its versions share or differ in. No torch.
+# A checkpoint's sizes, and the ids that its versions share or differ in.
 #
 # Text tokens come one by one. Five of them, and what is said of them: fifteen tokens of speech, or
 # fewer where the model asks for more text by the fill token. A recording's transcript and tokens
