@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,9 +11,8 @@ import numpy as np
 
 from ttscommon.engine.checkpoint import checked_config, read_json
 from ttscommon.engine.codec_sizes import MimiSizes
-from ttscommon.wire.fields import Field
 from ttsfamilies.base.lm.llama import LlamaSizes
-from ttsfamilies.base.lm.request import LayeredDrawing, tell
+from ttsfamilies.base.lm.request import LayeredDrawing
 from ttsfamilies.base.lm.turns import (
     DialoguePrepared,
     EncodedTurn,
@@ -132,11 +131,7 @@ class CsmPrepared(DialoguePrepared):
 class CsmStream(TurnsStream):
     """See TalkerStream."""
 
-    def __init__(self, prepared: CsmPrepared, frame: Mapping[str, Field]) -> None:
-        super().__init__(frame)
-        self._prepared = prepared
-
     def begin(self, write: SlotWriter) -> None:
         write("codes", self.codes[-1] if self.frames else 0 * self.passage.codes[-1])
         write("frame", self.frames)
-        tell(write, self._prepared.request.seed, self._prepared.drawing)
+        super().begin(write)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn import DecoderConfig, RopeConfig, dense_attention
+from ttscommon.engine.nn import DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
@@ -18,16 +18,14 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.net import LanguageNet
 from ttsfamilies.base.lm.recordings import NetworkRecordings, windowed_sinc
-from ttsfamilies.base.lm.request import tell
 from ttsfamilies.base.lm.stepped import STATE, AnsweringModel
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
 from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.s3.references import RATE_HZ as HEARD_HZ
-from ttsfamilies.base.s3.references import WhisperMel
+from ttsfamilies.base.s3.references import WhisperAttention, WhisperBlock, WhisperMel
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, known_voice, stated
 from ttsfamilies.base.talker.lmstream import DRAWN
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.glm_voice.facts import FAMILY
 from ttsfamilies.glm_voice.request import (
     PRE_TOKEN,
@@ -53,34 +51,8 @@ _TAPS, _HOP, _STRIDE = 3, 160, 2
 _OTHERS: Final = ("embed_positions2.", "ema_", "quantize_ema_", "layer_norm.")
 
 
-class CausalBlock(nn.Module):
-    """Pre-norm attention and a plain feed-forward network, by Whisper's names."""
-
-    def __init__(self, c: HearingConfig) -> None:
-        super().__init__()
-        self._heads = c.encoder_attention_heads
-        linear = {"q_proj": True, "k_proj": False, "v_proj": True, "out_proj": True}
-        self.self_attn = nn.ModuleDict(
-            {name: nn.Linear(c.d_model, c.d_model, bias=bias) for name, bias in linear.items()}
-        )
-        self.self_attn_layer_norm = nn.LayerNorm(c.d_model)
-        self.fc1 = nn.Linear(c.d_model, c.encoder_ffn_dim)
-        self.fc2 = nn.Linear(c.encoder_ffn_dim, c.d_model)
-        self.final_layer_norm = nn.LayerNorm(c.d_model)
-
-    def forward(self, x: Tensor, visible: Tensor) -> Tensor:
-        """[frames, dim] -> the same; visible: [frames, frames] bool."""
-        normed, attn = self.self_attn_layer_norm(x), self.self_attn
-        q, k, v = (
-            cast(Tensor, attn[name](normed)).view(len(x), self._heads, -1)
-            for name in ("q_proj", "k_proj", "v_proj")
-        )
-        x = x + attn["out_proj"](dense_attention(q, k, v, visible).flatten(-2))
-        return x + self.fc2(nn.functional.gelu(self.fc1(self.final_layer_norm(x))))
-
-
 class WhisperVQ(nn.Module):
-    """A recording at 16 kHz to its ids; names of parameters are the published ones."""
+    """A recording at 16 kHz to its ids."""
 
     def __init__(self, c: HearingConfig) -> None:
         super().__init__()
@@ -89,7 +61,11 @@ class WhisperVQ(nn.Module):
         self.conv1 = nn.Conv1d(c.num_mel_bins, c.d_model, _TAPS)
         self.conv2 = nn.Conv1d(c.d_model, c.d_model, _TAPS, _STRIDE)
         self.embed_positions = nn.Embedding(c.max_source_positions, c.d_model)
-        self.layers = nn.ModuleList(CausalBlock(c) for _ in range(c.quantize_position))
+        dim, heads, hidden = c.d_model, c.encoder_attention_heads, c.encoder_ffn_dim
+        self.layers = nn.ModuleList(
+            WhisperBlock(WhisperAttention(dim, heads), dim, hidden)
+            for _ in range(c.quantize_position)
+        )
         self.codebook = nn.Embedding(c.quantize_vocab_size, c.d_model)
 
     def forward(self, wav: Tensor) -> Tensor:
@@ -128,7 +104,20 @@ def load_hearing(checkpoint: Path, device: str) -> WhisperVQ:
 
 def hearing_sources(net: WhisperVQ, prefix: str = "") -> dict[str, Source]:
     """Every parameter's published tensors."""
-    return {name: same(prefix + name) for name, _ in net.named_parameters()}
+    found = {name: same(prefix + name) for name, _ in net.named_parameters()}
+    return found | named(net, _LAYERS, theirs=prefix)
+
+
+_LAYERS: Final = {
+    "layers.*.attn.query": "layers.*.self_attn.q_proj",
+    "layers.*.attn.key": "layers.*.self_attn.k_proj",
+    "layers.*.attn.value": "layers.*.self_attn.v_proj",
+    "layers.*.attn.out": "layers.*.self_attn.out_proj",
+    "layers.*.attn_ln": "layers.*.self_attn_layer_norm",
+    "layers.*.mlp.0": "layers.*.fc1",
+    "layers.*.mlp.2": "layers.*.fc2",
+    "layers.*.mlp_ln": "layers.*.final_layer_norm",
+}
 
 
 def _others(c: HearingConfig, prefix: str) -> tuple[str, ...]:
@@ -192,18 +181,13 @@ class GlmStream(AnswerStream):
     """See AnswerStream."""
 
     def __init__(self, prepared: GlmPrepared, ids: DialogueIds) -> None:
-        super().__init__(ids.answers, ids.tokenizer.spelled, RATE_HZ)
-        self._prepared = prepared
+        super().__init__(prepared, ids.answers, ids.tokenizer.spelled, RATE_HZ)
 
     def positions(self, branch: int) -> Arrays:
         return {"id": np.concatenate([self.passage.array, self.answered])}
 
     def drawn(self) -> Arrays:
         return {"id": np.full(1, DRAWN, np.int64)}
-
-    def begin(self, write: SlotWriter) -> None:
-        super().begin(write)
-        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
 
 def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> GlmVoice:

@@ -27,6 +27,7 @@ from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttsfamilies.base.sampling import Settings, draw_alone, draw_ids
+from ttsfamilies.base.sampling.rules import OUT
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
@@ -50,8 +51,6 @@ from ttsfamilies.higgs_audio.request import (
 log_ = structlog.get_logger(__name__)
 
 _HEARD: Final = ("ref_audio", "ref_text", "turns", "speaker")
-# Finite, so that a row is not taken for one whose network failed; no draw reaches it.
-_OUT: Final = -1e30
 # Frames that the codec looks ahead, beside the delay_pattern.
 _AHEAD: Final = 10
 
@@ -150,7 +149,7 @@ class HiggsAudio(SteppedModel):
         )
         column = torch.arange(codebooks, device=logits.device).repeat(rows)
         noise = self.noise(seed, made * codebooks + column)
-        flat = logits.masked_fill(self._never, _OUT).flatten(0, 1)
+        flat = logits.masked_fill(self._never, OUT).flatten(0, 1)
         ids, finite = draw_ids(flat, noise, 0, Settings(hot, top_k, top_p))
         ids, finite = ids.view(rows, codebooks), finite.view(rows, codebooks).all(-1)
         repeated = self._repeated(ids, old)

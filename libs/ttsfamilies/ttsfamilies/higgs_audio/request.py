@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.fields import Array, Field
+from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttsfamilies.base.lm.codes import counts, is_over
-from ttsfamilies.base.lm.request import Drawing, tell
+from ttsfamilies.base.lm.request import Drawing
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import (
     FRAME,
@@ -201,9 +201,11 @@ def _third(request: HiggsPrepared, text: str) -> tuple[list[Part], list[Part]]:
 class HiggsStream(TurnsStream):
     """See TalkerStream. A frame of the log is a row."""
 
-    def __init__(self, prepared: HiggsPrepared, frame: Mapping[str, Field]) -> None:
-        super().__init__(frame)
-        self._prepared, self._config = prepared, prepared.config
+    prepared: HiggsPrepared
+
+    @property
+    def _config(self) -> HiggsConfig:
+        return self.prepared.config
 
     @property
     def _ends(self) -> Array:
@@ -221,7 +223,7 @@ class HiggsStream(TurnsStream):
         write("recent", recent.reshape(-1))
         for name, value in counts(self._ends, self._config.delay_pattern).items():
             write(name, value)
-        tell(write, self._prepared.request.seed, self._prepared.drawing)
+        super().begin(write)
 
     def _recent(self) -> Array:
         """The last rows [MOST_REMEMBERED, codebooks], those of recordings too."""

@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import Attend, dense_attention
+from ttscommon.engine.nn import Attend
 from ttscommon.engine.nn.weights import (
     Shards,
     Source,
@@ -33,6 +33,7 @@ from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import (
     RATE_HZ,
     FlowReferences,
+    WhisperAttention,
     WhisperBlock,
     WhisperMel,
     silence,
@@ -63,23 +64,6 @@ _PADDING: Final = 479
 _INNER: Final = 2048
 # Mel frames at the end that are of padding alone.
 _SPARE: Final = 2
-
-
-class WhisperAttention(nn.Module):
-    """Of all states to all that count."""
-
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self._heads = heads
-        self.query, self.value, self.out = (nn.Linear(dim, dim) for _ in range(3))
-        self.key = nn.Linear(dim, dim, bias=False)
-
-    def forward(self, x: Tensor, shown: Tensor) -> Tensor:
-        """[states, dim]; shown: [1, states] bool -> the first's shape."""
-        q, k, v = (
-            to(x).unflatten(-1, (self._heads, -1)) for to in (self.query, self.key, self.value)
-        )
-        return self.out(dense_attention(q, k, v, shown).flatten(-2))
 
 
 class PooledWhisper(nn.Module):

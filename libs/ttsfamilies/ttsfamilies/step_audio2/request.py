@@ -19,7 +19,7 @@ from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.llama import Qwen2Sizes
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
-from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable, tell
+from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable
 from ttsfamilies.base.lm.turns import AnswerIds, AnswerStream
 from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.blocks import keys
@@ -272,15 +272,15 @@ class StepStream(AnswerStream):
             texts = (i for i in found if i < prepared.control.audio_start)
             return b"".join(map(tokenizer.bytes_of, texts))
 
-        super().__init__(ids, spelled, TOKEN_RATE_HZ)
-        self._prepared, self._vocabulary = prepared, vocabulary
+        super().__init__(prepared, ids, spelled, TOKEN_RATE_HZ)
+        self._patch, self._vocabulary = prepared.control.audio_patch, vocabulary
 
     def positions(self, branch: int) -> Arrays:
         prompt: StepPrompt = self.passage
         width, told = prompt.rows.shape[1], prompt.ids
         ids = np.concatenate([told, self.answered])
         heard = np.zeros(len(ids))
-        heard[np.flatnonzero(told == self._prepared.control.audio_patch)] = 1
+        heard[np.flatnonzero(told == self._patch)] = 1
         rows = np.zeros((len(ids), width))
         rows[heard > 0] = prompt.rows
         return _inputs(ids, heard, rows)
@@ -296,7 +296,6 @@ class StepStream(AnswerStream):
         seen[ids] = 1
         write("seen", seen)
         write("drawn", ids[-1])
-        tell(write, self._prepared.request.seed, self._prepared.drawing)
 
 
 def _inputs(ids: Array, heard: Array, rows: Array) -> Arrays:

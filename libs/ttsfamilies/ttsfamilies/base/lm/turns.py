@@ -6,14 +6,14 @@ import codecs
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import FLAG, SILENT, Array, Arrays, Field
 from ttscommon.wire.messages import SaidText, SpeechRequest
-from ttsfamilies.base.lm.request import Drawing, WholeText, limited, nothing_to_say, speakable
+from ttsfamilies.base.lm.request import Drawing, WholeText, limited, nothing_to_say, speakable, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import LmStream
@@ -148,9 +148,12 @@ class TurnsStream(LmStream):
 
     replay: ClassVar[Mapping[str, Field]] = MappingProxyType({})
 
-    def __init__(self, frame: Mapping[str, Field]) -> None:
+    def __init__(self, prepared: TurnsPrepared, frame: Mapping[str, Field]) -> None:
         super().__init__()
-        self.frame = frame
+        self.prepared, self.frame = prepared, frame
+
+    def begin(self, write: SlotWriter) -> None:
+        tell(write, self.prepared.request.seed, self.prepared.drawing)
 
     def prefix(self) -> Sequence[bytes]:
         return self._passages[0].keys()
@@ -196,19 +199,32 @@ def frame_of(ids: AnswerIds) -> dict[str, Field]:
     return {TOKEN: Field((), "i2", ids.codes)}
 
 
+class Asked(Protocol):
+    """A request whose answer is drawn so."""
+
+    @property
+    def request(self) -> SpeechRequest: ...
+    @property
+    def drawing(self) -> Drawing: ...
+
+
 class AnswerStream(LmStream):
-    """A text of one passage, of which ids are counted; see LmStream. Subclasses say how ids are
-    drawn (`tell`), and what a prompt's positions hold; of a prompt, a question, they say the
-    `keys` (see TalkerStream.prefix).
+    """A text of one passage, of which ids are counted; see LmStream. Subclasses say what a prompt's
+    positions hold; of a prompt, a question, they say the `keys` (see TalkerStream.prefix).
     """
 
     replay: ClassVar[Mapping[str, Field]] = REPLAY
 
     def __init__(
-        self, ids: AnswerIds, spelled: Callable[[Sequence[int]], bytes], rate_hz: float
+        self,
+        asked: Asked,
+        ids: AnswerIds,
+        spelled: Callable[[Sequence[int]], bytes],
+        rate_hz: float,
     ) -> None:
         """spelled: ids between frames as UTF-8, without those that are no text."""
         super().__init__()
+        self._asked = asked
         self.frame = frame_of(ids)
         self._ids, self._spelled, self._rate_hz = ids, spelled, rate_hz
         self._heard = self._characters = 0
@@ -245,6 +261,7 @@ class AnswerStream(LmStream):
         write("most", self.passage.frames)
         for name in ("drawn", "filled"):
             write(name, 0)
+        tell(write, self._asked.request.seed, self._asked.drawing)
 
     def take(self, count: int) -> Taken:
         return super().take(count)._replace(said=self._said())

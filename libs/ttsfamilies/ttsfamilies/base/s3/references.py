@@ -83,6 +83,23 @@ class MemoryAttention(nn.Module):
         return self.query, self.key, self.value
 
 
+class WhisperAttention(nn.Module):
+    """Of all states to those that they see."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self._heads = heads
+        self.query, self.value, self.out = (nn.Linear(dim, dim) for _ in range(3))
+        self.key = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x: Tensor, shown: Tensor) -> Tensor:
+        """[states, dim]; shown: [states or 1, states] bool -> the first's shape."""
+        q, k, v = (
+            to(x).unflatten(-1, (self._heads, -1)) for to in (self.query, self.key, self.value)
+        )
+        return self.out(dense_attention(q, k, v, shown).flatten(-2))
+
+
 class WhisperBlock(nn.Module):
     """Pre-norm attention and a plain feed-forward network. eps: of the norm before attention."""
 
