@@ -24,7 +24,8 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.base.talker.streams import LEFT, REDRAW, CutShort
+from ttsfamilies.base.talker.guard import LEFT, REDRAW
+from ttsfamilies.base.talker.streams import CutShort
 
 EVERY: Final = families(Path("voices/vesper"))
 # Its text is told a word at a time, and lasts no longer than its words may.

@@ -23,7 +23,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Results, Row
 from ttsfamilies.fake import CODEBOOKS
 from ttsfamilies.fake.talker import FakeModel, Manner, StepCurve
 

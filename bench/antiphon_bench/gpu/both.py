@@ -24,7 +24,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.codec.stateful import StatefulCodec
 from ttsfamilies.base.runners.device_runner import DeviceRunner, Ticket
-from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Results, Row
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from vocoder.engine.engine import Engine as Vocoder
 from vocoder.engine.stream import DecodedAudio

@@ -22,8 +22,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.codec.base import Codec, CodecSpec, Decoded, Work
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSeconds
-from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
+from ttsfamilies.base.talker.streams import Plan, Results, Row, SlotWriter, Taken, TalkerStream
 from ttsfamilies.fake.talker import FakePrepared, StepCurve
 
 NAME: Final = "planned"

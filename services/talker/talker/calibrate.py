@@ -30,8 +30,7 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.runner import Results, Row, Runner
-from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.base.talker.streams import Results, Row, Runner, TalkerStream
 from ttsfamilies.fake.talker import Drafted, StepCurve
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)

@@ -20,8 +20,8 @@ from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.runner import Runner
 from ttsfamilies.base.talker.served import ServedFamily
+from ttsfamilies.base.talker.streams import Runner
 
 # A round of more streams is predicted from these, and measured when it happens.
 _WARM_UP_STREAMS: Final = (1, 4)

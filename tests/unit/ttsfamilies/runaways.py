@@ -10,9 +10,8 @@ import numpy as np
 from tests.unit.ttsfamilies.tiny_vesper import tiny
 from ttscommon.wire.fields import Arrays, Field
 from ttsfamilies.base.talker.base import Family, Prepared
-from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.base.talker.streams import Progress, Taken
+from ttsfamilies.base.talker.streams import Progress, Results, Row, Taken
 from ttsfamilies.fake.talker import FakeModel, FakeRunner, FakeStream, Manner, StepCurve
 from ttsfamilies.vesper.family import Vesper
 from ttsfamilies.vesper.stream import VesperSampling

@@ -16,8 +16,7 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.model import SegmentModel, TalkerModel
 from ttsfamilies.base.runners.torch_runner import TorchRunner
-from ttsfamilies.base.talker.runner import Row
-from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.base.talker.streams import Row, TalkerStream
 
 BLOCKS: Final = 200
 # Fields that may differ, as no step reads the difference.

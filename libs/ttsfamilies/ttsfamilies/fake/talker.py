@@ -28,8 +28,15 @@ from ttscommon.wire.pieces import Piece
 from ttsfamilies.base.talker.base import CacheSpec, Family, ModelSpec, Prepared, known_voice
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSeconds
-from ttsfamilies.base.talker.runner import Results, Row, sequences
-from ttsfamilies.base.talker.streams import Plan, SlotWriter, Taken, TalkerStream
+from ttsfamilies.base.talker.streams import (
+    Plan,
+    Results,
+    Row,
+    SlotWriter,
+    Taken,
+    TalkerStream,
+    sequences,
+)
 from ttsfamilies.fake import CODEBOOK_SIZE, CODEBOOKS, VOICES, Counted, Seconds, fake_fields
 
 FRAME_RATE_HZ: Final = 25.0

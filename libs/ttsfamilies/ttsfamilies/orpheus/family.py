@@ -45,9 +45,16 @@ from ttsfamilies.base.talker.base import (
     not_cloning,
     stated,
 )
-from ttsfamilies.base.talker.lmstream import DRAWN, ENDLESS, REPLAY, LmStream
+from ttsfamilies.base.talker.lmstream import (
+    DRAWN,
+    ENDLESS,
+    REPLAY,
+    LmStream,
+    letters,
+    longest_s,
+)
 from ttsfamilies.base.talker.options import ON_CPU, ModelOptions
-from ttsfamilies.base.talker.streams import SlotWriter, letters, longest_s
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.segment import Passages
 from ttsfamilies.orpheus.facts import FAMILY
 

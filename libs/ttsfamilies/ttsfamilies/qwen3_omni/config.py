@@ -27,6 +27,8 @@ MODEL_TYPE: Final = "qwen3_omni_moe"
 # Rows that every stream has: the text's ids are places among its rows, and these come first.
 PAD, BEGIN, END = range(3)
 SPECIAL_ROWS: Final = 3
+# What a position's row is.
+NO_ROW, EMBEDDING, STATE = range(3)
 
 # What the reference's `generate` draws with unless it is told otherwise.
 DEFAULTS: Final = GenerationConfig(

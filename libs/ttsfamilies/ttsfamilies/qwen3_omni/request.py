@@ -19,8 +19,7 @@ from ttscommon.wire.pieces import Piece
 from ttscommon.wire.tensors import FloatRows, RowKind, widened
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.streams import Plan, SlotWriter
-from ttsfamilies.qwen3_omni.config import SPECIAL_ROWS
-from ttsfamilies.qwen3_omni.net import EMBEDDING, NO_ROW, STATE
+from ttsfamilies.qwen3_omni.config import EMBEDDING, NO_ROW, SPECIAL_ROWS, STATE
 from ttsfamilies.qwen3_tts.config import TalkerConfig
 from ttsfamilies.qwen3_tts.prompt import NO_TEXT, ROLE_TOKENS, PromptRequest, prompt_positions
 from ttsfamilies.qwen3_tts.request import Qwen3Prepared

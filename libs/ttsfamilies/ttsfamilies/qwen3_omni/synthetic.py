@@ -12,7 +12,7 @@ from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import SPECIAL_TOKENS, vocabulary, write_qwen2_tokenizer
 from ttsfamilies.qwen3_omni import codec
 from ttsfamilies.qwen3_omni.config import load_config
-from ttsfamilies.qwen3_omni.net import TABLE, OmniNet, sources
+from ttsfamilies.qwen3_omni.family import TABLE, OmniNet, sources
 from ttsfamilies.qwen3_tts.sizes import stack
 
 WIDTH: Final = 24

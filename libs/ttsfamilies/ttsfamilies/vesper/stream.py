@@ -15,15 +15,8 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Pause, Piece
 from ttsfamilies.base.talker.base import Prepared
-from ttsfamilies.base.talker.streams import (
-    LEFT,
-    Plan,
-    Progress,
-    SlotWriter,
-    Taken,
-    TalkerStream,
-    redraws,
-)
+from ttsfamilies.base.talker.guard import LEFT, redraws
+from ttsfamilies.base.talker.streams import Plan, Progress, SlotWriter, Taken, TalkerStream
 from ttsfamilies.base.text.frontend import Utterance, Word
 from ttsfamilies.base.text.reader import Phonetise, Reader
 

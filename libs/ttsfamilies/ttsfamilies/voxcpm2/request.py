@@ -20,8 +20,8 @@ from ttscommon.wire.parameters import ADAPTER, Parameter, completed
 from ttsfamilies.base.lm.request import PassagesText, chosen, limited
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
-from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream
-from ttsfamilies.base.talker.streams import SlotWriter, letters, longest_s
+from ttsfamilies.base.talker.lmstream import ENDLESS, PASSAGE, LmStream, letters, longest_s
+from ttsfamilies.base.talker.streams import SlotWriter
 from ttsfamilies.base.text.segment import Passages
 
 _SPACE: Final = "\u2581"

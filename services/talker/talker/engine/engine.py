@@ -27,8 +27,7 @@ from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
 from ttsfamilies.base.talker.chunker import ChunkSizes
 from ttsfamilies.base.talker.parts import Parts
-from ttsfamilies.base.talker.runner import Results, Row, Runner
-from ttsfamilies.base.talker.streams import CutShort
+from ttsfamilies.base.talker.streams import CutShort, Results, Row, Runner
 
 _LIMITS: Final = StepLimits()
 _STEPS_KEPT: Final = 8

@@ -6,8 +6,7 @@ from statistics import fmean
 import pytest
 
 from antiphon_bench.plan.models import PlannedRunner, PlannedStream
-from ttsfamilies.base.talker.runner import Row
-from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.streams import Plan, Row
 from ttsfamilies.fake.talker import Drafted, StepCurve
 
 CURVE = StepCurve(

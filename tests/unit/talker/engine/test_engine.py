@@ -26,8 +26,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from ttsfamilies.base.talker.base import Family, Prepared
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.base.talker.streams import Plan, Taken
+from ttsfamilies.base.talker.streams import Plan, Results, Row, Taken
 from ttsfamilies.fake.talker import (
     PROMPT,
     FakeModel,

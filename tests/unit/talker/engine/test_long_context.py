@@ -15,7 +15,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.lm.turns import EncodedTurn
 from ttsfamilies.base.talker.base import Prepared
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.streams import Row
 from ttsfamilies.fake.talker import FakeModel, FakeRunner, FakeStream, Manner, StepCurve
 from ttsfamilies.fish_s2.family import FishS2
 

@@ -107,7 +107,7 @@ def test_what_asks_for_more_text_goes_on_with_the_same_utterance() -> None:
     for drawn in ([7], [8], [], [9], [10]):
         accept(stream, drawn)
         made = {"token": np.array(drawn, np.int64)}
-        assert guard.see(stream, made, len(drawn), ended=not drawn) is None
+        assert not guard.see(stream, made, len(drawn), ended=not drawn)
     assert stream.frames == 4
     assert (guard.caught, guard.cut_short) == ([], None)
 

@@ -17,6 +17,7 @@ from ttscommon.wire.pieces import Text
 from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
 
 IDS = AnswerIds(1000, 16_384, (5,))
+ASKED: Any = None  # nothing is drawn
 
 
 def request(text: str = "Hello.", **changes: Any) -> SpeechRequest:
@@ -27,7 +28,7 @@ class Spelling(AnswerStream):
     """Ids between frames are bytes."""
 
     def __init__(self) -> None:
-        super().__init__(IDS, bytes, 12.5)
+        super().__init__(ASKED, IDS, bytes, 12.5)
 
     def begin(self, write: Any) -> None: ...
     def positions(self, branch: int) -> Arrays:

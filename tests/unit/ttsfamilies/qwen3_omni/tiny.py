@@ -8,8 +8,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from ttsfamilies.qwen3_omni.config import DEFAULTS, OmniConfig
-from ttsfamilies.qwen3_omni.family import Qwen3Omni
-from ttsfamilies.qwen3_omni.net import OmniNet, ThinkerTable, load_talker
+from ttsfamilies.qwen3_omni.family import OmniNet, Qwen3Omni, ThinkerTable, load_talker
 from ttsfamilies.qwen3_omni.synthetic import write_checkpoint
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from ttscommon.engine.device.launches import InputShapes
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.talker.base import ModelSpec
-from ttsfamilies.base.talker.runner import Row, sequences
+from ttsfamilies.base.talker.streams import Results, Row, sequences
 
 
 class Attend(Protocol):
@@ -236,3 +236,39 @@ def _last_of_second(rows: Sequence[Row], each: Sequence[Row]) -> Array:
     found = last[: len(rows)].copy()
     found[[row.stream.branches > 1 for row in rows]] = last[len(rows) :]
     return found
+
+
+# What came back of a launch, in parts.
+
+
+_TOLD: Final = ("gained", "ended", "bad", "kept")
+
+
+def results_of(told: Arrays) -> Results:
+    """Of all that came back, by name."""
+    named = dict(told)
+    return Results(named, *(named.pop(name).tolist() for name in _TOLD))
+
+
+def merged(parts: Sequence[tuple[Sequence[int], Results]]) -> Results:
+    """Rows of all parts, each where its indices say, as wide as the widest."""
+    if len(parts) == 1:
+        return parts[0][1]
+    every = [part for _, part in parts]
+    frames = {
+        name: _placed([(indices, part.frames[name]) for indices, part in parts])
+        for name in every[0].frames
+    }
+    order = np.argsort([index for indices, _ in parts for index in indices])
+    told = ([flag for part in every for flag in getattr(part, name)] for name in _TOLD)
+    return Results(frames, *([flags[index] for index in order] for flags in told))
+
+
+def _placed(parts: Sequence[tuple[Sequence[int], Array]]) -> Array:
+    """Rows [rows, width, ...] of all parts; behind those that are narrower stands nothing."""
+    count, first = sum(len(indices) for indices, _ in parts), parts[0][1]
+    width = max(array.shape[1] for _, array in parts)
+    whole = np.zeros((count, width, *first.shape[2:]), first.dtype)
+    for indices, array in parts:
+        whole[list(indices), : array.shape[1]] = array
+    return whole

@@ -18,12 +18,17 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, Field, concatenate, cut
-from ttsfamilies.base.runners.computation import Computation, TwoPartComputation
+from ttsfamilies.base.runners.computation import (
+    Computation,
+    TwoPartComputation,
+    merged,
+    results_of,
+)
 from ttsfamilies.base.runners.launches import TABLE, Between, Decodes, LaunchContext, Part
 from ttsfamilies.base.runners.mixed import Mixed, Promptings
 from ttsfamilies.base.runners.resident import DeviceCache, ResidentState
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
-from ttsfamilies.base.talker.runner import Results, Row
+from ttsfamilies.base.talker.streams import Results, Row
 
 # Rendered at once: more gains nothing in speed.
 _MOST_FRAMES: Final = 64
@@ -95,9 +100,9 @@ class DeviceRunner:
         return ticket
 
     def collect(self, ticket: Ticket) -> Results:
-        found = [(part.indices, Results.of(part.wait())) for part in ticket.parts]
+        found = [(part.indices, results_of(part.wait())) for part in ticket.parts]
         self._buffers.give_back(ticket.buffers)
-        return Results.merged(found)
+        return merged(found)
 
     def paths(self, ticket: Ticket) -> Sequence[LaunchPath]:
         return [path for part in ticket.parts for path in part.paths]

@@ -30,7 +30,7 @@ from ttsfamilies.base.kernels.attention import VECTOR_HEAD
 from ttsfamilies.base.runners.computation import Attend
 from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, blocks_for
-from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.streams import Row
 
 if TYPE_CHECKING:
     from ttsfamilies.base.kernels.attention_numba import Cached

@@ -25,7 +25,7 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.resident import DeviceCache, ResidentState
-from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.streams import Row
 
 # The field of a slot's state that holds its blocks.
 TABLE: Final = "blocks of the cache"

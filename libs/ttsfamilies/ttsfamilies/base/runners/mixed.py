@@ -27,7 +27,7 @@ from ttsfamilies.base.runners.launches import (
     tensors_of,
 )
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.runner import Row
+from ttsfamilies.base.talker.streams import Row
 
 _LEAST_TOKENS: Final = 32
 # Of recorded prompts: a row that is padding costs little, another recording costs start-up time.

@@ -30,8 +30,8 @@ from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.sampling import Noise
 from ttsfamilies.base.talker.base import NUMBER, Family
-from ttsfamilies.base.talker.runner import Runner
 from ttsfamilies.base.talker.segments import LENGTH
+from ttsfamilies.base.talker.streams import Runner
 
 log_ = structlog.get_logger(__name__)
 

@@ -19,10 +19,10 @@ from ttsfamilies.base.runners.computation import (
     Out,
     Prompts,
     Rows,
+    merged,
 )
 from ttsfamilies.base.runners.kv import LEAST_ROWS, PagedCache, padded
-from ttsfamilies.base.talker.runner import Results, Row
-from ttsfamilies.base.talker.streams import SlotWriter
+from ttsfamilies.base.talker.streams import Results, Row, SlotWriter
 
 # Rendered at once: more gains nothing in speed.
 _MOST_FRAMES: Final = 64
@@ -65,7 +65,7 @@ class TorchRunner:
         for kind in sorted({_kind(row) for row in rows}):
             some = [i for i, row in enumerate(rows) if _kind(row) == kind]
             parts.append((some, self._launch([rows[i] for i in some])))
-        return Results.merged(parts)
+        return merged(parts)
 
     def collect(self, ticket: Results) -> Results:
         return ticket

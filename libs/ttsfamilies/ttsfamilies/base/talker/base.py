@@ -34,8 +34,7 @@ from ttsfamilies.base.facts import FamilyFacts
 from ttsfamilies.base.talker.chunker import ChunkSeconds
 from ttsfamilies.base.talker.guard import RunawaySigns, Watch
 from ttsfamilies.base.talker.options import Adaptable
-from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.streams import TalkerStream
+from ttsfamilies.base.talker.streams import Runner, TalkerStream
 
 # A number of each slot or position.
 NUMBER: Final = Field((), "i8")

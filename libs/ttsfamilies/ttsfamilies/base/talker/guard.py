@@ -15,16 +15,13 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from ttscommon.wire.fields import Array, Arrays, rows
-from ttsfamilies.base.talker.streams import (
-    FLAG,
-    LEFT,
-    REDRAW,
-    Caught,
-    CutShort,
-    TalkerStream,
-    redraws,
-)
+from ttscommon.wire.fields import Array, Arrays, Field, rows
+from ttsfamilies.base.talker.streams import Caught, CutShort, TalkerStream
+
+REDRAW: Final = "redraw"
+"""The number of the draw that a frame is of, and LEFT more where what was before it was left."""
+LEFT: Final = 4
+FLAG: Final = Field((), "u1", 2 * LEFT)
 
 # Signs that a stream has lost its text, as pure functions of its frames.
 #
@@ -143,13 +140,6 @@ STEP: Final = 4
 """Frames between two looks."""
 
 
-class Back(NamedTuple):
-    """Go back to the first `frame` frames, to draw again as this number; 0: leave the utterance."""
-
-    frame: int
-    redraw: int
-
-
 class _Outlook:
     """Suspicion, step by step: of the present draw of the utterance that is spoken.
 
@@ -230,8 +220,10 @@ class Guard:
         if self._code:
             self._outlook.codes = _first_codes(known[self._code][first:])
 
-    def see(self, stream: TalkerStream, frames: Arrays, gained: int, *, ended: bool) -> Back | None:
-        """Look at what a step has made; where to go back to, if that is a runaway."""
+    def see(self, stream: TalkerStream, frames: Arrays, gained: int, *, ended: bool) -> bool:
+        """Look at what a step has made. Of a runaway the stream goes back to the last good frame,
+        to draw again from there or to leave its utterance; whether nothing follows that.
+        """
         if gained:
             self._know(stream.frames - gained)
             self._gain(frames, gained)
@@ -243,14 +235,7 @@ class Guard:
             return self._reach_limit(stream)
         elif gained and self._watch is not None:
             return self._check(self._watch, stream)
-        return None
-
-    def leave(self, stream: TalkerStream) -> bool:
-        """Have the stream leave its utterance; whether it goes on with another."""
-        self.cut_short = self.cut_short or CutShort(stream.progress().word)
-        self._leaves = stream.leave()
-        self._outlook = _Outlook(stream.frames)
-        return self._leaves
+        return False
 
     def took(self, count: int, frames: int) -> Array:
         """Flags of the oldest frames, of so many, which leave the engine: [count] u1."""
@@ -273,26 +258,26 @@ class Guard:
         if self._code:
             outlook.codes += _first_codes(frames[self._code][-gained:])
 
-    def _reach_limit(self, stream: TalkerStream) -> Back | None:
+    def _reach_limit(self, stream: TalkerStream) -> bool:
         """An utterance that did not end by itself had all the frames that it may have."""
         frames, suspect = stream.frames, self._outlook.suspect
         if self._watch is None or self._limited:
             self._outlook = _Outlook(frames)
         elif suspect is not None and max(suspect, self._taken) < frames:
-            return self._catch("budget", frames)
+            return self._catch("budget", stream)
         else:  # there is no room to draw again, and the stream is past it already
             self.cut_short = self.cut_short or CutShort()
             self._leaves = not stream.done
             self._outlook = _Outlook(frames)
             self.caught.append(Caught("budget", frames, 0))
-        return None
+        return False
 
-    def _check(self, watch: Watch, stream: TalkerStream) -> Back | None:
+    def _check(self, watch: Watch, stream: TalkerStream) -> bool:
         while self._outlook.checked + STEP <= stream.frames:
             seen = self._seen(watch, stream, self._outlook.checked + STEP)
             if (sign := self._outlook.look(watch, seen)) is not None:
-                return self._catch(sign, stream.frames)
-        return None
+                return self._catch(sign, stream)
+        return False
 
     def _seen(self, watch: Watch, stream: TalkerStream, frames: int) -> Seen:
         """What there is to see once so many frames are known."""
@@ -304,18 +289,29 @@ class Guard:
         begun = outlook.begun
         return Seen(frames - begun, outlook.first - begun, codes, told.reached, budget)
 
-    def _catch(self, sign: Sign, frames: int) -> Back:
-        """Go back to the last good frame, and draw again from there or leave the utterance."""
-        outlook = self._outlook
+    def _catch(self, sign: Sign, stream: TalkerStream) -> bool:
+        outlook, frames = self._outlook, stream.frames
         good = frames if outlook.suspect is None else outlook.suspect
         last = max(good, self._taken, outlook.begun + 1)
         number = outlook.redraw + 1 if outlook.redraw < self._redraws else 0
         while self._taken + len(self._draws) > last:
             self._draws.pop()
+        self.caught.append(Caught(sign, frames, number))
+        stream.rewind(last)
         if number:
             self._outlook = _Outlook(outlook.begun, number, last)
-        self.caught.append(Caught(sign, frames, number))
-        return Back(last, number)
+            return False
+        self.cut_short = self.cut_short or CutShort(stream.progress().word)
+        self._leaves = stream.leave()
+        self._outlook = _Outlook(stream.frames)
+        return not self._leaves
+
+
+def redraws(arrays: Arrays) -> Array:
+    """[frames] u1; zeros where the log's writer knew of none. Raises MalformedMessage."""
+    if REDRAW not in arrays:
+        return FLAG.zeros(rows(arrays))
+    return FLAG.checked(REDRAW, arrays[REDRAW])
 
 
 def _first_codes(codes: Array) -> list[int]:

@@ -231,3 +231,33 @@ class SequenceStream(LmStream):
     def _evict(self) -> None:
         super()._evict()
         self.held = 0
+
+
+# How long what is said may sound, by the length of its text.
+
+
+# Of text, in letters: a digit is read as a word, and a Chinese character as a syllable.
+_DIGIT, _SYLLABLE, _STOP = 6.0, 4.0, 4.0
+_STOPS: Final = frozenset(".,;:!?…—\n。！？、，")
+_FIRST_SYLLABLE: Final = "\u2e80"
+# Text of a request at its slowest, and silence before and behind it.
+_LETTERS_A_SECOND: Final = 5.0
+_BEYOND_S: Final = 4.0
+
+
+def letters(text: str) -> float:
+    """The length of a text in letters, as long as it may take to be read."""
+    return sum(map(_weight, text))
+
+
+def _weight(character: str) -> float:
+    if character.isdigit():
+        return _DIGIT
+    if character in _STOPS:
+        return _STOP
+    return _SYLLABLE if character >= _FIRST_SYLLABLE else 1.0
+
+
+def longest_s(count: float, speed: float = 1.0) -> float:
+    """Seconds that so many letters take at the most, spoken `speed` times as fast as usual."""
+    return _BEYOND_S + count / (_LETTERS_A_SECOND * speed)

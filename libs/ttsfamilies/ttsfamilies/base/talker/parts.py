@@ -9,43 +9,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ttscommon.wire.fields import FLAG, SILENT, Array, Arrays, concatenate, cut, rows, silent
 from ttscommon.wire.messages import WordTime
 from ttsfamilies.base.talker.base import Family, Prepared
-from ttsfamilies.base.talker.guard import Guard
+from ttsfamilies.base.talker.guard import LEFT, REDRAW, Guard, redraws
+from ttsfamilies.base.talker.lmstream import longest_s
+from ttsfamilies.base.talker.served import Said, Silence
 from ttsfamilies.base.talker.streams import (
-    LEFT,
-    REDRAW,
+    SEED,
     Caught,
     CutShort,
     Plan,
     Taken,
     TalkerStream,
-    logged,
-    longest_s,
-    redraws,
+    other_seed,
 )
-
-
-class Said(NamedTuple):
-    """A unit of the text of one part; parts are told apart by their `prepared`.
-
-    letters: of the part's text, as far as it was read for it.
-    """
-
-    part: Prepared
-    unit: Any
-    letters: float = 0.0
-
-
-class Silence(NamedTuple):
-    """So many frames that say nothing. It ends the part before it."""
-
-    frames: int
 
 
 @dataclass(eq=False)
@@ -171,10 +153,8 @@ class Parts:
         assert speech is not None
         stream, before = speech.stream, speech.stream.frames
         stream.accept(cached, frames, ended)
-        back = speech.guard.see(stream, frames, stream.frames - before, ended=ended)
-        if back is not None:
-            stream.rewind(back.frame)
-            self._over = not (back.redraw or speech.guard.leave(stream))
+        if speech.guard.see(stream, frames, stream.frames - before, ended=ended):
+            self._over = True
         self._settle()
 
     def evict(self) -> None:
@@ -211,7 +191,7 @@ class Parts:
         part.taken += count
         flags = part.guard.took(count, part.stream.frames)
         taken = part.stream.take(count)
-        frames = taken.frames if self._family.watch is None else logged(taken.frames, flags)
+        frames = taken.frames if self._family.watch is None else _logged(taken.frames, flags)
         if self._family.silences:
             frames = {**frames, SILENT: FLAG.zeros(count)}
         return taken._replace(frames=frames, words=self._timed(part, taken.words))
@@ -304,6 +284,15 @@ class Parts:
         self._logged = cut(self._logged, count, whole)
         self._logged_silent = self._logged_silent[count:]
         return taken
+
+
+def _logged(raw: Arrays, flags: Array) -> Arrays:
+    """With the draw that each frame is of, and the seed that it was drawn with."""
+    if SEED not in raw or not flags.any():
+        return {**raw, REDRAW: flags}
+    draws = (flags & (LEFT - 1)).tolist()
+    seeds = [other_seed(*one) for one in zip(raw[SEED].tolist(), draws, strict=True)]
+    return {**raw, SEED: np.array(seeds), REDRAW: flags}
 
 
 def _run(flags: Array, value: int) -> int:

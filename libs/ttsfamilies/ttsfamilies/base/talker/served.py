@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ttscommon.wire.fields import FLAG, NOTHING, SILENT, Array, Arrays, Derived, Field
 from ttscommon.wire.lookups import PhonesFound
@@ -18,11 +18,28 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 from ttscommon.wire.tensors import FloatRows
 from ttsfamilies.base.talker.base import Family, ModelSpec, Prepared
-from ttsfamilies.base.talker.guard import RunawaySigns, Watch
-from ttsfamilies.base.talker.parts import Said, Silence
-from ttsfamilies.base.talker.runner import Runner
-from ttsfamilies.base.talker.streams import FLAG as REDRAW_FLAG
-from ttsfamilies.base.talker.streams import REDRAW, TalkerStream, letters
+from ttsfamilies.base.talker.guard import FLAG as REDRAW_FLAG
+from ttsfamilies.base.talker.guard import REDRAW, RunawaySigns, Watch
+from ttsfamilies.base.talker.lmstream import letters
+from ttsfamilies.base.talker.streams import Runner, TalkerStream
+
+
+class Said(NamedTuple):
+    """A unit of the text of one part; parts are told apart by their `prepared`.
+
+    letters: of the part's text, as far as it was read for it.
+    """
+
+    part: Prepared
+    unit: Any
+    letters: float = 0.0
+
+
+class Silence(NamedTuple):
+    """So many frames that say nothing. It ends the part before it."""
+
+    frames: int
+
 
 Unit: TypeAlias = Said | Silence
 # A token is most often a word or a part of one.

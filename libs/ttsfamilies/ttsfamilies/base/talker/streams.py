@@ -1,4 +1,4 @@
-"""A stream inside a family: what to compute next, and the books of what was computed."""
+"""A stream inside a family, what to compute of it next, and the interface to what computes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-import numpy as np
-
-from ttscommon.wire.fields import Array, Arrays, Field, rows
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SaidText, WordTime
 
 
@@ -219,45 +218,8 @@ class TalkerStream(ABC):
         """The oldest `count` frames that were not taken yet."""
 
 
-# How long what is said may sound, by the length of its text.
-
-
-# Of text, in letters: a digit is read as a word, and a Chinese character as a syllable.
-_DIGIT, _SYLLABLE, _STOP = 6.0, 4.0, 4.0
-_STOPS: Final = frozenset(".,;:!?…—\n。！？、，")
-_FIRST_SYLLABLE: Final = "\u2e80"
-# Text of a request at its slowest, and silence before and behind it.
-_LETTERS_A_SECOND: Final = 5.0
-_BEYOND_S: Final = 4.0
-
-
-def letters(text: str) -> float:
-    """The length of a text in letters, as long as it may take to be read."""
-    return sum(map(_weight, text))
-
-
-def _weight(character: str) -> float:
-    if character.isdigit():
-        return _DIGIT
-    if character in _STOPS:
-        return _STOP
-    return _SYLLABLE if character >= _FIRST_SYLLABLE else 1.0
-
-
-def longest_s(count: float, speed: float = 1.0) -> float:
-    """Seconds that so many letters take at the most, spoken `speed` times as fast as usual."""
-    return _BEYOND_S + count / (_LETTERS_A_SECOND * speed)
-
-
-# Which draw a frame is of: noise is keyed by it, and the log says it.
-
-
-REDRAW: Final = "redraw"
-"""The number of the draw that a frame is of, and LEFT more where what was before it was left."""
-LEFT: Final = 4
-FLAG: Final = Field((), "u1", 2 * LEFT)
 # The field of a slot's state, and of raw frames, that noise is keyed by.
-_SEED: Final = "seed"
+SEED: Final = "seed"
 _OTHER: Final = 0x9E3779B97F
 
 
@@ -266,26 +228,92 @@ def other_seed(seed: int, redraw: int) -> int:
     return seed ^ (redraw * _OTHER)
 
 
-def seeded(write: SlotWriter, redraw: int) -> SlotWriter:
-    """Writes a slot's state, for a draw of this number."""
-
-    def reseeded(name: str, value: Any, at: int = 0) -> None:
-        write(name, other_seed(value, redraw) if name == _SEED else value, at)
-
-    return reseeded if redraw else write
+# What an engine has computed: launched now, collected in order, perhaps a step later.
 
 
-def redraws(arrays: Arrays) -> Array:
-    """[frames] u1; zeros where the log's writer knew of none. Raises MalformedMessage."""
-    if REDRAW not in arrays:
-        return FLAG.zeros(rows(arrays))
-    return FLAG.checked(REDRAW, arrays[REDRAW])
+@dataclass(slots=True)
+class Row:
+    """A stream's part of a launch: what to compute, where its state is, which blocks it owns.
+
+    branch: of rows that `sequences` made, whose blocks are of this branch alone. draw: the number
+    of the draw; see Guard.
+    """
+
+    stream: TalkerStream
+    slot: int
+    plan: Plan
+    blocks: Sequence[int]
+    branch: int = 0
+    draw: int = 0
+
+    def stage(self, write: SlotWriter) -> None:
+        """See TalkerStream; a redraw has a seed of its own."""
+
+        def reseeded(name: str, value: Any, at: int = 0) -> None:
+            write(name, other_seed(value, self.draw) if name == SEED else value, at)
+
+        self.stream.stage(reseeded if self.draw else write)
 
 
-def logged(raw: Arrays, flags: Array) -> Arrays:
-    """With the draw that each frame is of, and the seed that it was drawn with."""
-    if _SEED not in raw or not flags.any():
-        return {**raw, REDRAW: flags}
-    draws = (flags & (LEFT - 1)).tolist()
-    seeds = [other_seed(*one) for one in zip(raw[_SEED].tolist(), draws, strict=True)]
-    return {**raw, _SEED: np.array(seeds), REDRAW: flags}
+def sequences(rows: Sequence[Row]) -> list[Row]:
+    """A row for each branch: the first of all rows, and then the second of those that have two."""
+    second = [_of_branch(row, 1) for row in rows if row.stream.branches > 1]
+    return [*(_of_branch(row, 0) for row in rows), *second]
+
+
+def _of_branch(row: Row, branch: int) -> Row:
+    if (branches := row.stream.branches) == 1:
+        return row
+    return Row(row.stream, row.slot, row.plan, row.blocks[branch::branches], branch)
+
+
+@dataclass(slots=True)
+class Results:
+    """What a launch gave, one row for each of its rows, on the host.
+
+    frames: raw fields, [rows, width, ...]. gained: frames of each row. kept: positions of each row
+    that stay in the cache.
+    """
+
+    frames: Arrays
+    gained: Sequence[int]
+    ended: Sequence[bool]
+    bad: Sequence[bool]
+    kept: Sequence[int]
+
+    def row(self, row: int) -> dict[str, Array]:
+        """The frames that this row gained."""
+        gained = self.gained[row]
+        return {name: array[row, :gained] for name, array in self.frames.items()}
+
+
+class Runner(Protocol):
+    """Computes launches in order.
+
+    depth: how many launches may be in flight when the oldest is collected: none where a launch
+    blocks until it is computed, one where a device computes while the host works. width: most
+    positions of a decode step, all but the first drafted.
+    """
+
+    depth: int
+    width: int
+
+    def record(self, streams: int, positions: int) -> None:
+        """Make launches ready of up to so many streams and positions of prompts: once, before
+        there are any. Takes seconds on a device. Raises DeviceError.
+        """
+
+    def launch(self, rows: Sequence[Row]) -> Any:
+        """Begin to compute, after staging the rows' slots; returns a ticket for `collect`.
+
+        Raises before any state has changed, or raises DeviceError.
+        """
+
+    def collect(self, ticket: Any) -> Results:
+        """Wait for a launch. Raises DeviceError."""
+
+    def paths(self, ticket: Any) -> Sequence[LaunchPath]:
+        """How each part of a launch was computed: see LaunchPath."""
+
+    def render(self, raw: Arrays) -> Arrays:
+        """Frames of many streams, one after the other, made ready for the log."""

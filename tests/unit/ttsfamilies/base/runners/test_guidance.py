@@ -12,8 +12,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttsfamilies.base.runners.computation import BranchInputs
 from ttsfamilies.base.runners.device_runner import DeviceRunner
-from ttsfamilies.base.talker.runner import Row, sequences
-from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.streams import Plan, Row, sequences
 
 ALONE, GUIDED = 3, 4  # seeds
 

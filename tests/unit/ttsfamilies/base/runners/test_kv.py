@@ -12,8 +12,7 @@ import torch
 from ttsfamilies.base.runners.kv import PagedCache
 from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS, BlockAllocator
-from ttsfamilies.base.talker.runner import Row
-from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.streams import Plan, Row
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 LENGTH = 400

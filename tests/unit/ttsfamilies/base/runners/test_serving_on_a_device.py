@@ -29,8 +29,8 @@ from ttscommon.wire.pieces import Text
 from ttsfamilies.base.runners.device_runner import DeviceRunner
 from ttsfamilies.base.runners.launches import Shape
 from ttsfamilies.base.talker.blocks import BLOCK_POSITIONS
-from ttsfamilies.base.talker.runner import Row
 from ttsfamilies.base.talker.served import ServedFamily
+from ttsfamilies.base.talker.streams import Row
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 
 TEXTS = ("One small step.", "And another one, for good measure!", "Then a third.", "The end.")

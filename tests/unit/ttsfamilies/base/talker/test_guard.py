@@ -19,9 +19,10 @@ from ttscommon.wire.fields import SILENT, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece, Text
 from ttsfamilies.base.talker.base import Family
-from ttsfamilies.base.talker.guard import RunawaySigns, Seen, Sign, Stall, Watch
+from ttsfamilies.base.talker.guard import LEFT, REDRAW, RunawaySigns, Seen, Sign, Stall, Watch
+from ttsfamilies.base.talker.lmstream import letters, longest_s
 from ttsfamilies.base.talker.served import ServedFamily
-from ttsfamilies.base.talker.streams import LEFT, REDRAW, CutShort, letters, longest_s, other_seed
+from ttsfamilies.base.talker.streams import CutShort, other_seed
 
 RATE_HZ = 10.0
 

@@ -20,8 +20,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 from ttsfamilies.base.talker.base import Family
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.parts import Silence
-from ttsfamilies.base.talker.served import ServedFamily
+from ttsfamilies.base.talker.served import ServedFamily, Silence
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": qwen3,

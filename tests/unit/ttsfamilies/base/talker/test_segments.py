@@ -16,9 +16,8 @@ from ttscommon.engine.runtime import Finished
 from ttscommon.wire.fields import concatenate, cut, rows
 from ttsfamilies.base.runners.torch_runner import TorchRunner
 from ttsfamilies.base.talker.chunker import ChunkSizes
-from ttsfamilies.base.talker.runner import Results, Row
 from ttsfamilies.base.talker.segments import Grid
-from ttsfamilies.base.talker.streams import Plan
+from ttsfamilies.base.talker.streams import Plan, Results, Row
 
 TEXT = "One small step, said the talker. And then another one, for good measure!"
 LONG = " ".join(["word"] * 90) + "."
