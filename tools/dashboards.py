@@ -17,6 +17,8 @@ _NAMESPACE: Final = 'namespace=~"$namespace"'
 _MODEL: Final = f'{_NAMESPACE}, model=~"$model"'
 _LISTENER: Final = f'{_MODEL}, tenant=~"$tenant"'
 _IN_TIME: Final = f'viable="true", {_LISTENER}'
+# A request that is refused late counts among the refused.
+_SERVED: Final = 'outcome!="refused"'
 _ADMITTED: Final = f'stage="gateway", {_MODEL}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
 _STAGE: Final = f'stage=~"$stage", {_MODEL}'
@@ -91,8 +93,8 @@ LISTENERS: Final = Dashboard(
                     f"{_rate('tts_stream_chunks_total', _LISTENER, 'model')}"
                 ),
                 "{{model}} streams without a gap": (
-                    f"{_rate('tts_streams_total', _IN_TIME, 'model')} / "
-                    f"{_rate('tts_streams_total', _LISTENER, 'model')}"
+                    f"{_rate('tts_streams_total', f'{_SERVED}, {_IN_TIME}', 'model')} / "
+                    f"{_rate('tts_streams_total', f'{_SERVED}, {_LISTENER}', 'model')}"
                 ),
             },
             help="A chunk is in time if it came before the listener ran dry.",

@@ -273,6 +273,27 @@ async def test_a_full_gateway_refuses_with_a_hint_before_it_parses_and_keeps_the
     assert stand.metric("tts_refused_total", reason="overloaded") == 2
 
 
+@pytest.mark.parametrize("by", ["gateway", "stage"])
+async def test_a_stream_that_is_given_up_for_want_of_room_counts_as_refused(
+    stand: Any, talk: Any, by: str
+) -> None:
+    async def full(performance: Any) -> None:
+        await performance.end("error", "overloaded", "requests use as many adapters")
+
+    gate = talk.gate()
+    stand.stage.script = gate if by == "gateway" else full
+    posting = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
+    if by == "gateway":
+        await gate.begun.wait()
+        stand.gateway.context.services.admission.control.give_up("vesper")
+    refused = await posting
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "overloaded")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert stand.metric("tts_streams_total", outcome="refused") == 1
+    assert stand.metric("tts_streams_total") == 1
+    assert stand.metric("tts_refused_total", reason="overloaded") == 1
+
+
 def head_of(told: str, name: str) -> str:
     """A header's value."""
     return told.partition(f"{name}: ")[2].partition("\r\n")[0]

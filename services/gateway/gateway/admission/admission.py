@@ -17,7 +17,7 @@ from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers, Turns
 from gateway.admission.queueing import OfflineStreams, WaitingRoom
 from gateway.errors import Draining, RateLimited, StreamsUsed, unserved
-from gateway.keys import ANONYMOUS, KeyRing, TextLimits
+from gateway.keys import KeyRing, TextLimits
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
 from ttscommon.cluster.admission.judge import Standing, share_used
@@ -100,7 +100,7 @@ class Admission:
         try:
             grant = self.admit(applicant)
         except AntiphonError as error:
-            self._refuse(applicant, error)
+            self.refuse(applicant, error)
             raise
         began_s = grant.began_s = self.clock()
         grant.characters = applicant.characters
@@ -135,10 +135,14 @@ class Admission:
         if not self.streams:
             self.idle.set()
 
-    def _refuse(self, applicant: Applicant, error: AntiphonError) -> None:
-        listener = self.metrics.listener(applicant.model, applicant.tenant)
-        self.metrics.refused.labels(error.code, *listener).inc()
-        self._refusals.add(applicant.tenant, applicant.model, error.code, error.message)
+    def refuse(self, applicant: Applicant, error: AntiphonError) -> None:
+        """Count and log it, and tell the caller when there may be room; also for a request that was
+        admitted and is given up for want of room. The portions of a job are only told.
+        """
+        if not applicant.offline:
+            listener = self.metrics.listener(applicant.model, applicant.tenant)
+            self.metrics.refused.labels(error.code, *listener).inc()
+            self._refusals.add(applicant.tenant, applicant.model, error.code, error.message)
         if isinstance(error, Overloaded):
             self._say_when(error, applicant)
 
@@ -224,7 +228,7 @@ class Admission:
             return
         await self._hold(applicants)
         if (objection := self._objection(applicants)) is not None:
-            self._refuse(applicants[0], objection)
+            self.refuse(applicants[0], objection)
             raise objection
 
     async def wait(self, applicant: Applicant) -> bool:
@@ -253,7 +257,7 @@ class Admission:
         try:
             return await self._room.wait(one.tenant, model, most_s, objection)
         except AntiphonError as error:
-            self._refuse(one, error)
+            self.refuse(one, error)
             raise
 
     def _moment_s(self, model: str) -> float:
@@ -394,12 +398,6 @@ class Admission:
     def text_limits(self, tenant: str) -> TextLimits:
         """How a text of the tenant's may come."""
         return self.keys.tenants[tenant].text_limits(self.settings)
-
-    def no_slot(self, model: str) -> Overloaded:
-        """The error of a request that waited for a slot in vain."""
-        error = Overloaded("no slot became free in time")
-        self._say_when(error, Applicant(ANONYMOUS, model))
-        return error
 
     def charge(self, tenant: str, characters: int) -> None:
         """More text of a stream came; it counts against its key's characters."""

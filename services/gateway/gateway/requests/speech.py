@@ -140,7 +140,7 @@ class Speech:
         if not self.fresh:
             return 0
         text = self._source.text
-        return self._characters if text is None else text.characters
+        return self._applicant.characters if text is None else text.characters
 
     @property
     def resume_token(self) -> str | None:
@@ -158,15 +158,14 @@ class Speech:
         """Raises NothingToSay, TextTooLong, Overloaded, Unavailable, Draining, BusUnavailable;
         NotFound if there is nothing to attach to.
         """
-        applicant = await self._source.prepare(self._services.settings.coalesce_s)
+        self._applicant = await self._source.prepare(self._services.settings.coalesce_s)
         self.delivery.accept()
-        self._characters = applicant.characters
         spec = self.spec
         self._span = tracing.request_span(
             self.request_id, spec.model.name, spec.voice.id, spec.tenant
         )
         try:
-            await self._begin(applicant)
+            await self._begin(self._applicant)
         except BaseException as error:
             tracing.finish(self._span, error=getattr(error, "code", type(error).__name__))
             raise
@@ -198,11 +197,13 @@ class Speech:
             stack.callback(listeners.end, self)
             if not source.fresh:
                 await listeners.announce(self)
-            self.outcome = "error"
-            with trace.use_span(self._span):
-                await source.begin(self._grant, self.delivery.headroom_s())
+            try:
+                with trace.use_span(self._span):
+                    await source.begin(self._grant, self.delivery.headroom_s())
+            except Exception as error:
+                self._fail(error)
+                raise
             self.delivery.begin()
-            self.outcome = "cancelled"
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
             self._stack = stack.pop_all()
@@ -216,7 +217,7 @@ class Speech:
     ) -> None:
         harmless = asyncio.CancelledError | ClientTooSlow | HeardElsewhere
         if error is not None and not isinstance(error, harmless):
-            self.outcome = "refused" if self._given_up else "error"
+            self._fail(error)
             if self._leaving is Leaving.KEEP:
                 self._leaving = Leaving.CANCEL
         if self._duty is not None:
@@ -281,6 +282,13 @@ class Speech:
         """End it, so that others do not run dry."""
         self._given_up = True
         self._reader.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        """It ends too early. One for which there is no room after all is refused, if late."""
+        self.outcome = "error"
+        if isinstance(error, Overloaded):
+            self.outcome = "refused"
+            self._services.admission.refuse(self._applicant, error)
 
     def _end(self, end: End) -> None:
         self._phase = RequestPhase.ENDED

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -18,8 +18,10 @@ from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSource
 from gateway.settings import GatewaySettings
 from ttscommon.bus import AudioReader
-from ttscommon.wire.errors import AntiphonError, BusUnavailable, StoreLost
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, StoreLost
 from ttscommon.wire.subjects import TALKER, VOCODER
+
+_NO_SLOT: Final = "no slot became free in time"
 
 log_ = structlog.get_logger(__name__)
 
@@ -191,10 +193,10 @@ async def timed_out(
     try:
         for stage in (TALKER, VOCODER):
             if await queue.withdraw(stage, model, request_id):
-                return services.admission.no_slot(model)
+                return Overloaded(_NO_SLOT)
         # Its talker may wait for room in the vocoders' queue.
         if await queue.waiting(VOCODER, model):
-            return services.admission.no_slot(model)
+            return Overloaded(_NO_SLOT)
     except BusUnavailable as unavailable:
         log_.info("queue.unseen", request_id=request_id, error=unavailable.message)
     return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, groupby
@@ -70,12 +71,13 @@ class DialogueRequests:
         self._first, self._rest = first, list(rest)
         self._offsets = (0, *offsets)
         self._now = first
+        self._open = AsyncExitStack()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._first, name)
 
     async def __aenter__(self) -> Self:
-        await self._first.__aenter__()
+        await self._open.enter_async_context(self._first)
         return self
 
     async def __aexit__(
@@ -84,7 +86,7 @@ class DialogueRequests:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._now.__aexit__(kind, error, traceback)
+        await self._open.__aexit__(kind, error, traceback)
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         passed = 0  # samples
@@ -101,9 +103,8 @@ class DialogueRequests:
     async def _go_on(self, part: Speech) -> None:
         """Leave the part before, whose place this one may take."""
         if part is not self._now:
-            await self._now.__aexit__(None, None, None)
-            await part.__aenter__()
-            self._now = part
+            await self._open.aclose()
+            self._now = await self._open.enter_async_context(part)
 
     async def handed(self, samples: int) -> None:
         """So much was given to the connection."""
