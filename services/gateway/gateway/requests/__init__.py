@@ -6,11 +6,10 @@ from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.kept import NewVoice, StoredVoice
 from gateway.requests.listeners import Listeners, ResumeTokens
-from gateway.requests.options import RequestOptions
+from gateway.requests.options import RequestOptions, SpeechSpec
 from gateway.requests.retention import Retention
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
 from gateway.requests.sessions import RunningResponse, StoredSession
-from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
 from gateway.requests.usage import UsageCounter

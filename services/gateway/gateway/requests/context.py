@@ -14,11 +14,11 @@ from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.kept import AdapterStore, LexiconStore, VoiceStore
-from gateway.requests.options import DialogueTurns, RequestOptions, recording
+from gateway.requests.options import DialogueTurns, RequestOptions, SpeechSpec, recording
 from gateway.requests.rows import Production
 from gateway.requests.services import Lookups, RequestServices
 from gateway.requests.sessions import SessionStore
-from gateway.requests.sources import Attach, SpeechSpec, Submit
+from gateway.requests.sources import Attach, Submit
 from gateway.requests.speech import Speech
 from gateway.settings import GatewaySettings
 from ttscommon.sound.recordings import LEAST_SAID_S

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from opentelemetry.trace import Span
 
 from gateway.admission import Grant
-from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
-from gateway.requests.sources import SpeechSource, SpeechSpec
+from gateway.requests.sources import SpeechSource
 from ttscommon.process import tracing
 from ttscommon.process.metrics import RequestOutcome
 from ttscommon.sound.playback import FIRST_CHUNKS, Arrival, PlaybackAccount
@@ -190,20 +188,3 @@ def breakdown(waited_s: float, spent: Sequence[Spent]) -> dict[str, float]:
 def server_timing(found: Mapping[str, float]) -> str:
     """`breakdown` as a W3C Server-Timing header (milliseconds)."""
     return ", ".join(f"{name.removesuffix('_s')};dur={1e3 * s:.3f}" for name, s in found.items())
-
-
-# Families that read English by themselves, phones and kinds included, in Europe's scripts only.
-# The networks of other families read the text as it is.
-_READS_ENGLISH: Final = frozenset({"vesper"})
-
-
-def dropped(spec: SpeechSpec, text: IncrementalText) -> list[str]:
-    """What of a request is not obeyed or spoken: names of fields, `text:SCRIPT`, `markup:NAME` and
-    `lexicons:phoneme`.
-    """
-    reads = spec.model.family in _READS_ENGLISH
-    slowest, fastest = spec.model.speeds
-    phonetic = any(lexicon.phonetic for lexicon in spec.lexicons)
-    unread = ["lexicons:phoneme"] if phonetic and not reads else []
-    told = text.dropped(phones=reads, pace=slowest < fastest, scripts=reads)
-    return [*spec.ignored, *unread, *told]

@@ -1,4 +1,4 @@
-"""Options of a request besides its text, held against what its model obeys, and earlier turns."""
+"""How a request is to be spoken: options, held against what its model obeys, and earlier turns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from gateway.errors import Unsupported
+from gateway.requests.incremental import IncrementalText
 from gateway.requests.kept import VoiceStore
+from gateway.requests.lexicon import ClientLexicon
 from gateway.requests.text import clean
 from ttscommon.sound.recordings import LEAST_SAID_S, MOST_BYTES, BadRecording
 from ttscommon.wire import parameters
 from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Sampling, Turn
-from ttscommon.wire.parameters import FIELD, Value
+from ttscommon.wire.parameters import FIELD, AdapterRef, Value
 from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, in another voice.
@@ -28,6 +30,9 @@ _NOT_ASKED: Final = ("sampling", "lexicons", "runaway_guard", FIELD)
 # What was said to a model that answers it.
 SPEECH: Final = "speech"
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
+# Families that read English by themselves, phones and kinds included, in Europe's scripts only.
+# The networks of other families read the text as it is.
+_READS_ENGLISH: Final = frozenset({"vesper"})
 # What to change, where leaving the field out is not all that can be said.
 _INSTEAD: Final = {
     "turns": "send one recording as ref_audio, with ref_text",
@@ -105,6 +110,62 @@ def _refusal(name: str, model: Model) -> str:
     if name in _INSTEAD:
         return f"{refusal}: leave it out, or use a model whose `accepts` in /v1/models names it"
     return refusal
+
+
+@dataclass(frozen=True)
+class SpeechSpec:
+    """How a request is to be spoken: resolved names, and the caller's options.
+
+    `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
+    model speaks at `speed` as far as it can by itself; the rest is `stretch`. `options` are those
+    that the model obeys, `ignored` the names of those that were dropped. `warning`:
+    what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
+    how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
+    `answers`: the last turn was said to the model, which answers it; there may be no text.
+    `offline`: no listener hears it as it is made; see OfflineStreams.
+    """
+
+    model: Model
+    voice: Voice
+    sample_rate: int
+    seed: int | None = None
+    language: str | None = None
+    resumable: bool = False
+    tenant: str = ""
+    speed: float = 1.0
+    options: RequestOptions = field(default_factory=RequestOptions)
+    ignored: tuple[str, ...] = ()
+    reference: Reference | None = None
+    turns: tuple[Turn, ...] = ()
+    warning: str = ""
+    lexicons: tuple[ClientLexicon, ...] = ()
+    max_wait_s: float = 0.0
+    adapter: AdapterRef | None = None
+    gain: float = 1.0
+    answers: bool = False
+    offline: bool = False
+
+    @property
+    def model_speed(self) -> float:
+        """What the model is asked for."""
+        slowest, fastest = self.model.speeds
+        return min(max(self.speed, slowest), fastest)
+
+    @property
+    def stretch(self) -> float:
+        """How many times as fast its audio is then to be played."""
+        return self.speed / self.model_speed
+
+    def dropped(self, text: IncrementalText) -> list[str]:
+        """What of a request is not obeyed or spoken: names of fields, `text:SCRIPT`, `markup:NAME`
+        and `lexicons:phoneme`.
+        """
+        reads = self.model.family in _READS_ENGLISH
+        slowest, fastest = self.model.speeds
+        phonetic = any(lexicon.phonetic for lexicon in self.lexicons)
+        unread = ["lexicons:phoneme"] if phonetic and not reads else []
+        told = text.dropped(phones=reads, pace=slowest < fastest, scripts=reads)
+        return [*self.ignored, *unread, *told]
 
 
 async def recording(given: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeGuard
 
 import structlog
@@ -13,15 +12,13 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import Head, IncrementalText
-from gateway.requests.lexicon import ClientLexicon, LexiconMatcher
-from gateway.requests.options import RequestOptions
+from gateway.requests.lexicon import LexiconMatcher
+from gateway.requests.options import SpeechSpec
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.errors import AntiphonError
-from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
-from ttscommon.wire.parameters import AdapterRef
-from ttscommon.wire.replicas import Model, Voice
+from ttscommon.wire.messages import End, LogRecord, SpeechRequest, TextPiece
 from ttscommon.wire.requests import OFFLINE
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
@@ -30,51 +27,6 @@ _SEEDS: Final = 1 << 31
 _AFTER_A_LOSS: Final = 2
 
 log_ = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class SpeechSpec:
-    """How a request is to be spoken: resolved names, and the caller's options.
-
-    `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
-    model speaks at `speed` as far as it can by itself; the rest is `stretch`. `options` are those
-    that the model obeys, `ignored` the names of those that were dropped. `warning`:
-    what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
-    how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
-    `answers`: the last turn was said to the model, which answers it; there may be no text.
-    `offline`: no listener hears it as it is made; see OfflineStreams.
-    """
-
-    model: Model
-    voice: Voice
-    sample_rate: int
-    seed: int | None = None
-    language: str | None = None
-    resumable: bool = False
-    tenant: str = ""
-    speed: float = 1.0
-    options: RequestOptions = field(default_factory=RequestOptions)
-    ignored: tuple[str, ...] = ()
-    reference: Reference | None = None
-    turns: tuple[Turn, ...] = ()
-    warning: str = ""
-    lexicons: tuple[ClientLexicon, ...] = ()
-    max_wait_s: float = 0.0
-    adapter: AdapterRef | None = None
-    gain: float = 1.0
-    answers: bool = False
-    offline: bool = False
-
-    @property
-    def model_speed(self) -> float:
-        """What the model is asked for."""
-        slowest, fastest = self.model.speeds
-        return min(max(self.speed, slowest), fastest)
-
-    @property
-    def stretch(self) -> float:
-        """How many times as fast its audio is then to be played."""
-        return self.speed / self.model_speed
 
 
 class SpeechSource(Protocol):

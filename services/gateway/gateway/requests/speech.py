@@ -18,8 +18,9 @@ from gateway.audio import Provenance
 from gateway.audio.watermark import Perth
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import ListenerDelivery
+from gateway.requests.options import SpeechSpec
 from gateway.requests.services import RequestServices
-from gateway.requests.sources import SpeechSource, SpeechSpec
+from gateway.requests.sources import SpeechSource
 from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing

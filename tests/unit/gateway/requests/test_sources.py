@@ -10,8 +10,8 @@ import pytest
 
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.options import RequestOptions
-from gateway.requests.sources import Attach, SpeechSpec, Submit
+from gateway.requests.options import RequestOptions, SpeechSpec
+from gateway.requests.sources import Attach, Submit
 from ttscommon.bus import Bus
 from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.messages import End, LogRecord, Position

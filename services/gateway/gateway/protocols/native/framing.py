@@ -18,7 +18,6 @@ from gateway.protocols.framing import Framing, timed
 from gateway.protocols.native.messages import InputRows, control, error_message, rows_of
 from gateway.protocols.utterance import Rest
 from gateway.requests import GatewayContext, IncrementalText, Production, Speech
-from gateway.requests.delivery import dropped
 from ttscommon.wire.errors import AntiphonError, Overloaded
 from ttscommon.wire.messages import WordTime
 
@@ -169,7 +168,7 @@ class NativeFraming(Framing):
             played_s=round(played_s, 6),
             **self.counts(),
             **({} if speech.runaway is None else {"reached": speech.runaway.param}),
-            ignored=[] if self.text is None else dropped(speech.spec, self.text),
+            ignored=[] if self.text is None else speech.spec.dropped(self.text),
         )
 
     def counts(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from gateway.books import BookReader, JobRunner, JobStore
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.bounded_json import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
-from gateway.requests.delivery import dropped
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -119,7 +118,7 @@ def max_wait_s(connection: HTTPConnection) -> float:
 
 def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
     """What a client's names came to, and which of its options and parts of its text are dropped."""
-    found = dropped(spec, text)
+    found = spec.dropped(text)
     ignored = {"x-ignored": ", ".join(found)} if found else {}
     return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}
 
