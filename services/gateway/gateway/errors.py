@@ -206,76 +206,56 @@ class Edge:
     """How a code looks from outside; `close` is None where a socket survives it."""
 
     status: int
-    type: str
     close: int | None = None
 
+    @property
+    def type(self) -> str:
+        """OpenAI's word for who has to do something about it."""
+        if self.status == 429:
+            return "rate_limit_error"
+        return "invalid_request_error" if self.status < 500 else "server_error"
 
-_INVALID: Final = "invalid_request_error"
-_SERVER: Final = "server_error"
-_INTERNAL: Final = Edge(500, _SERVER)
+
+_INTERNAL: Final = Edge(500)
 # Characters of what a client sent that an error repeats.
 _SHOWN: Final = 64
 
 # A store does not come back by itself.
 _STORE_RETRY_S: Final = 5
 
-EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
-    {
-        "bad_request": Edge(400, _INVALID),
-        "invalid_json": Edge(400, _INVALID, 1008),
-        "binary_message": Edge(400, _INVALID, 1008),
-        "message_too_big": Edge(413, _INVALID, 1009),
-        "wrong_order": Edge(400, _INVALID),
-        "unsupported": Edge(400, _INVALID),
-        "too_many_contexts": Edge(429, "rate_limit_error"),
-        "not_found": Edge(404, _INVALID),
-        "not_ready": Edge(409, _INVALID),
-        "unsupported_media_type": Edge(415, _INVALID),
-        "foreign_origin": Edge(403, _INVALID),
-        "foreign_host": Edge(421, _INVALID),
-        "too_many_connections": Edge(429, "rate_limit_error", 1013),
-        "heard_elsewhere": Edge(409, _INVALID),
-        "produced_elsewhere": Edge(409, _INVALID),
-        "nothing_to_say": Edge(400, _INVALID),
-        "text_too_long": Edge(400, _INVALID),
-        "unknown_voice": Edge(400, _INVALID),
-        "voice_exists": Edge(409, _INVALID),
-        "unknown_adapter": Edge(404, _INVALID),
-        "invalid_adapter": Edge(400, _INVALID),
-        "adapter_exists": Edge(409, _INVALID),
-        "lexicon_exists": Edge(409, _INVALID),
-        "unknown_lexicon": Edge(404, _INVALID),
-        "invalid_lexicon": Edge(400, _INVALID),
-        "quota_exceeded": Edge(403, _INVALID),
-        "item_create_duplicate_item_id": Edge(400, _INVALID),
-        "item_retrieve_invalid_item_id": Edge(404, _INVALID),
-        "conversation_already_has_active_response": Edge(400, _INVALID),
-        "response_cancel_not_active": Edge(400, _INVALID),
-        "input_audio_buffer_commit_empty": Edge(400, _INVALID),
-        "session_expired": Edge(400, _INVALID, 1012),
-        "unknown_model": Edge(404, _INVALID),
-        "invalid_api_key": Edge(401, _INVALID, 1008),
-        "rate_limit_exceeded": Edge(429, "rate_limit_error", 1013),
-        "overloaded": Edge(429, "rate_limit_error", 1013),
-        "unavailable": Edge(503, _SERVER, 1013),
-        "bus_unavailable": Edge(503, _SERVER, 1013),
-        "store_unavailable": Edge(503, _SERVER, 1013),
-        "store_lost": Edge(503, _SERVER, 1013),
-        "store_full": Edge(503, _SERVER, 1013),
-        "draining": Edge(503, _SERVER, 1012),
-        "timeout": Edge(504, _SERVER),
-        "input_timeout": Edge(400, _INVALID),
-        "input_too_slow": Edge(400, _INVALID),
-        "input_too_fast": Edge(429, "rate_limit_error"),
-        "input_lost": Edge(400, _INVALID),
-        "idle_timeout": Edge(400, _INVALID, 1008),
-        "client_too_slow": Edge(400, _INVALID, 1008),
-        "log_gone": Edge(404, _INVALID),
-        "poison": _INTERNAL,
-        "runaway": _INTERNAL,
-        "internal": _INTERNAL,
-    }
-)
+_BY_EDGE: Final[Mapping[Edge, tuple[str, ...]]] = {
+    Edge(400): (
+        *("bad_request", "wrong_order", "unsupported", "nothing_to_say", "text_too_long"),
+        *("unknown_voice", "invalid_adapter", "invalid_lexicon", "item_create_duplicate_item_id"),
+        *("conversation_already_has_active_response", "response_cancel_not_active"),
+        *("input_audio_buffer_commit_empty", "input_timeout", "input_too_slow", "input_lost"),
+    ),
+    Edge(400, 1008): ("invalid_json", "binary_message", "idle_timeout", "client_too_slow"),
+    Edge(400, 1012): ("session_expired",),
+    Edge(401, 1008): ("invalid_api_key",),
+    Edge(403): ("foreign_origin", "quota_exceeded"),
+    Edge(404): (
+        *("not_found", "unknown_model", "unknown_adapter", "unknown_lexicon", "log_gone"),
+        "item_retrieve_invalid_item_id",
+    ),
+    Edge(409): (
+        *("not_ready", "voice_exists", "adapter_exists", "lexicon_exists"),
+        *("heard_elsewhere", "produced_elsewhere"),
+    ),
+    Edge(413, 1009): ("message_too_big",),
+    Edge(415): ("unsupported_media_type",),
+    Edge(421): ("foreign_host",),
+    Edge(429): ("too_many_contexts", "input_too_fast"),
+    Edge(429, 1013): ("too_many_connections", "rate_limit_exceeded", "overloaded"),
+    _INTERNAL: ("poison", "runaway", "internal"),
+    Edge(503, 1013): (
+        *("unavailable", "bus_unavailable", "store_unavailable", "store_lost"),
+        "store_full",
+    ),
+    Edge(503, 1012): ("draining",),
+    Edge(504): ("timeout",),
+}
+EDGES: Final = MappingProxyType({code: at for at, codes in _BY_EDGE.items() for code in codes})
 
 _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType(
     {
