@@ -10,26 +10,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-import structlog
-
-from gateway.admission.control import AdmissionControl, Applicant, Capacity, Grant, Refusals
+from gateway.admission.control import AdmissionControl, Applicant, Capacity, Grant
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers, Turns
 from gateway.admission.queueing import OfflineStreams, WaitingRoom
-from gateway.errors import Draining, RateLimited, StreamsUsed, unserved
-from gateway.keys import KeyRing, TextLimits
+from gateway.admission.refusals import Refusals
+from gateway.errors import Draining, RateLimited, unserved
+from gateway.keys import KeyRing
 from gateway.settings import GatewaySettings
-from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, Streams
+from ttscommon.cluster.admission import AdmissionLimits, Judge, Streams
 from ttscommon.cluster.admission.judge import Standing, share_used
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
+from ttscommon.wire.errors import AntiphonError, Overloaded
 from ttscommon.wire.subjects import STAGES
 
-_LONGEST_RETRY_S: Final = 60
 # Between two looks while there is nothing to look at.
 _IDLE_LOOK_S: Final = 1.0
-
-log_ = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -64,10 +60,9 @@ class Admission:
             gives_up=self.settings.admission == "on",
         )
         self._shares = self.judge.shares
-        self._limits = KeyLimits(tenants, self.peers, self._held)
-        self._turns = Turns(self.peers)
-        self._ends = Ends()
-        self._refusals = Refusals(log_.info)
+        self._limits = KeyLimits(tenants, self.peers, self.control.held)
+        self.turns = Turns(self.peers)
+        self._refusals = Refusals(self.metrics, self.limits.retry_s)
         self._room = WaitingRoom(self.settings.max_waiting)
         self.offline = OfflineStreams(
             self.catalogue, self.peers, self.settings.job_spare_slots, self.control.is_short
@@ -86,9 +81,6 @@ class Admission:
         """Streams of this gateway, those that wait for text among them."""
         return len(self.control.running)
 
-    def _held(self, tenant: str) -> int:
-        return sum(grant.tenant == tenant for grant in self.control.running.values())
-
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
         """Hold a place for a request; raises what `admit` raises."""
@@ -105,13 +97,10 @@ class Admission:
         began_s = grant.began_s = self.clock()
         grant.characters = applicant.characters
         self.control.running[id(grant)] = grant
-        self._turns.took(applicant.kinds, began_s)
-        self.changed.set()
-        self.judge.take(grant.tenant, silent=grant.silent)
+        self.turns.took(applicant.kinds, began_s)
         if grant.silent:
             grant.among = self.control.streams(applicant.model).silent
-        self.catalogue.own[applicant.model] += 1
-        self.offline.make_room(applicant.model)
+        self.woke(grant)
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
         self.idle.clear()
@@ -123,35 +112,23 @@ class Admission:
             self.metrics.active.labels("gateway", *listener).dec()
 
     def _leave(self, grant: Grant) -> None:
-        grant.wake()
-        if grant.silent:
-            self.judge.silent[grant.tenant] -= 1
+        grant.rest()
         del self.control.running[id(grant)]
-        self._shares.give_back(grant.tenant)
-        self.catalogue.own[grant.model] -= 1
-        self.changed.set()
-        self._ends.learn(grant.characters, self.clock() - grant.began_s)
+        self._refusals.ends.learn(grant.characters, self.clock() - grant.began_s)
         self._room.call_next()
         if not self.streams:
             self.idle.set()
 
     def refuse(self, applicant: Applicant, error: AntiphonError) -> None:
-        """Count and log it, and tell the caller when there may be room; also for a request that was
-        admitted and is given up for want of room. The portions of a job are only told.
-        """
-        if not applicant.offline:
-            listener = self.metrics.listener(applicant.model, applicant.tenant)
-            self.metrics.refused.labels(error.code, *listener).inc()
-            self._refusals.add(applicant.tenant, applicant.model, error.code, error.message)
-        if isinstance(error, Overloaded):
-            self._say_when(error, applicant)
+        """There is no room for a request, or not any more: it may have been admitted before."""
+        self._refusals.take(applicant, error, self.control.running.values(), self.clock())
 
     async def run(self) -> None:
         """Look at the streams several times a second, until cancelled."""
         while True:
             await asyncio.sleep(self.limits.look_s)
             for model in self.look():
-                await self.relieve(model)
+                await self.control.relieve(model)
             if not self._looked and not self._room:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_IDLE_LOOK_S):
@@ -177,13 +154,6 @@ class Admission:
         self._refusals.flush(now)
         return dry
 
-    async def relieve(self, model: str) -> None:
-        """Give up a stream, so that others do not run dry, unless a worker does not answer: it may
-        be dying of that stream, and no gateway knows of it yet.
-        """
-        if await self.catalogue.all_answer(model):
-            self.control.give_up(model)
-
     @contextmanager
     def _offline_stream(self, applicant: Applicant) -> Iterator[Grant]:
         """`stream` for one that takes the slots that listeners leave; the caller has looked whether
@@ -202,23 +172,6 @@ class Admission:
             finally:
                 self.changed.set()
 
-    def _say_when(self, error: Overloaded, applicant: Applicant) -> None:
-        """Tell the caller when a stream in its way is expected to have ended.
-
-        A key that has used up its minute was told already when it may come back.
-        """
-        if isinstance(error, RateLimited) and not isinstance(error, StreamsUsed):
-            return
-        own = isinstance(error, StreamsUsed | ShareUsed)
-        mine = [g for g in self.control.running.values() if g.tenant == applicant.tenant]
-        there = [g for g in self.control.running.values() if g.model == applicant.model]
-        kind = applicant.kinds[1] if own and mine else applicant.kinds[0]
-        most_s = _LONGEST_RETRY_S if isinstance(error, StreamsUsed) else self.limits.retry_s
-        streams = mine if own and mine else there
-        wait_s = self._ends.promise(kind, streams, self.clock(), most_s)
-        if wait_s is not None:
-            error.retry_after_s = max(error.retry_after_s, wait_s)
-
     async def refuse_early(self, tenant: str, max_wait_s: float) -> None:
         """Refuse a request of which only the key is known, where no model has room for it or gets
         any while it is held. Raises as `admit`.
@@ -226,24 +179,19 @@ class Admission:
         applicants = [Applicant(tenant, m, max_wait_s=max_wait_s) for m in self.catalogue.served()]
         if not applicants:
             return
-        await self._hold(applicants)
+        await self.wait(*applicants)
         if (objection := self._objection(applicants)) is not None:
             self.refuse(applicants[0], objection)
             raise objection
 
-    async def wait(self, applicant: Applicant) -> bool:
-        """Wait until there is room, for a moment or for as long as the caller asks. Returns whether
-        the request had to wait.
-        """
-        if applicant.resumed or applicant.offline:
-            return False
-        return await self._hold([applicant])
-
-    async def _hold(self, applicants: Sequence[Applicant]) -> bool:
-        """Wait until one of the applicants of a request may start. A request of a key with limits
-        also waits until this gateway knows what the others hold.
+    async def wait(self, *applicants: Applicant) -> bool:
+        """Wait until one of the applicants of a request may start, for a moment or for as long as
+        its caller asks; returns whether it had to wait. A request of a key with limits also waits
+        until this gateway knows what the others hold.
         """
         one, most_s = applicants[0], self.settings.max_wait_s
+        if one.resumed or one.offline:
+            return False
         if self._limits.limited(one.tenant):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.acquaintance_s):
@@ -251,7 +199,8 @@ class Admission:
         if most_s <= 0:
             return False
         model = one.model if len(applicants) == 1 else ""
-        moment_s = max(self._moment_s(applicant.model) for applicant in applicants)
+        waiting, now = len(self._room), self.clock()
+        moment_s = max(self.control.hold_s(each.model, waiting, now) for each in applicants)
         most_s = min(max(one.max_wait_s, moment_s), most_s)
         objection = partial(self._objection, applicants)
         try:
@@ -259,19 +208,6 @@ class Admission:
         except AntiphonError as error:
             self.refuse(one, error)
             raise
-
-    def _moment_s(self, model: str) -> float:
-        """How long a request that does not ask to wait is held: at least until a stream that is
-        about to rest does.
-        """
-        now, limits = self.clock(), self.limits
-        written = (one for one in self.control.running.values() if one.writing is not None)
-        paused_s = max((one.paused_s(now) for one in written), default=0.0)
-        rests_s = limits.rest_s - paused_s + limits.look_s if paused_s > limits.pause_s else 0.0
-        if self.settings.admission == "off":
-            return max(rests_s, limits.loop.hold_s)
-        streams = self.control.streams(model)
-        return max(rests_s, self.judge.hold_s(model, streams, len(self._room), now))
 
     def _objection(self, applicants: Sequence[Applicant]) -> Overloaded | None:
         """Why none of them may start now, where waiting can help. Raises what `admit` does where it
@@ -295,16 +231,11 @@ class Admission:
         now = self.clock()
         streams = {model: held for model, held in self.catalogue.own.items() if held}
         tenants = self._limits.report(now, everything=whole)
-        recent, word = self._turns.say(now)
-        offline = self.offline.held
-        loops = self.control.report()
+        recent, word = self.turns.say(now)
+        offline, loops = self.offline.held, self.control.report()
         return GatewayUse(
             gateway, streams, recent, tenants, whole, word, offline=offline, loops=loops
         )
-
-    def echo(self, use: GatewayUse) -> None:
-        """This gateway's own report came back from the broker: the others have it."""
-        self._turns.echo(use.word, use.recent)
 
     def hear(self, use: GatewayUse) -> None:
         """Another gateway says what it holds and has used."""
@@ -322,10 +253,8 @@ class Admission:
         A resumed request was admitted before, so no room is asked for; the caller's limits and its
         share of this gateway hold for it as for a new one.
         """
-        now = self.clock()
-        tenant = applicant.tenant
+        tenant, now = applicant.tenant, self.clock()
         if applicant.resumed:
-            self._require_open(tenant)
             return self._admit_again(applicant, now)
         standing = self._standing(applicant, now)
         self._limits.use(tenant, 1, applicant.characters, now)
@@ -352,7 +281,7 @@ class Admission:
         elif self._shares.total >= self._most_active:
             raise Overloaded("there is no room for another stream now")
         if self.peers and not all(
-            self._turns.has_come(kind, free, now)
+            self.turns.has_come(kind, free, now)
             for kind, free in self._free(applicant, streams, now)
         ):
             raise Overloaded("other gateways come before another stream")
@@ -364,6 +293,7 @@ class Admission:
         return self.settings.max_streams - self.streams + self._shares.total
 
     def _admit_again(self, applicant: Applicant, now: float) -> Grant:
+        self._require_open(applicant.tenant)
         self._limits.check(applicant.tenant, 0, now)
         standing = self._shares.judge(applicant.tenant, self._most_active, now)
         if standing is Standing.OVER:
@@ -382,22 +312,18 @@ class Admission:
         self._room.call_next()
 
     def rested(self, grant: Grant) -> None:
-        """A stream holds nothing but its place in its key's limits."""
+        """A stream has ended, or holds nothing but its place in its key's limits."""
         self._shares.give_back(grant.tenant)
         self.judge.silent[grant.tenant] -= grant.silent
         self.catalogue.own[grant.model] -= 1
         self.changed.set()
 
     def woke(self, grant: Grant) -> None:
-        """A stream that rested goes on."""
+        """A stream begins, or goes on that rested."""
         self.judge.take(grant.tenant, silent=grant.silent)
         self.catalogue.own[grant.model] += 1
         self.offline.make_room(grant.model)
         self.changed.set()
-
-    def text_limits(self, tenant: str) -> TextLimits:
-        """How a text of the tenant's may come."""
-        return self.keys.tenants[tenant].text_limits(self.settings)
 
     def charge(self, tenant: str, characters: int) -> None:
         """More text of a stream came; it counts against its key's characters."""

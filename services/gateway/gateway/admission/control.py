@@ -161,6 +161,10 @@ class AdmissionControl:
         self._rooms: dict[str, tuple[Sequence[Sequence[Replica]], Room]] = {}
         self._reported_s = -math.inf
 
+    def held(self, tenant: str) -> int:
+        """A tenant's streams here."""
+        return sum(grant.tenant == tenant for grant in self.running.values())
+
     def streams(self, model: str) -> Streams:
         """The streams of a model at all gateways."""
         slacks = [self._slack_s.get(model), self._peers.slack_s(model)]
@@ -215,8 +219,27 @@ class AdmissionControl:
             self._reported_s = now
         return due
 
+    def hold_s(self, model: str, waiting: int, now: float) -> float:
+        """How long a request that does not ask to wait is held, behind so many that wait: at least
+        until a stream that is about to rest does.
+        """
+        limits = self._limits
+        written = (one for one in self.running.values() if one.writing is not None)
+        paused_s = max((one.paused_s(now) for one in written), default=0.0)
+        rests_s = limits.rest_s - paused_s + limits.look_s if paused_s > limits.pause_s else 0.0
+        if not self._gives_up:
+            return max(rests_s, limits.loop.hold_s)
+        return max(rests_s, self._judge.hold_s(model, self.streams(model), waiting, now))
+
     def _silent(self, model: str) -> int:
         return sum(one.waits and one.model == model for one in self.running.values())
+
+    async def relieve(self, model: str) -> None:
+        """Give up a stream, so that others do not run dry, unless a worker does not answer: it may
+        be dying of that stream, and no gateway knows of it yet.
+        """
+        if await self._capacity.all_answer(model):
+            self.give_up(model)
 
     def give_up(self, model: str) -> None:
         """End the youngest silent stream that no worker has died with: what kills its workers would
@@ -245,27 +268,3 @@ def _least(grants: Iterable[Grant], now: float) -> dict[str, float]:
         if slack_s is not None and slack_s < least.get(grant.model, math.inf):
             least[grant.model] = slack_s
     return least
-
-
-class Refusals:
-    """Logs refused requests: one line a second for each kind, with their number."""
-
-    def __init__(self, log: Callable[..., object], every_s: float = 1.0) -> None:
-        self._log, self._every_s = log, every_s
-        self._counts: Counter[tuple[str, str, str, str]] = Counter()
-        self._logged_s = -math.inf
-
-    def add(self, tenant: str, model: str, code: str, reason: str) -> None:
-        self._counts[tenant, model, code, reason] += 1
-
-    def flush(self, now: float) -> None:
-        """Write what is to be written."""
-        if not self._counts or now - self._logged_s < self._every_s:
-            return
-        self._logged_s = now
-        for (tenant, model, code, reason), count in self._counts.items():
-            self._log(
-                "request.refused",
-                tenant=tenant, model=model, code=code, reason=reason, count=count,
-            )  # fmt: skip
-        self._counts.clear()

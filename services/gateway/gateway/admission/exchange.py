@@ -102,7 +102,7 @@ class Exchange:
             return
         self._needs.hear(use.gateway, use.needs)
         if use.gateway == self._bus.worker_id:
-            self._admission.echo(use)
+            self._admission.turns.echo(use.word, use.recent)
             if self._answers is None:  # the others have heard the first report by now
                 loop, acquainted = asyncio.get_running_loop(), self._admission.acquainted
                 self._answers = loop.call_later(self._tuning.answer_s, acquainted.set)

@@ -80,7 +80,7 @@ class Waiting:
 
     async def _left_s(self) -> float:
         services, spec, text = self._services, self._source.spec, self._source.text
-        limits = services.admission.text_limits(spec.tenant)
+        limits = services.admission.keys.tenants[spec.tenant].text_limits(services.settings)
         timeouts = RecordTimeouts(
             *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
         )

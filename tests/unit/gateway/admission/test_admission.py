@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.admission import Admission, Applicant
-from gateway.admission import admission as admission_module
+from gateway.admission import refusals as refusals_module
 from gateway.errors import Draining, RateLimited, Unavailable, headers
 from gateway.keys import KeyRing, Tenant, TextLimits
 from gateway.settings import GatewaySettings
@@ -140,8 +140,8 @@ def test_streams_that_wait_for_text_count_in_the_limits_of_their_key_and_gateway
 def test_a_key_may_have_limits_of_its_own_for_how_its_text_comes() -> None:
     own = Tenant(sha256="a" * 64, text_seconds=10.0, least_characters_per_minute=0.0)
     one = admission(tenants={"a": own, "b": Tenant(sha256="b" * 64)})
-    assert one.text_limits("a") == TextLimits(60.0, 10.0, 0.0)
-    assert one.text_limits("b") == TextLimits(60.0, 900.0, 0.2)
+    assert one.keys.tenants["a"].text_limits(one.settings) == TextLimits(60.0, 10.0, 0.0)
+    assert one.keys.tenants["b"].text_limits(one.settings) == TextLimits(60.0, 900.0, 0.2)
 
 
 def test_nobody_is_admitted_without_a_live_stage_or_by_a_draining_gateway() -> None:
@@ -408,7 +408,7 @@ def test_an_idle_gateway_shows_no_slack() -> None:
 
 def test_refusals_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[dict[str, Any]] = []
-    monkeypatch.setattr(admission_module.log_, "info", lambda _, **words: lines.append(words))
+    monkeypatch.setattr(refusals_module.log_, "info", lambda _, **words: lines.append(words))
     one = admission(max_streams=1)
     with sounding(one):
         for _ in range(50):

@@ -87,7 +87,7 @@ async def read_speech(request: Request, context: GatewayContext, tenant: str) ->
     """A body whose text is to be spoken now. Where no model has room for a request it is refused
     before its body is parsed, unless the body may say that it would wait for longer.
 
-    Raises as `read_json` and `Admission.door`, and InvalidApiKey.
+    Raises as `read_json` and `Admission.refuse_early`, and InvalidApiKey.
     """
     body = await read_json(request, context.settings)
     if _WAITS not in body.data:
