@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from websockets.exceptions import InvalidStatus
 
 from gateway.requests.aliases import DEFAULT
-from gateway.requests.catalogue import voice_of
+from gateway.requests.snapshot import voice_of
 from gateway.settings import GatewaySettings
 from tests.adapters import files
 from tests.keys import keys_file

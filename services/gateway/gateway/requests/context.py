@@ -11,13 +11,14 @@ from typing import Literal, TypeAlias
 from gateway.errors import Unsupported
 from gateway.keys import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
-from gateway.requests.catalogue import Catalogue, presets_of
+from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.kept import AdapterStore, LexiconStore, VoiceStore
 from gateway.requests.options import DialogueTurns, RequestOptions, SpeechSpec, recording
 from gateway.requests.rows import Production
 from gateway.requests.services import Lookups, RequestServices
 from gateway.requests.sessions import SessionStore
+from gateway.requests.snapshot import presets_of
 from gateway.requests.sources import Attach, Submit
 from gateway.requests.speech import Speech
 from gateway.settings import GatewaySettings

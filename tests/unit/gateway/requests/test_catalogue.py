@@ -7,14 +7,9 @@ import pytest
 
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import ModelLoading, Unavailable
-from gateway.requests.catalogue import (
-    Catalogue,
-    CatalogueTuning,
-    ReplicaSnapshot,
-    presets_of,
-    voice_of,
-)
+from gateway.requests.catalogue import Catalogue, CatalogueTuning
 from gateway.requests.context import GatewayContext
+from gateway.requests.snapshot import ReplicaSnapshot, presets_of, voice_of
 from tests.unit.ttscommon.cluster.scene import answer
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
