@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 from fastapi import FastAPI, WebSocket
 from starlette.middleware.cors import CORSMiddleware
 
-from gateway import errors
 from gateway.admission import Admission, Exchange, Peers
 from gateway.audio.watermark import Perth
 from gateway.books import BookReader, FolderParts, JobRunner, JobStore, StoredParts
@@ -22,7 +21,7 @@ from gateway.edge import RequestIds, handle_failures, refuse, response_of
 from gateway.errors import InvalidApiKey, TooManyConnections
 from gateway.keys import ANONYMOUS, KeyRing, KeysWatch
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground, realtime
-from gateway.protocols.shared.context import key_of
+from gateway.protocols.shared.context import caller_of
 from gateway.protocols.shared.sockets import SocketSession
 from gateway.requests import (
     Aliases,
@@ -99,10 +98,8 @@ class Sockets:
 
     async def _holder(self, socket: WebSocket) -> str:
         """Whose it is. Those without a key, which may come in a message, count as one key's."""
-        key = key_of(socket)
         try:
-            secret = await self._context.sessions.secret(key)
-            return self._context.keys.tenant(key) if secret is None else secret.tenant
+            return await caller_of(self._context, socket)
         except (InvalidApiKey, BusUnavailable):
             return ANONYMOUS
 
@@ -119,13 +116,17 @@ class Sockets:
             session.drain()
         try:
             await session.run()
+        except AntiphonError as error:
+            await _deny(socket, error)
         finally:
             session.ended.set()
             self.sessions.discard(session)
 
 
 async def _deny(socket: WebSocket, error: AntiphonError) -> None:
-    await socket.send_denial_response(response_of(socket, error, errors.edge(error).status))
+    request_id = getattr(socket.state, "request_id", None)
+    named = {} if request_id is None else {"x-request-id": request_id}
+    await socket.send_denial_response(response_of(socket, error, named))
 
 
 _EXPOSED: Final = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
@@ -24,7 +26,7 @@ from ttscommon.wire.errors import AntiphonError, BadRequest
 
 _PATHS = (
     (("/v1/text-to-", "/v1/voices", "/v2/voices", "/v1/user"), elevenlabs.error_shape),
-    (("/tts", "/voices"), cartesia.error_shape),
+    (("/tts", "/voices", "/access-token"), cartesia.error_shape),
     (("/v1/speak", "/v2/speak"), deepgram.error_shape),
 )
 _HEADERS = (
@@ -83,7 +85,7 @@ async def refuse(
     connection: HTTPConnection, error: AntiphonError, receive: Receive, send: Send
 ) -> None:
     """Answer a request or a handshake that reaches no protocol."""
-    response = response_of(connection, error, errors.edge(error).status)
+    response = response_of(connection, error)
     if connection.scope["type"] == "websocket":
         await WebSocket(connection.scope, receive, send).send_denial_response(response)
     else:
@@ -92,7 +94,7 @@ async def refuse(
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, AntiphonError)
-    return response_of(request, error, errors.edge(error).status)
+    return response_of(request, error)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
@@ -102,7 +104,7 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:
         headers["allow"] = ", ".join(_allowed(request))
-    return response_of(request, failure, error.status_code, headers)
+    return response_of(request, failure, headers, error.status_code)
 
 
 def _allowed(request: Request) -> list[str]:
@@ -121,27 +123,28 @@ async def _on_validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     param = str(first["loc"][-1])
-    return response_of(request, BadRequest(f"'{param}': {first['msg']}", param=param), 400)
+    return response_of(request, BadRequest(f"'{param}': {first['msg']}", param=param))
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     log_.error("request.fault", path=request.url.path, exc_info=error)
-    return response_of(request, SynthesisFailed("internal error"), 500)
+    return response_of(request, SynthesisFailed("internal error"))
 
 
 def response_of(
-    request: HTTPConnection, error: AntiphonError, status: int, extra: dict[str, Any] | None = None
+    request: HTTPConnection,
+    error: AntiphonError,
+    extra: Mapping[str, str] = MappingProxyType({}),
+    status: int | None = None,
 ) -> JSONResponse:
-    headers = {**errors.headers(error), **(extra or {})}
-    request_id = getattr(request.state, "request_id", "")
-    return JSONResponse(dict(shape_of(request)(error, request_id)), status, headers)
+    """An error as its protocol tells it; `status` in place of its own."""
+    told = shape_of(request)(error, getattr(request.state, "request_id", ""))
+    headers = {**errors.headers(error), **extra}
+    return JSONResponse(dict(told), status or errors.edge(error).status, headers)
 
 
 def shape_of(connection: HTTPConnection) -> ErrorShape:
-    """The shape that its protocol chose, or that its path or its headers tell."""
-    chosen: ErrorShape | None = getattr(connection.state, "error_shape", None)
-    if chosen is not None:
-        return chosen
+    """The shape that its path or its headers tell."""
     path = connection.scope.get("path", "")
     for starts, shape in _PATHS:
         if path.startswith(starts):

@@ -25,7 +25,6 @@ from gateway.protocols.shared.context import (
     max_wait_s,
     read_json,
     read_speech,
-    shaped,
     tenant_of,
 )
 from gateway.protocols.shared.response import SpeechResponse
@@ -34,7 +33,7 @@ from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError
 
 _MOST_S: Final = 3600
-router = APIRouter(dependencies=[shaped(error_shape)])
+router = APIRouter()
 
 
 class Events(Framing):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from starlette.websockets import WebSocket
 
@@ -17,7 +17,7 @@ from gateway.protocols.cartesia.fields import (
     word_timestamps,
 )
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import ErrorShape, caller_of, max_wait_s
+from gateway.protocols.shared.context import caller_of, max_wait_s
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, Speech
@@ -58,8 +58,6 @@ class CartesiaFraming(Framing):
 
 class CartesiaSession(JsonSession[CartesiaFraming]):
     """Messages with the same `context_id` are one text."""
-
-    shape: ClassVar[ErrorShape] = staticmethod(error_shape)
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
         super().__init__(socket, context)

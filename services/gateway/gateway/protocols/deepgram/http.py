@@ -23,7 +23,6 @@ from gateway.protocols.shared.context import (
     chosen_headers,
     max_wait_s,
     read_speech,
-    shaped,
     tenant_of,
 )
 from gateway.protocols.shared.response import SpeechResponse
@@ -98,7 +97,7 @@ def error_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
 
 
 _GENDERS = {"female": "feminine", "male": "masculine", "neutral": "neutral"}
-router = APIRouter(dependencies=[shaped(error_shape)])
+router = APIRouter()
 
 _ENCODING: Final = "mp3"
 _CONTAINER: Final = "wav"

@@ -14,11 +14,11 @@ from gateway.audio import AudioFormat, PcmBlock
 from gateway.audio.pipe import SILENCE_S
 from gateway.audio.resample import MAX_SPEED, MIN_SPEED
 from gateway.errors import TooManyContexts, Unsupported
-from gateway.protocols.deepgram.http import Query, error_shape, parse_query, spec_of
+from gateway.protocols.deepgram.http import Query, parse_query, spec_of
 from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Plain
 from gateway.protocols.session import Leave
-from gateway.protocols.shared.context import ErrorShape, tenant_of
+from gateway.protocols.shared.context import tenant_of
 from gateway.protocols.shared.sockets import JsonObject, JsonSession
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import GatewayContext, Speech, SpeechSpec
@@ -33,7 +33,6 @@ _POOLED_S: Final = 3600.0
 class DeepgramSession(JsonSession[Plain]):
     """Binary frames are audio. `Flushed` follows the last audio of everything before its flush."""
 
-    shape: ClassVar[ErrorShape] = staticmethod(error_shape)
     greeting: ClassVar[str] = "Metadata"
     uuids: ClassVar[Mapping[str, Any]] = {"model_uuid": ""}
     _spec: SpeechSpec

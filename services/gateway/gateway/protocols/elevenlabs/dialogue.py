@@ -22,20 +22,19 @@ from gateway.protocols.elevenlabs.http import (
     TimedLines,
     TimedWhole,
     VoiceSettings,
-    error_shape,
     headers_of,
     parse_format,
 )
 from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, max_wait_s, read_speech, shaped, tenant_of
+from gateway.protocols.shared.context import Context, max_wait_s, read_speech, tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, Speech, SpeechSpec
 from gateway.requests.options import RequestOptions, TurnOptions
 from ttscommon.wire.messages import MAX_TURNS, AudioChunk, Tensor, WordTime
 from ttscommon.wire.replicas import Model
 
-router = APIRouter(dependencies=[shaped(error_shape)])
+router = APIRouter()
 
 # A part that finds no room when the one before has ended waits rather than cut the answer off.
 _LATER_WAIT_S: Final = 60.0

@@ -25,7 +25,6 @@ from gateway.protocols.shared.context import (
     chosen_headers,
     max_wait_s,
     read_speech,
-    shaped,
     tenant_of,
 )
 from gateway.protocols.shared.response import SpeechResponse
@@ -82,7 +81,7 @@ def error_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
     }
 
 
-router = APIRouter(dependencies=[shaped(error_shape)])
+router = APIRouter()
 
 Output = Annotated[str | None, Query(alias="output_format")]
 

@@ -16,13 +16,12 @@ from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.alignment import Alignment
 from gateway.protocols.elevenlabs.http import (
     VoiceSettings,
-    error_shape,
     parse_format,
 )
 from gateway.protocols.fields import text_of
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import NORMAL
-from gateway.protocols.shared.context import ErrorShape, key_of, max_wait_s, tenant_of
+from gateway.protocols.shared.context import key_of, max_wait_s, tenant_of
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
 from gateway.protocols.utterance import StreamedText
 from gateway.requests import DEFAULT, GatewayContext, Speech
@@ -82,7 +81,6 @@ Spoken: TypeAlias = StreamedText[Timed]
 class Speaking(JsonSession[Timed]):
     """What all sockets have in common."""
 
-    shape: ClassVar[ErrorShape] = staticmethod(error_shape)
     framing: ClassVar[type[Timed]] = Timed
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:

@@ -6,13 +6,12 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request
 
-from gateway.protocols.elevenlabs.http import error_shape
 from gateway.protocols.shared import voices as shared
-from gateway.protocols.shared.context import Context, shaped, tenant_of
+from gateway.protocols.shared.context import Context, tenant_of
 from gateway.protocols.shared.voices import Listed, limit_of, page
 from gateway.requests import GatewayContext
 
-router = APIRouter(dependencies=[shaped(error_shape)])
+router = APIRouter()
 
 _PAGE: Final = 10
 # What their clients may change of a voice; only the speed is followed, in requests.

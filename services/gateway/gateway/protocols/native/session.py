@@ -43,7 +43,7 @@ from gateway.protocols.native.messages import (
     write,
 )
 from gateway.protocols.session import SessionPhase
-from gateway.protocols.shared.context import ErrorShape, openai_shape, subprotocol_of, tenant_of
+from gateway.protocols.shared.context import subprotocol_of, tenant_of
 from gateway.protocols.shared.sockets import SocketSession, json_of
 from gateway.protocols.utterance import Rest, StreamedText
 from gateway.requests import GatewayContext, SpeechSpec
@@ -61,7 +61,6 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
     of a request that is over already, up to its `input.done`.
     """
 
-    shape: ClassVar[ErrorShape] = staticmethod(openai_shape)
     denies: ClassVar[bool] = False
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:

@@ -24,7 +24,7 @@ from gateway.protocols.realtime.listening import QuietTimer, UserSound, UserTurn
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
 from gateway.protocols.session import SessionPhase
-from gateway.protocols.shared.context import ErrorShape, key_of, openai_shape, tenant_of
+from gateway.protocols.shared.context import key_of, tenant_of
 from gateway.protocols.shared.sockets import JsonObject, json_of, object_of
 from gateway.requests import DEFAULT, GatewayContext, StoredSession
 from gateway.requests.sessions import new_session_id
@@ -43,7 +43,6 @@ class RealtimeSession(SpeakingSession):
     response its client has. `?resumable=true`: a response outlives its connection.
     """
 
-    shape: ClassVar[ErrorShape] = staticmethod(openai_shape)
     longest_s: ClassVar[float] = 3600.0
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:

@@ -185,12 +185,3 @@ ErrorShape: TypeAlias = Callable[[AntiphonError, str], Mapping[str, Any]]
 def openai_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
     """OpenAI's, and Antiphon's own."""
     return {"error": errors.body(error)}
-
-
-def shaped(shape: ErrorShape) -> Any:
-    """A router's dependency: what fails below it is told in `shape`."""
-
-    async def choose(request: Request) -> None:
-        request.state.error_shape = shape
-
-    return Depends(choose)

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
-from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from gateway import errors
 from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
 from gateway.protocols.session import M, Session, SessionPhase
 from gateway.protocols.shared.bounded_json import Json, parsed_json
-from gateway.protocols.shared.context import ErrorShape, subprotocol_of
+from gateway.protocols.shared.context import subprotocol_of
 from gateway.protocols.utterance import F, Gone
 from gateway.requests import GatewayContext, new_request_id
 from gateway.settings import GatewaySettings
-from ttscommon.wire.errors import AntiphonError
 
 # No closing frame, or an empty one: the connection broke, as far as can be known.
 _LOST: Final = (1005, 1006)
@@ -59,28 +56,26 @@ class WebSocketTransport:
 
 
 class SocketSession(Session[M, F]):
-    """A session that begins with a handshake. `shape`: of what a refused one is told.
-
-    `denies`: while this gateway shuts down, handshakes are refused too.
+    """A session that begins with a handshake. `denies`: while this gateway shuts down, handshakes
+    are refused too.
     """
 
-    shape: ClassVar[ErrorShape]
     denies: ClassVar[bool] = True
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
         super().__init__(WebSocketTransport(socket), context)
         self.socket = socket
-        self.request_id = new_request_id()
+        self.request_id = socket.state.request_id = new_request_id()
 
     async def run(self) -> None:
-        """Answer the handshake, and serve the client until either side is done."""
-        try:
-            if self.denies and self.phase is SessionPhase.DRAINING:
-                raise Draining("this gateway is shutting down; connect again")
-            await self.open()
-        except AntiphonError as error:
-            await self._deny(error)
-            return
+        """Answer the handshake, and serve the client until either side is done.
+
+        Raises the AntiphonError for which the handshake is to be refused: clients understand a
+        status, and no early close.
+        """
+        if self.denies and self.phase is SessionPhase.DRAINING:
+            raise Draining("this gateway is shutting down; connect again")
+        await self.open()
         await self.accept()
         await self.serve()
 
@@ -95,13 +90,6 @@ class SocketSession(Session[M, F]):
     def tell(self, message: Mapping[str, Any]) -> None:
         """Queue a control message."""
         self.put(encode(message))
-
-    async def _deny(self, error: AntiphonError) -> None:
-        """Answer the handshake with a status: clients understand that, and no early close."""
-        body = dict(type(self).shape(error, self.request_id))
-        headers = {**errors.headers(error), "x-request-id": self.request_id}
-        response = JSONResponse(body, errors.edge(error).status, headers)
-        await self.socket.send_denial_response(response)
 
 
 class JsonSession(SocketSession[JsonObject, F]):
