@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, Peers
 from gateway.audio.watermark import Perth
-from gateway.books import BookReader, FolderParts, JobRunner, JobStore, StoredParts
+from gateway.books import FolderParts, JobRunner, JobStore, StoredParts
 from gateway.connections import ConnectionCounts, Doors
 from gateway.edge import RequestIds, handle_failures, refuse, response_of
 from gateway.errors import InvalidApiKey, TooManyConnections
@@ -230,12 +230,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     sockets = Sockets(context)
     folder = settings.jobs_folder
     job_store = JobStore(bus, StoredParts(bus) if folder is None else FolderParts(folder))
-    job_runner = JobRunner(context, job_store)
-    app.state.job_store, app.state.job_runner, app.state.reader = (
-        job_store,
-        job_runner,
-        BookReader(),
-    )
+    app.state.job_runner = job_runner = JobRunner(context, job_store)
     gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, job_runner)
     for one in (openai, realtime, elevenlabs, cartesia, deepgram, playground):
         app.include_router(one.router)

@@ -129,7 +129,7 @@ async def test_slow_books_of_one_key_hold_up_no_other(stand: Any) -> None:
         assert b"tts_" in await asyncio.to_thread(generate_latest, stand.metrics.registry)
         assert len(readers()) == 1
         await stop(*attack)
-        await until(lambda: not (readers() or stand.gateway.app.state.reader.busy))
+        await until(lambda: not (readers() or stand.gateway.job_runner.reader.busy))
 
 
 async def test_a_text_of_nothing_takes_no_process(

@@ -13,7 +13,7 @@ import structlog
 from gateway.books.hold import BookHold, BookLost, HoldTuning, Staleness
 from gateway.books.job_store import FoundBook, JobStore, key_of, made_of, unfinished_of
 from gateway.books.portions import MOST_REDRAWS, patiently
-from gateway.books.records import BookRecord
+from gateway.books.records import BookReader, BookRecord
 from gateway.books.run import BookRun, SpokenPortion
 from gateway.requests import GatewayContext
 from ttscommon.process.tasks import Chores, stop
@@ -38,7 +38,9 @@ class JobRunnerTuning:
 
 
 class JobRunner:
-    """One gateway's. `run` while it serves, and `close` when it begins to leave."""
+    """One gateway's. `run` while it serves, and `close` when it begins to leave. job_store, reader:
+    for the routes.
+    """
 
     def __init__(
         self,
@@ -47,11 +49,12 @@ class JobRunner:
         tuning: JobRunnerTuning = JobRunnerTuning(),
     ) -> None:
         self._context = context
-        self._job_store = job_store
+        self.job_store = job_store
         self._tuning = tuning
         self._services = context.services
         self._offline = context.services.admission.offline
         self._offline.give_way = self._give_way
+        self.reader = BookReader()
         self._staleness = Staleness(context.services.bus)
         self._runs: dict[str, BookRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -90,7 +93,7 @@ class JobRunner:
 
     async def cancel(self, tenant: str, book_id: str) -> None:
         """Stop a book, wherever it is spoken, and remove it; raises NotFound, BusUnavailable."""
-        self._leave_behind(await self._job_store.withdraw(tenant, book_id))
+        self._leave_behind(await self.job_store.withdraw(tenant, book_id))
         self.wake()
 
     # which books
@@ -98,7 +101,7 @@ class JobRunner:
     async def _look(self) -> None:
         """Take what no gateway speaks, and remove what has expired."""
         try:
-            for found in await self._free(await self._job_store.all()):
+            for found in await self._free(await self.job_store.all()):
                 await self._take(found)
         except BusUnavailable as error:
             log_.info("books.unseen", error=error.message)
@@ -122,7 +125,7 @@ class JobRunner:
     async def _remove(self, record: BookRecord) -> None:
         """What fails is tried again at the next look."""
         try:
-            await self._job_store.remove(record)
+            await self.job_store.remove(record)
         except BusUnavailable as error:
             log_.info("book.not_removed", job=record.book_id, error=error.message)
         finally:
@@ -134,7 +137,7 @@ class JobRunner:
             return
         owner = self._services.bus.worker_id
         tuning = self._tuning.hold
-        hold = await BookHold.take(self._job_store, found, owner, tuning, time.time())
+        hold = await BookHold.take(self.job_store, found, owner, tuning, time.time())
         if hold is None:
             return
         log_.info("book.taken", job=record.book_id, epoch=hold.record.epoch, was=record.owner)
@@ -154,7 +157,7 @@ class JobRunner:
             for redraw in range(MOST_REDRAWS + 1):
                 self._services.cancel(f"{request_id}-{redraw}", "taken over", ended=False)
         if before.owner:
-            self._chores.start(self._job_store.clear(unfinished_of(before)))
+            self._chores.start(self.job_store.clear(unfinished_of(before)))
 
     # a book
 
@@ -184,8 +187,8 @@ class JobRunner:
 
     async def _spoken(self, hold: BookHold) -> None:
         record = hold.record
-        text = await patiently(lambda: self._job_store.portions(record), record.text_name)
-        run = BookRun(self._context, self._job_store, hold, text, self._changed)
+        text = await patiently(lambda: self.job_store.portions(record), record.text_name)
+        run = BookRun(self._context, self.job_store, hold, text, self._changed)
         self._runs[record.book_id] = run
         self._changed.set()
         try:
@@ -197,9 +200,9 @@ class JobRunner:
         """Deleted, or another gateway's."""
         log_.info("book.lost", job=hold.record.book_id, epoch=hold.record.epoch)
         with suppress(BusUnavailable):
-            found = await self._job_store.look(key_of(hold.record))
+            found = await self.job_store.look(key_of(hold.record))
             if found is None or found.record.state == "removing":
-                await self._job_store.clear(made_of(hold.record))
+                await self.job_store.clear(made_of(hold.record))
 
     # slots
 

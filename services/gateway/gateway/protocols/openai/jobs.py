@@ -21,9 +21,7 @@ from gateway.protocols.openai.speech import SAMPLE_RATE, format_named
 from gateway.protocols.shared.bounded_json import BOOK, Gathering
 from gateway.protocols.shared.context import (
     Context,
-    Reader,
     Runner,
-    Store,
     chunks,
     read_json,
     tenant_of,
@@ -195,14 +193,12 @@ _PATH: Final = "/v1/audio/jobs"
 
 
 @router.post(_PATH)
-async def make(
-    request: Request, context: Context, job_store: Store, job_runner: Runner, reader: Reader
-) -> Response:
+async def make(request: Request, context: Context, job_runner: Runner) -> Response:
     """Store a text that is to be spoken; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    order, portions = await read_job(request, context, reader, tenant)
+    order, portions = await read_job(request, context, job_runner.reader, tenant)
     quota = context.keys.limit("jobs", tenant, context.settings.max_jobs)
-    record = await job_store.add(tenant, order, portions, quota)
+    record = await job_runner.job_store.add(tenant, order, portions, quota)
     context.services.usage.count(tenant, order.model, requests=1)
     job_runner.wake()
     where = {"location": f"{_PATH}/{record.book_id}"}
@@ -210,17 +206,19 @@ async def make(
 
 
 @router.get(_PATH)
-async def every(request: Request, context: Context, job_store: Store) -> dict[str, Any]:
+async def every(request: Request, context: Context, job_runner: Runner) -> dict[str, Any]:
     """The caller's jobs, the oldest first."""
     now = time.time()
-    found = await job_store.of(tenant_of(context, request))
+    found = await job_runner.job_store.of(tenant_of(context, request))
     return {"object": "list", "data": [_card(context, one.record, now) for one in found]}
 
 
 @router.get(_PATH + "/{job_id}")
-async def one(request: Request, context: Context, job_store: Store, job_id: str) -> dict[str, Any]:
+async def one(
+    request: Request, context: Context, job_runner: Runner, job_id: str
+) -> dict[str, Any]:
     """How far a job is."""
-    found = await job_store.get(tenant_of(context, request), job_id)
+    found = await job_runner.job_store.get(tenant_of(context, request), job_id)
     return _card(context, found.record, time.time())
 
 
@@ -235,10 +233,10 @@ async def cancel(
 
 @router.head(_PATH + "/{job_id}/audio", response_class=Response)
 @router.get(_PATH + "/{job_id}/audio", response_class=Response)
-async def sound(request: Request, context: Context, job_store: Store, job_id: str) -> Response:
+async def sound(request: Request, context: Context, job_runner: Runner, job_id: str) -> Response:
     """A finished job's sound, or a range of it."""
-    record = (await job_store.get(tenant_of(context, request), job_id)).record
-    result = await job_store.result(record) if record.state == "done" else None
+    record = (await job_runner.job_store.get(tenant_of(context, request), job_id)).record
+    result = await job_runner.job_store.result(record) if record.state == "done" else None
     if result is None:
         raise NotReady(f"the job is {record.state}: there is no sound of it", param="job_id")
     kind = record.order.audio.media_type
@@ -247,7 +245,7 @@ async def sound(request: Request, context: Context, job_store: Store, job_id: st
     headers = {"content-type": kind, "etag": f'"{record.book_id}"'}
     if (origin := record.order.provenance) is not None:
         headers[PROVENANCE_HEADER] = origin.header
-    return RangedSound(job_store.parts, result, headers, request)
+    return RangedSound(job_runner.job_store.parts, result, headers, request)
 
 
 def _card(context: GatewayContext, record: BookRecord, now: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway import errors
-from gateway.books import BookReader, JobRunner, JobStore
+from gateway.books import JobRunner
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.bounded_json import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
@@ -31,24 +31,12 @@ _LONGEST_WAIT_S: Final = 600.0
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
-async def _store_of(connection: HTTPConnection) -> JobStore:
-    job_store: JobStore = connection.app.state.job_store
-    return job_store
-
-
 async def _runner_of(connection: HTTPConnection) -> JobRunner:
     job_runner: JobRunner = connection.app.state.job_runner
     return job_runner
 
 
-async def _reader_of(connection: HTTPConnection) -> BookReader:
-    reader: BookReader = connection.app.state.reader
-    return reader
-
-
-Store: TypeAlias = Annotated[JobStore, Depends(_store_of)]
 Runner: TypeAlias = Annotated[JobRunner, Depends(_runner_of)]
-Reader: TypeAlias = Annotated[BookReader, Depends(_reader_of)]
 
 
 async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
