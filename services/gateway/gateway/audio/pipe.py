@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -41,24 +41,6 @@ class PcmBlock:
     said: tuple[SaidText, ...] = _NOTHING_SAID
 
 
-class SpokenAudio(Protocol):
-    """A Speech, as far as its audio is concerned; see gateway.requests."""
-
-    @property
-    def source_hz(self) -> int: ...
-    @property
-    def sample_rate(self) -> int: ...
-    @property
-    def skip(self) -> int: ...
-    @property
-    def stretch(self) -> float: ...
-    @property
-    def gain(self) -> float: ...
-    @property
-    def watermark(self) -> Perth | None: ...
-    def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
-
-
 class ClientPipe:
     """Skips `skip` samples of what the client would hear, and encodes the rest.
 
@@ -66,7 +48,7 @@ class ClientPipe:
     is read first, wherever in the request, is read from so much further on (see Checkpoint).
 
     `stretch` is how many times as fast the audio is to be played as it was made, `gain` how many
-    times as loud.
+    times as loud. cost_ms: what a second of it takes, but for the encoder.
     """
 
     def __init__(
@@ -85,6 +67,8 @@ class ClientPipe:
         self._marked: WatermarkedStream | None = None
         self._stretch = None if stretch == 1.0 else TimeStretch(source_hz, stretch)
         self._speed = stretch
+        self.cost_ms = 0.0 if stretch == 1.0 else _STRETCH_MS
+        self.cost_ms += 0.0 if watermark is None else _WATERMARK_MS
         self._resampler = resampler(source_hz, target_hz)
         self._encoder = encoder or RawPcm()
         self._skip = skip
@@ -160,19 +144,14 @@ def louder(pcm: Pcm, gain: float) -> Pcm:
 
 
 async def pieces(
-    speech: SpokenAudio, encoder: AudioEncoder | None = None, cost_ms: float = 0.0
+    chunks: AsyncIterable[AudioChunk], pipe: ClientPipe, cost_ms: float = 0.0
 ) -> AsyncIterator[PcmBlock]:
     """A request's audio as its client takes it; pieces without audio and text are left out.
 
     `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.
     """
-    pipe = ClientPipe(
-        speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch, speech.gain,
-        speech.watermark,
-    )  # fmt: skip
-    cost_ms += 0.0 if speech.stretch == 1.0 else _STRETCH_MS
-    cost_ms += 0.0 if speech.watermark is None else _WATERMARK_MS
-    async for chunk in speech:
+    cost_ms += pipe.cost_ms
+    async for chunk in chunks:
         expected_ms = cost_ms * len(chunk.pcm) / chunk.sample_rate
         piece = await _off_loop(expected_ms, partial(pipe.feed, chunk))
         if piece.data or piece.samples or piece.words or piece.said:

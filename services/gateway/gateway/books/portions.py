@@ -128,7 +128,7 @@ async def spoken(
 async def _heard(speech: Speech) -> bytearray:
     data = bytearray()
     async with speech:
-        async for piece in pieces(speech):
+        async for piece in pieces(speech, speech.pipe()):
             data += piece.data
     return data
 

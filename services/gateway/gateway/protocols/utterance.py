@@ -88,7 +88,7 @@ class StreamedText(Generic[F]):
         speech.on_wait = self.framing.waits
         unsent = made = 0
         async with self.speech as speech:
-            async for piece in pieces(speech, encoder, cost_ms(self._audio)):
+            async for piece in pieces(speech, speech.pipe(encoder), cost_ms(self._audio)):
                 made += piece.samples
                 for part in self.framing.parts(piece):
                     unsent += part.samples

@@ -39,7 +39,7 @@ class GatewayContext:
 
         spec = await context.spec(tenant, voice="vesper", sample_rate=24_000)
         async with context.speak(spec, context.whole(text)) as speech:
-            async for piece in pieces(speech):               # gateway.audio.pipe
+            async for piece in pieces(speech, speech.pipe()):  # gateway.audio.pipe
                 await send(piece.data)                       # and piece.words
                 await speech.handed(piece.samples)
         speech.delivery.account                              # what the listener heard

@@ -14,8 +14,7 @@ from opentelemetry import trace
 
 from gateway import errors
 from gateway.admission import Applicant, Grant
-from gateway.audio import Provenance
-from gateway.audio.watermark import Perth
+from gateway.audio import AudioEncoder, ClientPipe, Provenance
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import ListenerDelivery
 from gateway.requests.options import SpeechSpec
@@ -96,29 +95,9 @@ class Speech:
         return self._source.spec
 
     @property
-    def source_hz(self) -> int:
-        """What the model makes."""
-        return self.spec.model.sample_rate
-
-    @property
     def sample_rate(self) -> int:
         """What the client hears, in Hz."""
         return self.spec.sample_rate
-
-    @property
-    def stretch(self) -> float:
-        """How many times as fast as it is made the client hears it."""
-        return self.spec.stretch
-
-    @property
-    def gain(self) -> float:
-        """How many times as loud as it is made the client hears it."""
-        return self.spec.gain
-
-    @property
-    def watermark(self) -> Perth | None:
-        """What marks the sound itself, where the operator wants that."""
-        return self._services.watermark
 
     @property
     def provenance(self) -> Provenance | None:
@@ -150,10 +129,11 @@ class Speech:
             return None
         return self._services.tokens.issue(self.request_id, self.spec.tenant)
 
-    @property
-    def skip(self) -> int:
-        """Samples at the client's rate that it has already."""
-        return self._source.skip
+    def pipe(self, encoder: AudioEncoder | None = None) -> ClientPipe:
+        """The way of its audio to its client's bytes."""
+        spec, skip, watermark = self.spec, self._source.skip, self._services.watermark
+        made_hz, gain = spec.model.sample_rate, spec.gain
+        return ClientPipe(made_hz, self.sample_rate, encoder, skip, spec.stretch, gain, watermark)
 
     async def __aenter__(self) -> Self:
         """Raises NothingToSay, TextTooLong, Overloaded, Unavailable, Draining, BusUnavailable;

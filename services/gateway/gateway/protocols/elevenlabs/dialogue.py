@@ -94,7 +94,7 @@ class DialogueRequests:
                 yield (gap := _gap(part, passed))
                 passed += len(gap.pcm)
             await self._go_on(part)
-            passed_s = passed / part.source_hz
+            passed_s = passed / part.spec.model.sample_rate
             async for chunk in part:
                 passed += len(chunk.pcm)
                 yield _later(chunk, passed_s, offset)
@@ -111,7 +111,7 @@ class DialogueRequests:
 
 
 def _gap(part: Speech, start: int) -> AudioChunk:
-    rate = part.source_hz
+    rate = part.spec.model.sample_rate
     silence = Tensor.of(np.zeros(round(_GAP_S * rate), np.int16))
     return AudioChunk(part.request_id, start, rate, silence)
 

@@ -110,7 +110,7 @@ class SpeechEvents(Framing):
 
     def end(self, speech: Speech) -> bytes:
         frames = round(
-            speech.delivery.duration_s * speech.stretch * speech.spec.model.frame_rate_hz
+            speech.delivery.duration_s * speech.spec.stretch * speech.spec.model.frame_rate_hz
         )
         usage = {
             "input_tokens": self._characters,

@@ -259,7 +259,7 @@ class SpokenResponse(Framing):
     def _usage(self, speech: Speech) -> JsonObject:
         """Characters count as input tokens, frames of the model as output tokens."""
         model, characters = speech.spec.model, len(self.events.wanted.text)
-        frames = round(speech.delivery.duration_s * speech.stretch * model.frame_rate_hz)
+        frames = round(speech.delivery.duration_s * speech.spec.stretch * model.frame_rate_hz)
         given = {"text_tokens": characters, "audio_tokens": 0}
         return {
             "total_tokens": characters + frames,
