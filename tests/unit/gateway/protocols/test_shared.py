@@ -13,9 +13,9 @@ from starlette.requests import HTTPConnection
 
 from gateway.errors import MessageTooBig
 from gateway.protocols.shared.bounded_json import SMALL_BYTES, BoundedJson, parsed_json
-from gateway.protocols.shared.context import chosen_headers, key_of, subprotocol_of
+from gateway.protocols.shared.context import key_of, subprotocol_of
 from gateway.protocols.shared.forms import read_form
-from gateway.protocols.shared.response import Spool, range_of
+from gateway.protocols.shared.response import Spool, chosen_headers, range_of
 from gateway.requests import IncrementalText, SpeechSpec
 from gateway.requests.lexicon import ClientLexicon, LexiconEntry
 from ttscommon.wire.errors import BadRequest, TextTooLong

@@ -21,7 +21,6 @@ from gateway.protocols.shared import voices as shared
 from gateway.protocols.shared.context import (
     Context,
     caller_of,
-    chosen_headers,
     max_wait_s,
     read_json,
     read_speech,
@@ -91,8 +90,7 @@ async def _speak(request: Request, context: GatewayContext, *, as_events: bool) 
         audio = AudioFormat(audio.codec)
         events = Events(asked.context_id or name, timed=asked.add_timestamps)
     spoken = context.speak(spec, text, name)
-    headers = chosen_headers(spec, text)
-    return SpeechResponse(context.settings, spoken, audio, events, headers=headers)
+    return SpeechResponse(context.settings, spoken, audio, events, text=text)
 
 
 class TokenBody(LenientMessage):

@@ -20,7 +20,6 @@ from gateway.errors import NotFound
 from gateway.protocols.fields import LenientMessage, SampleRate, Spoken
 from gateway.protocols.shared.context import (
     Context,
-    chosen_headers,
     max_wait_s,
     read_speech,
     tenant_of,
@@ -116,12 +115,11 @@ async def speak(request: Request, context: Context) -> Response:
     spec = await spec_of(context, tenant, query, query.rate_hz(_ENCODING))
     spoken = context.speak(spec, text, request.state.request_id)
     headers = {
-        **chosen_headers(spec, text),
         "dg-request-id": request.state.request_id,
         "dg-model-name": quote(query.model),
         "dg-char-count": str(len(body.text)),
     }
-    return SpeechResponse(context.settings, spoken, audio, headers=headers)
+    return SpeechResponse(context.settings, spoken, audio, text=text, headers=headers)
 
 
 def asks(connection: HTTPConnection) -> bool:

@@ -175,9 +175,11 @@ async def _speak(
     spoken = cast(Speech, DialogueRequests(first, later, offsets)) if later else first
     segments = VoiceSegments((one.voice_id, one.text) for one in body.inputs)
     framed = None if framing is None else framing(said, segments)
-    headers = headers_of(request, specs[0], whole)
     return SpeechResponse(
-        context.settings, spoken, audio, framed, streamed=streamed, headers=headers
+        *(context.settings, spoken, audio, framed),
+        streamed=streamed,
+        text=whole,
+        headers=headers_of(request),
     )
 
 

@@ -22,13 +22,12 @@ from gateway.protocols.fields import LenientMessage, Name, Seed, Spoken
 from gateway.protocols.framing import Framing, WholeJson
 from gateway.protocols.shared.context import (
     Context,
-    chosen_headers,
     max_wait_s,
     read_speech,
     tenant_of,
 )
 from gateway.protocols.shared.response import SpeechResponse
-from gateway.requests import DEFAULT, GatewayContext, IncrementalText, Speech, SpeechSpec
+from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError
 
 _DEFAULT_FORMAT: Final = "mp3_44100_128"
@@ -140,10 +139,10 @@ def _times(alignment: Alignment, segments: VoiceSegments | None) -> dict[str, An
     return told if segments is None else {**told, "voice_segments": segments.of(written)}
 
 
-def headers_of(request: Request, spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
-    """What was chosen, and the request's id under the names that clients read."""
+def headers_of(request: Request) -> dict[str, str]:
+    """The request's id under the names that clients read."""
     name = request.state.request_id
-    return {**chosen_headers(spec, text), "request-id": name, "x-trace-id": name}
+    return {"request-id": name, "x-trace-id": name}
 
 
 @router.post("/v1/text-to-speech/{voice_id}", response_class=Response)
@@ -204,8 +203,10 @@ async def _speak(
         max_wait_s=max_wait_s(request),
     )
     spoken = context.speak(spec, text, request.state.request_id)
-    headers = headers_of(request, spec, text)
     framed = None if framing is None else framing(body.text)
     return SpeechResponse(
-        context.settings, spoken, audio, framed, streamed=streamed, headers=headers
+        *(context.settings, spoken, audio, framed),
+        streamed=streamed,
+        text=text,
+        headers=headers_of(request),
     )

@@ -24,13 +24,12 @@ from gateway.protocols.openai.speech import (
 )
 from gateway.protocols.shared.context import (
     Context,
-    chosen_headers,
     max_wait_s,
     read_speech,
     tenant_of,
 )
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
-from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
+from gateway.requests import DEFAULT, GatewayContext
 from gateway.requests.text import only_pictures
 
 router = APIRouter()
@@ -95,34 +94,20 @@ async def _speak(
     if silent:
         framing = Plain(silence_s=_SILENCE_S)
     waits_s = max_wait_s(request) if body.max_wait_s is None else body.max_wait_s
-    spec = await _spec(context, tenant, body, waits_s)
-    spoken = context.speak(spec, text, request.state.request_id)
-    return SpeechResponse(
-        context.settings,
-        spoken,
-        audio,
-        framing,
-        streamed=streamed,
-        headers=chosen_headers(spec, text),
-        text=text,
-    )
-
-
-async def _spec(
-    context: GatewayContext, tenant: str, body: SpeechBody, waits_s: float
-) -> SpeechSpec:
-    return await context.spec(
+    spec = await context.spec(
         tenant,
         model=body.model,
         voice=body.voice,
         names="aliases",
-        sample_rate=body.audio.rate_for(body.sample_rate),
+        sample_rate=audio.rate_for(body.sample_rate),
         seed=body.seed,
         options=body.options,
         resumable=body.resumable,
         speed=body.speed,
         max_wait_s=waits_s,
     )
+    spoken = context.speak(spec, text, request.state.request_id)
+    return SpeechResponse(context.settings, spoken, audio, framing, streamed=streamed, text=text)
 
 
 @router.get("/v1/audio/speech/{request_id}", response_class=Response)

@@ -13,7 +13,7 @@ from gateway import errors
 from gateway.books import JobRunner
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.bounded_json import Gathering, Json
-from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
+from gateway.requests import GatewayContext
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -102,13 +102,6 @@ def max_wait_s(connection: HTTPConnection) -> float:
             f"max_wait_s is a number of seconds from 0 to {_LONGEST_WAIT_S:g}", param="max_wait_s"
         )
     return seconds
-
-
-def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
-    """What a client's names came to, and which of its options and parts of its text are dropped."""
-    found = spec.dropped(text)
-    ignored = {"x-ignored": ", ".join(found)} if found else {}
-    return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}
 
 
 _SCHEMES: Final = frozenset({"bearer", "token"})

@@ -19,7 +19,7 @@ from gateway.books import JobParts, JobResult
 from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.utterance import CLEAN_UP_S, StreamedText
-from gateway.requests import IncrementalText, Speech
+from gateway.requests import IncrementalText, Speech, SpeechSpec
 from gateway.requests.delivery import server_timing
 from gateway.settings import GatewaySettings
 from ttscommon.process.tasks import stop
@@ -38,7 +38,8 @@ log_ = structlog.get_logger(__name__)
 class SpeechResponse(Response):
     """The audio of one request, as it comes or whole.
 
-    A client that leaves cancels it, unless it asked for a request that can be resumed.
+    A client that leaves cancels it, unless it asked for a request that can be resumed. text: of a
+    request that begins here; its headers say what became of names and options.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class SpeechResponse(Response):
     ) -> None:
         self._framing = framing or Plain(blames="input")
         kind = self._framing.media_type or media_type(audio, speech.sample_rate)
-        super().__init__(headers=dict(headers or {}), media_type=kind)
+        chosen = {} if text is None else chosen_headers(speech.spec, text)
+        super().__init__(headers={**chosen, **(headers or {})}, media_type=kind)
         # Starlette adds a charset, which no audio has.
         self.headers["content-type"] = kind
         self._settings = settings
@@ -153,6 +155,13 @@ class SpeechResponse(Response):
                 await self._client(body)
         except TimeoutError:
             raise ClientTooSlow(f"the client took nothing for {limit_s:g} s") from None
+
+
+def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
+    """What a client's names came to, and which of its options and parts of its text are dropped."""
+    found = spec.dropped(text)
+    ignored = {"x-ignored": ", ".join(found)} if found else {}
+    return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}
 
 
 def media_type(audio: AudioFormat, sample_rate: int) -> str:
