@@ -15,11 +15,10 @@ import uvicorn
 
 from gateway.app import LARGE, Gateway, create_gateway
 from gateway.connections import (
-    Budget,
     ConnectionLimits,
     GuardedHttp,
     GuardedWebSocket,
-    descriptor_budget,
+    affordable_connections,
     overdue,
 )
 from gateway.protocols.wyoming import WyomingServer
@@ -196,12 +195,9 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
 
 def _limits(settings: GatewaySettings) -> ConnectionLimits:
     """What connections may take. A response that is sent whole may lie in a file of its own."""
-    wanted = Budget(settings.max_connections, settings.max_streams)
-    granted = descriptor_budget(wanted)
+    connections = affordable_connections(settings.max_connections, settings.max_streams)
     return ConnectionLimits(
-        head_s=settings.head_timeout_s,
-        body_s=settings.body_timeout_s,
-        connections=granted.connections,
+        settings.head_timeout_s, settings.body_timeout_s, connections=connections
     )
 
 

@@ -7,7 +7,6 @@ import ipaddress
 import resource
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -191,41 +190,21 @@ RESERVED: Final = 128
 log_ = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """`connections` at once, and `spools`: files of responses that are sent whole."""
+def affordable_connections(wanted: int, spools: int) -> int:
+    """How many of the `wanted` connections this process can hold at once, beside `spools`: files of
+    responses that are sent whole. Its soft limit of descriptors is raised as far as it may be.
 
-    connections: int
-    spools: int
-
-    @property
-    def descriptors(self) -> int:
-        return self.connections + self.spools + RESERVED
-
-    def within(self, descriptors: int) -> Budget:
-        """As much of it as so many descriptors allow; one connection at the least."""
-        if self.descriptors <= descriptors:
-            return self
-        spools = min(self.spools, max(0, descriptors - RESERVED) // 5)
-        return Budget(max(1, descriptors - RESERVED - spools), spools)
-
-
-def descriptor_budget(wanted: Budget) -> Budget:
-    """What this process can keep of `wanted`, its soft limit raised as far as it may be.
-
-    Fewer connections than wanted are told in the log: without a descriptor nothing can be accepted,
-    and the connection to the broker could not be made again either.
+    Fewer than wanted are told in the log: without a descriptor nothing can be accepted, and the
+    connection to the broker could not be made again either.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _raised(soft, hard, wanted.descriptors)
-    granted = wanted.within(limit)
-    if granted != wanted:
-        log_.warning(
-            "descriptors.short",
-            limit=limit,
-            needed=wanted.descriptors,
-            connections=granted.connections,
-        )
+    needed = wanted + spools + RESERVED
+    limit = _raised(soft, hard, needed)
+    if limit >= needed:
+        return wanted
+    left = max(0, limit - RESERVED)
+    granted = min(wanted, max(1, left - min(spools, left // 5)))
+    log_.warning("descriptors.short", limit=limit, needed=needed, connections=granted)
     return granted
 
 
