@@ -108,25 +108,8 @@ class _KeysFile(BaseModel):
 class KeyRing:
     """The tenants by name. Without a file every caller is the same anonymous tenant.
 
-    The file holds hashes, never keys, so that reading it gives no key away:
-
-        [keys.acme]
-        sha256 = "9f86d0..."            # printf %s "$KEY" | sha256sum
-        weight = 2.0
-        streams = 20
-        sockets = 50                    # open at once at one gateway
-        requests_per_minute = 600
-        characters_per_minute = 60000
-        text_seconds = 1800             # for the whole of a text that is sent piece by piece
-        least_characters_per_minute = 1
-        models = ["vesper"]
-        voices = ["warm"]
-        adapters = ["narrator"]
-        adapter_uploads = 5
-        jobs = 20
-        expires = 2027-12-31T23:59:59Z
-
-    `take` replaces them while requests run; see gateway.keys.
+    The file (docs/operations.md) holds hashes, never keys, so that reading it gives no key away.
+    `take` replaces them while requests run; see KeysWatch.
     """
 
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {ANONYMOUS: Tenant()})

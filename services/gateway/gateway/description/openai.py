@@ -78,7 +78,7 @@ _PLS: Final = {"type": "string", "description": "PLS 1.0 (W3C, 2008)."}
 _DONE: Final = {200: [json(a.Done, {"success": True})]}
 _JOBS: Final = "/v1/audio/jobs"
 
-SPEECH: Final[Mapping[str, Operation]] = {
+OPERATIONS: Final[Mapping[str, Operation]] = {
     "POST /v1/audio/speech": Operation(
         "create_speech",
         {200: [*sound(*_FORMATS), EVENTS]},
@@ -115,9 +115,6 @@ SPEECH: Final[Mapping[str, Operation]] = {
         codes(CHANGED, SENT_JSON, LISTED, ("unsupported", "unknown_model")),
         [json(SecretBody, {"expires_after": {"seconds": 600}})],
     ),
-}
-
-LISTS: Final[Mapping[str, Operation]] = {
     "GET /v1/models": Operation(
         "list_models",
         {
@@ -164,9 +161,6 @@ LISTS: Final[Mapping[str, Operation]] = {
         codes(KEYED, STORED),
         query={"start_date": DAY, "end_date": DAY},
     ),
-}
-
-KEPT: Final[Mapping[str, Operation]] = {
     "POST /v1/audio/voices": Operation(
         "create_voice",
         {200: [json(a.MadeVoice, {"success": True, "voice": _UPLOADED})]},
@@ -268,5 +262,3 @@ KEPT: Final[Mapping[str, Operation]] = {
         headers={"range": TEXT, "if-range": TEXT},
     ),
 }
-
-OPERATIONS: Final[Mapping[str, Operation]] = {**SPEECH, **LISTS, **KEPT}

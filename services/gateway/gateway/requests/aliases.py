@@ -77,13 +77,7 @@ class Aliases:
     """Names by what stands for them; a pattern may hold `*`. The deployment's own names come first.
 
     OpenAI's models mean the default model, and its voices are spread over those of the model. A
-    file adds to that and overrides it:
-
-        [models]
-        "eleven_*" = "vesper"
-
-        [voices]
-        alloy = "vesper-calm"
+    file (docs/protocol.md) adds to that and overrides it.
     """
 
     models: Mapping[str, str] = field(default_factory=lambda: _MODELS)

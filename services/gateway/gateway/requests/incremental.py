@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
 
 from msgspec.structs import replace
@@ -14,17 +13,7 @@ from gateway.requests.lexicon import LexiconMatcher, slices
 from gateway.requests.markup import MarkupReader
 from gateway.requests.text import SourcedCleaner, TextCleaner, speakable, too_long, unread_scripts
 from ttscommon.wire.errors import AntiphonError, NothingToSay
-from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Span, Text, marked
-
-
-@dataclass(frozen=True)
-class Head:
-    """The text that a request starts with. `final`: nothing follows."""
-
-    text: str
-    final: bool
-    marks: tuple[Mark, ...] = ()
-    spans: tuple[Span, ...] = ()
+from ttscommon.wire.pieces import Boundary, Marked, Pause, Phones, Piece, Text, marked
 
 
 class IncrementalText:
@@ -122,8 +111,8 @@ class IncrementalText:
         self.complete = True
         self._touch()
 
-    async def head(self, coalesce_s: float, *, optional: bool = False) -> Head:
-        """The first text, as soon as there is anything to say.
+    async def head(self, coalesce_s: float, *, optional: bool = False) -> tuple[Marked, bool]:
+        """The first text, as soon as there is anything to say, and whether it is all.
 
         Waits `coalesce_s` more for the end, because a text that came in one go needs no text log.
         Raises NothingToSay for a text that ended without a speakable character, unless there need
@@ -138,8 +127,7 @@ class IncrementalText:
         if self.complete and not (self.speakable or optional):
             raise NothingToSay("there is nothing to say in the text", param="text")
         complete = self.complete
-        head = marked(await self._certain(final=complete))
-        return Head(head.text, complete, head.marks, head.spans)
+        return marked(await self._certain(final=complete)), complete
 
     async def next(self) -> Marked | None:
         """What has come since the last call, as one piece; None at the end."""

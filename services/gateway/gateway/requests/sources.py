@@ -11,7 +11,7 @@ import structlog
 
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
-from gateway.requests.incremental import Head, IncrementalText
+from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicon import LexiconMatcher
 from gateway.requests.options import SpeechSpec
 from ttscommon.bus import Bus
@@ -19,6 +19,7 @@ from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import StoredRecord
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, SpeechRequest, TextPiece
+from ttscommon.wire.pieces import Marked
 from ttscommon.wire.requests import OFFLINE
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
@@ -89,15 +90,15 @@ class Submit:
         self.text: IncrementalText | None = None
         self._bus = bus
         self._given = text
-        self._head = Head("", final=False)
+        self._head, self._final = Marked(""), False
         self._listener_timeout_s = 0.0 if spec.resumable else listener_timeout_s
         if spec.lexicons:
             text.use_lexicons(LexiconMatcher(spec.lexicons))
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         if not self.rows:  # of which nothing is in the job
-            self._head = await self._given.head(coalesce_s, optional=self.spec.answers)
-            self.text = None if self._head.final else self._given
+            self._head, self._final = await self._given.head(coalesce_s, optional=self.spec.answers)
+            self.text = None if self._final else self._given
         spec, characters = self.spec, len(self._head.text)
         if spec.offline:
             return Applicant(
@@ -124,7 +125,7 @@ class Submit:
             model=spec.model.name,
             voice=spec.voice.id,
             text=self._head.text,
-            text_final=self._head.final,
+            text_final=self._final,
             marks=self._head.marks,
             spans=self._head.spans,
             language=spec.language or spec.voice.language,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.requests.incremental import Head, IncrementalText
+from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicon import ClientLexicon, LexiconEntry, LexiconMatcher
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Span
@@ -20,7 +20,7 @@ async def rest(text: IncrementalText) -> list[str]:
 async def test_what_comes_behind_the_head_follows_piece_by_piece() -> None:
     text = IncrementalText(100)
     text.add("The tide ")
-    assert await text.head(0.0) == Head("The tide ", final=False, spans=(Span(0, 0),))
+    assert await text.head(0.0) == (Marked("The tide ", spans=(Span(0, 0),)), False)
     text.add("is ")
     text.add("in.")
     assert await text.next() == Marked("is in.", spans=(Span(0, 9),))
@@ -44,7 +44,7 @@ async def test_an_end_that_comes_at_once_saves_the_text_log() -> None:
     waiting = asyncio.create_task(text.head(10.0))
     await asyncio.sleep(0)
     text.finish()
-    assert await waiting == Head("Hello.", final=True, spans=(Span(0, 0),))
+    assert await waiting == (Marked("Hello.", spans=(Span(0, 0),)), True)
 
 
 async def test_a_text_over_the_limit_fails_on_both_sides() -> None:
@@ -63,7 +63,7 @@ async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
     text.phones(Phones("tide", "t aI d"))
     text.pause(0.5)
     text.finish()
-    head = await text.head(0.0)
+    head, _ = await text.head(0.0)
     assert head.text == "One tide "
     assert head.marks == (
         Mark(3, Boundary()), Mark(4, Phones("tide", "t aI d")), Mark(8, Pause(0.5)),
@@ -85,6 +85,6 @@ async def test_others_are_served_while_a_text_is_looked_through() -> None:
     text.add(said)
     text.finish()
     serving = asyncio.create_task(serve())
-    assert (await text.head(0.0)).text == said
+    assert (await text.head(0.0))[0].text == said
     serving.cancel()
     assert turns > 50
