@@ -56,6 +56,9 @@ KINDS: Final[Mapping[str, Callable[[WebSocket, GatewayContext], AnySession]]] = 
     }
 )
 
+# Stages that are told to stop are told within it, if the broker is there.
+_CHORES_S: Final = 5.0
+
 LARGE: Final[Mapping[str, int]] = MappingProxyType({"/v1/realtime": realtime.MOST_MESSAGE_BYTES})
 """Bytes of a message where more are taken than elsewhere."""
 
@@ -187,7 +190,7 @@ class Gateway:
         await self.sockets.ended()
         services.listeners.give_up_places()
         await services.admission.idle.wait()
-        await asyncio.gather(*services.chores, return_exceptions=True)
+        await services.chores.finish(_CHORES_S)
         with contextlib.suppress(BusUnavailable):  # the log says what is lost
             await services.usage.store()
 

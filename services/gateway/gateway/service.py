@@ -19,7 +19,6 @@ from gateway.connections import (
     GuardedHttp,
     GuardedWebSocket,
     affordable_connections,
-    overdue,
 )
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
@@ -41,7 +40,11 @@ def export_capacity(
     shown: set[tuple[str, str]] = set()
 
     def export() -> None:
-        found = dict(_capacities(views(), utilisation))
+        found = {
+            (name, model): expected(stage, view.frame_rate_hz, utilisation)
+            for model, view in views()
+            for name, stage in zip(STAGES, view.stages, strict=True)
+        }
         for labels, streams in found.items():
             metrics.capacity.labels(*labels).set(streams)
         for labels in shown - found.keys():
@@ -50,14 +53,6 @@ def export_capacity(
         shown.update(found)
 
     return export
-
-
-def _capacities(
-    views: Iterable[tuple[str, View]], utilisation: float
-) -> Iterable[tuple[tuple[str, str], int]]:
-    for model, view in views:
-        for name, stage in zip(STAGES, view.stages, strict=True):
-            yield (name, model), expected(stage, view.frame_rate_hz, utilisation)
 
 
 log_ = structlog.get_logger(__name__)
@@ -207,8 +202,10 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """End connections that are overdue; called every 0.1 s."""
         if counter % _TICKS_A_LOOK == 0:
-            for connection in overdue(self.server_state.connections, time.monotonic()):
-                connection.give_up()
+            now_s = time.monotonic()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, GuardedHttp) and connection.late(now_s):
+                    connection.give_up()
         return await super().on_tick(counter)
 
     @contextlib.contextmanager

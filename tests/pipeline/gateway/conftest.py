@@ -380,7 +380,7 @@ async def stand(
         yield Stand(url, gateway, stage, metrics, http, http_server)
     prompt.end.set()
     await serving
-    await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)
+    await gateway.context.services.chores.finish(TIMEOUT_S)
     stopping.set()
     await working
     await vocoding

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -281,11 +281,6 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         if self._feed is not None and not self.read_paused:
             self._feed.wake()
         return event
-
-
-def overdue(connections: Iterable[object], now_s: float) -> list[GuardedHttp]:
-    """Those whose clients were too slow."""
-    return [one for one in connections if isinstance(one, GuardedHttp) and one.late(now_s)]
 
 
 def _refusal(status: HTTPStatus, why: str) -> bytes:

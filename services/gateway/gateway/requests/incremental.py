@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.requests.lexicon import LexiconMatcher, slices
 from gateway.requests.markup import MarkupReader
-from gateway.requests.text import SourcedCleaner, TextCleaner, speakable, too_long, unread_scripts
+from gateway.requests.text import SourcedCleaner, normalized, speakable, too_long, unread_scripts
 from ttscommon.wire.errors import AntiphonError, NothingToSay
 from ttscommon.wire.pieces import Boundary, Marked, Pause, Phones, Piece, Text, marked
 
@@ -205,7 +205,5 @@ class IncrementalText:
 
 
 def _clean(word: Phones) -> Phones:
-    text, phones, alias = (
-        TextCleaner().feed(each, final=True) for each in (word.text, word.phones, word.alias)
-    )
+    text, phones, alias = map(normalized, (word.text, word.phones, word.alias))
     return replace(word, text=text.strip(), phones=phones, alias=alias)

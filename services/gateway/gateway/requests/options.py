@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -169,10 +169,7 @@ class SpeechSpec:
 
 
 async def recording(given: str) -> bytes:
-    """The bytes of a `ref_audio`: base64, or a data URL of it; raises BadRecording.
-
-    Other requests go on between its slices.
-    """
+    """The bytes of a `ref_audio`: base64, or a data URL of it; raises BadRecording."""
     if given.startswith(("http://", "https://", "file:")):
         raise BadRecording("ref_audio must hold the recording itself: addresses are not fetched")
     if given.startswith("data:"):
@@ -181,21 +178,20 @@ async def recording(given: str) -> bytes:
             raise BadRecording("a data URL in ref_audio must be base64")
     if len(given) * 3 // 4 > MOST_BYTES:
         raise BadRecording(f"the recording is over {MOST_BYTES >> 20} MB")
-    data = bytearray()
+    try:
+        return b"".join([part async for part in decoded(given)])
+    except ValueError as error:
+        raise BadRecording("ref_audio is not base64") from error
+
+
+async def decoded(given: str) -> AsyncIterator[bytes]:
+    """The bytes of base64; other requests go on between its slices. Raises ValueError."""
     for start in range(0, len(given), _SLICE_CHARS):
         end = start + _SLICE_CHARS
-        data += _decoded(given[start:end], last=end >= len(given))
+        if end < len(given) and given[end - 1] == "=":
+            raise ValueError("it ends within")
+        yield binascii.a2b_base64(given[start:end], strict_mode=True)
         await asyncio.sleep(0)
-    return bytes(data)
-
-
-def _decoded(part: str, *, last: bool) -> bytes:
-    if not last and part.endswith("="):
-        raise BadRecording("ref_audio is not base64")
-    try:
-        return binascii.a2b_base64(part, strict_mode=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadRecording("ref_audio is not base64") from error
 
 
 # As a turn calls them, by what a request of its own does.

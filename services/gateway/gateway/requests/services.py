@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from gateway import errors
 from gateway.admission import Admission
@@ -20,6 +19,7 @@ from gateway.requests.usage import UsageCounter
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.process.tasks import Chores
 from ttscommon.sound.playback import Headroom
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, MalformedMessage, NoResponders, Overloaded
@@ -75,7 +75,7 @@ class RequestServices:
     tuning: SpeechTuning = SpeechTuning()
     lacks: Callable[[str], AntiphonError | None] = lambda model: None
     """What requests of a model wait for, where workers are missing; see Catalogue."""
-    chores: set[asyncio.Task[Any]] = field(default_factory=set)
+    chores: Chores = field(default_factory=Chores)
     session_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(16 << 20, 7200.0))
     """A quarter of what the bucket holds, for as long as it holds it."""
     headrooms: defaultdict[str, Headroom] = field(default_factory=lambda: defaultdict(Headroom))
@@ -94,9 +94,7 @@ class RequestServices:
 
     def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
         """Tell the stages in the background: a caller that is cancelled does not stop it."""
-        chore = asyncio.create_task(self.bus.cancel(request_id, reason, ended=ended))
-        self.chores.add(chore)
-        chore.add_done_callback(self.chores.discard)
+        self.chores.start(self.bus.cancel(request_id, reason, ended=ended))
 
 
 _MOST_LOOKUPS: Final = 4

@@ -85,28 +85,6 @@ def too_long(chars: int, max_chars: int) -> TextTooLong:
     )
 
 
-class TextCleaner:
-    """`clean` for text that arrives in pieces: the result does not depend on where it was cut.
-
-    A last character that the next piece could still combine with is held back until then.
-    """
-
-    def __init__(self) -> None:
-        self._held = ""
-
-    @property
-    def held(self) -> str:
-        """What came and is not certain yet."""
-        return self._held
-
-    def feed(self, piece: str, *, final: bool = False) -> str:
-        """Take a piece; returns the cleaned text that is certain now."""
-        text = self._held + piece
-        cut = len(text) if final else _certain(text)
-        self._held = text[cut:]
-        return normalized(text[:cut])
-
-
 def _certain(text: str) -> int:
     """How many characters of `text` no following one can change."""
     cut = len(text) - 1
@@ -161,20 +139,25 @@ class _Begin(NamedTuple):
 
 
 class SourcedCleaner:
-    """A TextCleaner of texts with sources. Cleaning moves characters; words keep their place."""
+    """`clean` for texts with sources that come in pieces; the result does not depend on where they
+    were cut. Cleaning moves characters; words keep their place.
+
+    A last character that the next piece could still combine with is held back until then.
+    """
 
     def __init__(self) -> None:
-        self._cleaner = TextCleaner()
+        self._held = ""
         self._begins: list[_Begin] = []
 
     def feed(self, text: Text | None = None, *, final: bool = False) -> list[Text]:
         """Take a text; returns the cleaned text that is certain now."""
-        raw = self._cleaner.held
+        raw = self._held
         if text is not None:
             self._begins.append(_Begin(len(raw), text.source, text.rate))
             raw += text.text
-        cleaned = self._cleaner.feed(raw[len(self._cleaner.held) :], final=final)
-        cut = len(raw) - len(self._cleaner.held)
+        cut = len(raw) if final else _certain(raw)
+        self._held = raw[cut:]
+        cleaned = normalized(raw[:cut])
         found = list(self._placed(raw[:cut], cleaned)) if cleaned else []
         self._forget(cut)
         return found
@@ -186,7 +169,7 @@ class SourcedCleaner:
             _Begin(max(0, b.at - cut), b.source_at(max(b.at, cut)), b.rate)
             for b in self._begins[index:]
         ]
-        self._begins = rest if self._cleaner.held else []
+        self._begins = rest if self._held else []
 
     def _placed(self, raw: str, cleaned: str) -> Iterator[Text]:
         """`cleaned`, cut where its characters' places jump."""

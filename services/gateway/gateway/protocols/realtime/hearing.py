@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import binascii
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from gateway.audio import AudioFormat, Pcm
 from gateway.audio.encoders.chosen import ALAW, MULAW
 from gateway.errors import MessageTooBig
 from gateway.protocols.shared.bounded_json import Json
+from gateway.requests.options import decoded
 from ttscommon.wire.errors import BadRequest
 
 # Of sound that waits for its commit; the oldest goes first.
@@ -36,7 +35,7 @@ _EAGERNESS_S: Final[Mapping[str, float]] = {"low": 1.2, "medium": 0.8, "auto": 0
 _PADDING_S: Final = 0.3
 
 
-def decoded(data: bytes, audio: AudioFormat) -> Pcm:
+def samples_of(data: bytes, audio: AudioFormat) -> Pcm:
     """Samples of what a client sent; half a sample at the end is left out."""
     if audio.codec == "pcm_s16le":
         return np.frombuffer(data[: len(data) & ~1], "<i2").astype(np.int16)
@@ -164,7 +163,6 @@ MOST_BYTES: Final = 15 << 20
 """Of sound in one message."""
 # With what is above it, so that a message somewhat too big gets a typed answer.
 MOST_MESSAGE_BYTES: Final = MOST_BYTES * 4 // 3 + (4 << 20)
-_SLICE_CHARS: Final = 1 << 16  # whole groups of four
 
 
 async def sound_of(audio: Any, form: AudioFormat) -> AsyncIterator[Pcm]:
@@ -173,9 +171,11 @@ async def sound_of(audio: Any, form: AudioFormat) -> AsyncIterator[Pcm]:
         raise BadRequest("'audio': base64 is expected", param="audio")
     if len(audio) * 3 // 4 > MOST_BYTES + 2:
         raise MessageTooBig(f"a message brings at most {MOST_BYTES >> 20} MiB of audio")
-    for start in range(0, len(audio), _SLICE_CHARS):
-        yield decoded(_bytes(audio[start : start + _SLICE_CHARS]), form)
-        await asyncio.sleep(0)
+    try:
+        async for data in decoded(audio):
+            yield samples_of(data, form)
+    except ValueError as error:
+        raise BadRequest("'audio': base64 is expected", param="audio") from error
 
 
 async def joined(every: Sequence[str], form: AudioFormat) -> Pcm:
@@ -201,10 +201,3 @@ def _parts(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         content = item.get("content") if isinstance(item, dict) else None
         parts = content if isinstance(content, list) else ()
         yield from (part for part in parts if isinstance(part, dict))
-
-
-def _bytes(part: str) -> bytes:
-    try:
-        return binascii.a2b_base64(part, strict_mode=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadRequest("'audio': base64 is expected", param="audio") from error
