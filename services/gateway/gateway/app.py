@@ -29,6 +29,7 @@ from gateway.requests import (
     CatalogueTuning,
     GatewayContext,
     Listeners,
+    Lookups,
     RequestServices,
     ResumeTokens,
     Retention,
@@ -212,21 +213,11 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
     watermark = None if settings.watermark is None else Perth.load(settings.watermark)
     services = RequestServices(
-        *(
-            settings,
-            bus,
-            admission,
-            metrics,
-            tokens,
-            listeners,
-            retention,
-            UsageCounter(bus),
-            watermark,
-        ),
-        lacks=catalogue.lacks,
+        *(settings, bus, catalogue, admission, metrics, tokens, listeners),
+        *(retention, UsageCounter(bus), watermark),
     )
-    aliases = Aliases.load(settings.aliases_file)
-    context = GatewayContext(settings, catalogue, keys, services, aliases)
+    aliases, lookups = Aliases.load(settings.aliases_file), Lookups(bus, catalogue)
+    context = GatewayContext(settings, catalogue, keys, services, aliases, lookups)
     app = FastAPI(title="Antiphon", version=VERSION, docs_url=None, redoc_url=None)
     app.openapi = partial(_described, app)  # type: ignore[method-assign]
     app.state.context = context

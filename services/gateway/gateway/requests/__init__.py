@@ -9,7 +9,7 @@ from gateway.requests.listeners import Listeners, ResumeTokens
 from gateway.requests.options import RequestOptions, SpeechSpec
 from gateway.requests.retention import Retention
 from gateway.requests.rows import Production
-from gateway.requests.services import RequestServices
+from gateway.requests.services import Lookups, RequestServices
 from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.snapshot import ReplicaSnapshot
 from gateway.requests.speech import Speech

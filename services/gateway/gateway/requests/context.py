@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
+from gateway.audio.watermark import BlockGrid
 from gateway.errors import Unsupported
 from gateway.keys import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases, retired_warning
@@ -49,11 +50,8 @@ class GatewayContext:
     catalogue: Catalogue
     keys: KeyRing
     services: RequestServices
-    aliases: Aliases = field(default_factory=Aliases)
-    lookups: Lookups = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lookups", Lookups(self.services.bus, self.catalogue))
+    aliases: Aliases
+    lookups: Lookups
 
     async def spec(
         self,
@@ -296,7 +294,8 @@ class GatewayContext:
         """
         services = self.services
         check = partial(services.tokens.require, token, request_id, spec.tenant)
-        before = services.before(spec.model.sample_rate)
+        perth, rate = services.watermark, spec.model.sample_rate
+        before = 0 if perth is None else BlockGrid(perth, rate).lead
         return Speech(
             services, Attach(services.bus, spec, request_id, from_sample, check, before=before)
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gateway import errors
 from gateway.admission import Admission
 from gateway.audio import Provenance
-from gateway.audio.watermark import BlockGrid, Perth
+from gateway.audio.watermark import Perth
 from gateway.requests.catalogue import Catalogue
 from gateway.requests.listeners import Listeners, ResumeTokens
 from gateway.requests.retention import Retention
@@ -22,7 +21,7 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.tasks import Chores
 from ttscommon.sound.playback import Headroom
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import AntiphonError, MalformedMessage, NoResponders, Overloaded
+from ttscommon.wire.errors import MalformedMessage, NoResponders, Overloaded
 from ttscommon.wire.lookups import (
     SECONDS,
     Lookup,
@@ -65,6 +64,7 @@ class RequestServices:
 
     settings: GatewaySettings
     bus: Bus
+    catalogue: Catalogue
     admission: Admission
     metrics: GatewayMetrics
     tokens: ResumeTokens
@@ -73,8 +73,6 @@ class RequestServices:
     usage: UsageCounter
     watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
-    lacks: Callable[[str], AntiphonError | None] = lambda model: None
-    """What requests of a model wait for, where workers are missing; see Catalogue."""
     chores: Chores = field(default_factory=Chores)
     session_bytes: ByteQuota = field(default_factory=lambda: ByteQuota(16 << 20, 7200.0))
     """A quarter of what the bucket holds, for as long as it holds it."""
@@ -87,10 +85,6 @@ class RequestServices:
         """What the sound of a model says of its origin, unless the operator turned that off."""
         settings = self.settings
         return Provenance(model, settings.provenance_by) if settings.provenance else None
-
-    def before(self, sample_rate: int) -> int:
-        """Samples of a model's audio that a resumed stream needs before the first that it sends."""
-        return 0 if self.watermark is None else BlockGrid(self.watermark, sample_rate).lead
 
     def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
         """Tell the stages in the background: a caller that is cancelled does not stop it."""

@@ -103,7 +103,7 @@ class Waiting:
         """What it waits for, unless the client was told so."""
         if time.monotonic() - self.last_s < self._services.tuning.tell_s:
             return None
-        lacking = self._services.lacks(self._source.spec.model.name)
+        lacking = self._services.catalogue.lacks(self._source.spec.model.name)
         if lacking is None or lacking.message == self._told:
             return None
         self._told = lacking.message
