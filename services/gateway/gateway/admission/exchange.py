@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,13 +51,11 @@ class Exchange:
         admission: Admission,
         needs: LogNeeds,
         tuning: ExchangeTuning = ExchangeTuning(),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bus = bus
         self._admission = admission
         self._needs = needs
         self._tuning = tuning
-        self._clock = clock
         self._answers: asyncio.TimerHandle | None = None
         admission.acquainted.clear()
 
@@ -85,7 +83,7 @@ class Exchange:
         except TimeoutError:
             whole = True
         admission.changed.clear()
-        for name in admission.peers.forget_silent(self._clock()):
+        for name in admission.peers.forget_silent(time.monotonic()):
             log_.warning("gateway.silent", gateway=name)
         await self._say(admission.report(self._bus.worker_id, whole=whole))
         await asyncio.sleep(tuning.pause_s)

@@ -4,7 +4,7 @@ turn it is where several see the same free streams. Pure.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -95,9 +95,6 @@ class Peers:
     def __init__(self, tuning: PeersTuning = PeersTuning()) -> None:
         self._tuning = tuning
         self._peers: dict[str, _Peer] = {}
-        self._streams: Counter[str] = Counter()
-        self._held: Counter[str] = Counter()
-        self._offline: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -107,11 +104,11 @@ class Peers:
 
     def streams(self, model: str) -> int:
         """Streams of a model at the other gateways."""
-        return self._streams[model]
+        return sum(peer.use.streams.get(model, 0) for peer in self._peers.values())
 
     def offline(self, model: str) -> int:
         """Streams of a model at the other gateways that no listener hears as they are made."""
-        return self._offline[model]
+        return sum(peer.use.offline.get(model, 0) for peer in self._peers.values())
 
     def silent(self, model: str) -> int:
         """Streams of a model without a first sound at the other gateways."""
@@ -128,7 +125,8 @@ class Peers:
 
     def held(self, tenant: str) -> int:
         """A tenant's streams at the other gateways."""
-        return self._held[tenant]
+        known = (peer.tenants.get(tenant) for peer in self._peers.values())
+        return sum(use.held for use in known if use is not None)
 
     def share(self, recent: int) -> float:
         """This gateway's part of what all may take now, by what it admitted in the last second.
@@ -142,20 +140,17 @@ class Peers:
         """Take a peer's report; returns what its tenants have used that was not known."""
         if use.leaving:
             self._peers.pop(use.gateway, None)
-            self._count()
             return []
         peer = self._peers.get(use.gateway)
         if peer is None:
             self._peers[use.gateway] = _Peer(now, use, dict(use.tenants))
-            spent = list(_owed(use.tenants))
-        else:
-            spent = list(_since(peer.tenants, use.tenants))
-            peer.heard_s, peer.use = now, use
-            if use.whole:  # a report that said so may have been lost
-                idle = peer.tenants.keys() - use.tenants.keys()
-                peer.tenants.update({t: replace(peer.tenants[t], held=0) for t in idle})
-            peer.tenants.update(use.tenants)
-        self._count()
+            return list(_owed(use.tenants))
+        spent = list(_since(peer.tenants, use.tenants))
+        peer.heard_s, peer.use = now, use
+        if use.whole:  # a report that said so may have been lost
+            idle = peer.tenants.keys() - use.tenants.keys()
+            peer.tenants.update({t: replace(peer.tenants[t], held=0) for t in idle})
+        peer.tenants.update(use.tenants)
         return spent
 
     def forget_silent(self, now: float) -> list[str]:
@@ -164,16 +159,7 @@ class Peers:
         gone = [name for name, peer in self._peers.items() if now - peer.heard_s > silent_s]
         for name in gone:
             del self._peers[name]
-        if gone:
-            self._count()
         return gone
-
-    def _count(self) -> None:
-        self._streams, self._held, self._offline = Counter(), Counter(), Counter()
-        for peer in self._peers.values():
-            self._streams.update(peer.use.streams)
-            self._offline.update(peer.use.offline)
-            self._held.update({name: use.held for name, use in peer.tenants.items() if use.held})
 
 
 def _owed(tenants: dict[str, TenantUse]) -> Iterator[PeerUsage]:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from enum import Enum, auto
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -190,12 +189,7 @@ class Speech:
             self._stack = stack.pop_all()
         self._phase = RequestPhase.RUNNING
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         harmless = asyncio.CancelledError | ClientTooSlow | HeardElsewhere
         if error is not None and not isinstance(error, harmless):
             self._fail(error)

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, groupby
-from types import TracebackType
 from typing import Annotated, Any, Final, Self, cast
 
 import numpy as np
@@ -79,13 +78,8 @@ class DialogueRequests:
         await self._open.enter_async_context(self._first)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._open.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._open.__aexit__(*raised)
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         passed = 0  # samples
