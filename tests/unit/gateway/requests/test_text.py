@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from gateway.requests.text import (
     SourcedCleaner,
-    TextCleaner,
     clean,
     normalized,
     unread_scripts,
@@ -18,7 +17,9 @@ from ttscommon.wire.pieces import Text
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 TRICKY = st.text(
-    st.sampled_from("aeé \u0301\u0323\u0327ᄀ가\u1161\u11a8\u09c7\u09be.\n\x07\ud83d\ude00")
+    st.sampled_from(
+        "aeé \u0301\u0323\u0327ᄀ가\u1161\u11a8\u09c7\u09be.\n\x07\ud83d\ude00\u00ad\t\u2028\ufeff1"
+    )
 )
 
 
@@ -46,9 +47,21 @@ def test_the_limit_counts_what_was_sent() -> None:
     assert caught.value.param == "input"
 
 
+def fed(*parts: str) -> list[Text]:
+    cleaner, found, at = SourcedCleaner(), list[Text](), 0
+    for part in parts:
+        found += cleaner.feed(Text(part, at))
+        at += len(part)
+    return found + cleaner.feed(final=True)
+
+
+def said(pieces: list[Text]) -> str:
+    return "".join(piece.text for piece in pieces)
+
+
 @given(ANYTHING)
 def test_whatever_comes_leaves_as_valid_text(text: str) -> None:
-    cleaned = TextCleaner().feed(text, final=True)
+    cleaned = normalized(text)
     cleaned.encode()
     assert unicodedata.is_normalized("NFC", cleaned)
     controls = {char for char in cleaned if unicodedata.category(char) == "Cc"}
@@ -57,26 +70,22 @@ def test_whatever_comes_leaves_as_valid_text(text: str) -> None:
 
 @given(ANYTHING | TRICKY, st.lists(st.integers(0, 30)))
 def test_pieces_clean_to_the_same_as_the_whole(text: str, cuts: list[int]) -> None:
-    whole = TextCleaner().feed(text, final=True)
-    cleaner, start, parts = TextCleaner(), 0, []
+    parts, start = [], 0
     for cut in sorted(cuts):
-        parts.append(cleaner.feed(text[start:cut]))
+        parts.append(text[start:cut])
         start = max(start, cut)
-    parts.append(cleaner.feed(text[start:], final=True))
-    assert "".join(parts) == whole
+    assert said(fed(*parts, text[start:])) == normalized(text)
 
 
 def test_a_finished_word_is_not_held_back() -> None:
-    cleaner = TextCleaner()
-    assert cleaner.feed("Hello, ") == "Hello, "
-    assert cleaner.feed("world") == "worl"
-    assert cleaner.feed(".") == "d."
+    cleaner = SourcedCleaner()
+    assert said(cleaner.feed(Text("Hello, ", 0))) == "Hello, "
+    assert said(cleaner.feed(Text("world", 7))) == "worl"
+    assert said(cleaner.feed(Text(".", 12))) == "d."
 
 
 def test_a_mark_joins_across_what_is_dropped() -> None:
-    cleaner = TextCleaner()
-    parts = [cleaner.feed("A\b"), cleaner.feed("\u0323", final=True)]
-    assert "".join(parts) == "\u1ea0"
+    assert said(fed("A\b", "\u0323")) == "\u1ea0"
 
 
 @pytest.mark.parametrize(
@@ -94,19 +103,7 @@ def test_scripts_that_an_english_voice_leaves_out_are_named(text: str, scripts: 
 
 def test_lines_and_cells_keep_their_ends_however_they_are_written() -> None:
     written = "one\r\ntwo\u2028three\x0cfour\x85five\u2029six\tseven\x0beight"
-    cleaned = TextCleaner().feed(written, final=True)
-    assert cleaned == "one \ntwo\nthree\nfour\nfive\n\nsix\tseven eight"
-
-
-LETTERS = "ab é\u0301e\ud83d\u00ad\t\u2028\ufeff1.가ᄀ"
-
-
-def fed(*parts: str) -> list[Text]:
-    cleaner, found, at = SourcedCleaner(), list[Text](), 0
-    for part in parts:
-        found += cleaner.feed(Text(part, at))
-        at += len(part)
-    return found + cleaner.feed(final=True)
+    assert normalized(written) == "one \ntwo\nthree\nfour\nfive\n\nsix\tseven eight"
 
 
 def starts(pieces: list[Text]) -> dict[int, int]:
@@ -132,13 +129,6 @@ def test_a_word_behind_what_cleaning_moves_keeps_its_place(
     for pieces in (fed(text), fed(*text)):
         cleaned = "".join(piece.text for piece in pieces)
         assert starts(pieces)[cleaned.index(word)] == place
-
-
-@given(st.lists(st.text(alphabet=LETTERS, max_size=8), max_size=6))
-def test_the_cleaned_text_is_that_of_a_cleaner(parts: list[str]) -> None:
-    plain = TextCleaner()
-    cleaned = "".join(plain.feed(part) for part in parts) + plain.feed("", final=True)
-    assert "".join(piece.text for piece in fed(*parts)) == cleaned
 
 
 @given(st.text(alphabet="ab e\u0301\u00ad\t1.", max_size=30), st.integers(0, 30))
