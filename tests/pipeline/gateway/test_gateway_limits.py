@@ -11,6 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from gateway.keys import KeyRing
 from gateway.protocols.native import STREAM_PATH
 from tests.waits import TIMEOUT_S, until
 
@@ -166,6 +167,21 @@ async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
         await until(lambda: stand.gateway.sockets.places.held("small") <= 1)
         async with connect(url):
             pass
+
+
+@pytest.mark.parametrize("settings", [{"keys": KEYS}], indirect=True)
+async def test_what_is_spoken_is_finished_when_its_key_is_revoked(stand: Any, talk: Any) -> None:
+    gate = stand.stage.script = talk.gate()
+    body = {"input": "To the end.", "response_format": "pcm", "sample_rate": 16_000, "seed": 3}
+    posting = asyncio.create_task(
+        stand.http.post("/v1/audio/speech", json=body, headers={"authorization": "Bearer hi"})
+    )
+    await gate.begun.wait()
+    stand.gateway.context.keys.take(KeyRing({}, required=True))
+    stand.gateway.context.services.admission.keys_changed()
+    gate.go.set()
+    answer = await posting
+    assert np.array_equal(np.frombuffer(answer.content, "<i2"), talk.sound("To the end.", seed=3))
 
 
 BEHIND: Final = {"trusted_proxies": "127.0.0.1", "max_connections_per_address": 1}

@@ -160,7 +160,7 @@ class Speech:
             if await admission.wait(applicant) and applicant.max_wait_s:
                 self.delivery.accept()  # the client asked to wait
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
-            self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)
+            self._waiting = Waiting(self._services, source, self.delivery.accepted_s)
             self._grant.slack_s = self._slack_s
             stack.callback(self._leave_place)
             self._reader: AudioReader = await stack.enter_async_context(

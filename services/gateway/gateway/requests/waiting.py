@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import structlog
 
-from gateway.admission import Grant
 from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
 from gateway.keys import TextLimits
 from gateway.requests.incremental import IncrementalText
@@ -33,13 +32,13 @@ class Waiting:
     gateway waits for the stages now.
     """
 
-    def __init__(
-        self, services: RequestServices, source: SpeechSource, grant: Grant, accepted_s: float
-    ) -> None:
+    def __init__(self, services: RequestServices, source: SpeechSource, accepted_s: float) -> None:
         self.last_s = accepted_s
         self._services = services
         self._source = source
-        self._grant = grant
+        # As its key has them when it begins: a key may be revoked while its streams are spoken.
+        tenant = services.admission.keys.tenants[source.spec.tenant]
+        self._limits = tenant.text_limits(services.settings)
         self._first = True
         self._told = ""
         self.on_stages = False
@@ -80,9 +79,8 @@ class Waiting:
 
     async def _left_s(self) -> float:
         services, spec, text = self._services, self._source.spec, self._source.text
-        limits = services.admission.keys.tenants[spec.tenant].text_limits(services.settings)
         timeouts = RecordTimeouts(
-            *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
+            *(services.settings, self._limits, text, self.last_s, self._first, self._source.rows)
         )
         left_s = timeouts.left_s(time.monotonic())
         if self._first and self._job_lost():
