@@ -45,6 +45,8 @@ class ModelCard(Answer):
     accepts: list[str]
     languages: list[str]
     extra_params: list[ExtraParam]
+    loaded: bool
+    memory_bytes: int | None = None
     row_width: int | None = None
     says: bool = False
     adapters: list[ServedAdapter] = []
@@ -205,7 +207,7 @@ class JobProgress(Answer):
 
 
 class JobError(Answer):
-    """Why a job failed."""
+    """Why a job failed, or what it waits for."""
 
     code: str
     message: str
@@ -231,6 +233,7 @@ class JobCard(Answer):
     bytes: int | None
     audio_url: str | None
     runaways: int
+    warning: JobError | None
     error: JobError | None
 
 

@@ -41,6 +41,7 @@ _JOB_SOUND: Final = sound(*_FORMATS, "audio/mp4")
 _MODEL: Final = {
     "id": "vesper", "object": "model", "created": 0, "owned_by": "antiphon", "family": "vesper",
     "sample_rate": 24_000, "accepts": ["speed"], "languages": ["en-US"], "extra_params": [],
+    "loaded": True,
 }  # fmt: skip
 _VOICE: Final = {
     "id": "vesper", "name": "Vesper", "language": "en-US", "languages": ["en-US"],
@@ -63,7 +64,8 @@ _JOB: Final = {
     "created_at": 1_795_000_000, "started_at": 1_795_000_001, "ended_at": None, "expires_at": None,
     "progress": {"characters": 600_000, "spoken": 150_000, "share": 0.25, "left_s": 1800.0,
                  "expected_audio_seconds": 36_000.0},
-    "audio_seconds": 9000.0, "bytes": None, "audio_url": None, "runaways": 0, "error": None,
+    "audio_seconds": 9000.0, "bytes": None, "audio_url": None, "runaways": 0, "warning": None,
+    "error": None,
 }  # fmt: skip
 _USED: Final = {"requests": 2, "characters": 154, "audio_seconds": 11.04}
 _USAGE: Final = {
