@@ -1,4 +1,4 @@
-"""How a request is to be spoken: options, held against what its model obeys, and earlier turns."""
+"""Options of a request, held against what its model obeys, its earlier turns, and all as a spec."""
 
 from __future__ import annotations
 

@@ -19,7 +19,13 @@ from gateway.protocols.realtime.configuration import (
     spoken_text,
     wanted,
 )
-from gateway.protocols.realtime.hearing import MOST_S, HeardSound, SpeechDetector, decoded, restored
+from gateway.protocols.realtime.hearing import (
+    MOST_S,
+    HeardSound,
+    SpeechDetector,
+    restored,
+    samples_of,
+)
 from gateway.protocols.realtime.items import Conversation, ConversationItem, parsed_item
 from gateway.protocols.shared.bounded_json import Json
 from ttscommon.wire.errors import BadRequest
@@ -249,9 +255,9 @@ def test_telephone_sound_is_expanded(codec: Any) -> None:
     ramp = np.arange(-32000, 32000, 250).astype(np.int16)
     audio_format = AudioFormat(codec)
     data = encoder_for(audio_format, 8000).feed(ramp)
-    made = decoded(data, audio_format).astype(int)
+    made = samples_of(data, audio_format).astype(int)
     assert np.all(np.abs(made - ramp) <= np.maximum(np.abs(ramp.astype(int)) * 0.04, 20))
-    assert len(decoded(b"\x01\x02\x03", AudioFormat())) == 1
+    assert len(samples_of(b"\x01\x02\x03", AudioFormat())) == 1
 
 
 def test_sound_that_waits_is_bounded() -> None:

@@ -35,7 +35,7 @@ async def test_the_head_waits_for_something_to_say() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     text.add("Well. ")
-    assert (await waiting).text == "... Well. "
+    assert (await waiting)[0].text == "... Well. "
 
 
 async def test_an_end_that_comes_at_once_saves_the_text_log() -> None:
