@@ -39,7 +39,12 @@ class Reporter:
     """Writes what `report` says. `queued`: jobs of `models` not taken at the last look."""
 
     def __init__(
-        self, bus: Bus, stage: Stage, models: Sequence[str], report: Callable[[], Replica]
+        self,
+        bus: Bus,
+        stage: Stage,
+        models: Sequence[str],
+        report: Callable[[], Replica],
+        hangs: Callable[[], bool],
     ) -> None:
         self._tuning = ReporterTuning()
         self.queued = 0
@@ -48,6 +53,7 @@ class Reporter:
         self._key = f"{stage.name}.{bus.worker_id}"
         self._models = models
         self._report = report
+        self._hangs = hangs
         self._told = b""
         self._told_s = self._looked_s = -math.inf
 
@@ -59,10 +65,13 @@ class Reporter:
             await asyncio.sleep(self._tuning.again_s)
 
     async def run(self) -> None:
-        """Report until cancelled."""
+        """Report until cancelled, but for a worker whose engine hangs: gateways believe a report
+        rather than the reaper.
+        """
         while True:
             await asyncio.sleep(self._tuning.report_s)
-            await self._tell()
+            if not self._hangs():
+                await self._tell()
 
     async def withdraw(self) -> None:
         """Have the cluster forget this worker; if the broker cannot hear, the report expires."""

@@ -19,7 +19,7 @@ from ttscommon.engine.remembered import Remembered
 from ttscommon.engine.sharing import Sharing
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
-from ttscommon.process.service import Service
+from ttscommon.process.service import LoopWatch, Service
 from ttscommon.process.settings import StageSettings
 from ttscommon.process.startup import VERSION
 from ttscommon.wire.errors import AntiphonError, ModelFailed
@@ -48,6 +48,8 @@ class ServedModel(Generic[E]):
         self._service, self._settings, self._stage = service, settings, stage
         self._metrics, self._shared = metrics, sharing is not None
         self._watched = "engine" if sharing is None else f"engine of {settings.model}"
+        # Of the engine that is loaded.
+        self.watch: LoopWatch | None = None
         self._loop = asyncio.get_running_loop()
         self._remembered = None if sharing is None else Remembered(stage.name, settings)
         self._last = None if self._remembered is None else self._remembered.read()
@@ -139,7 +141,7 @@ class ServedModel(Generic[E]):
 
     async def close(self) -> None:
         """Stop the engine, and load none any more."""
-        self._service.unwatch(self._watched)
+        self._unwatch()
         await self._lazy.close()
 
     def raise_error(self) -> None:
@@ -171,10 +173,10 @@ class ServedModel(Generic[E]):
     def _loaded(self, whether: bool) -> None:
         """The engine is there, and does not turn yet; or it is about to stop."""
         if not whether:
-            self._service.unwatch(self._watched)
+            self._unwatch()
             self._handled = None
             return
-        self._service.watch(self._watched, _HEARTBEAT_LIMIT_S)
+        self.watch = self._service.watch(self._watched, _HEARTBEAT_LIMIT_S)
         self._trace()
         self._last = self._described(self._lazy.engine)
         if self._remembered is not None:
@@ -196,6 +198,10 @@ class ServedModel(Generic[E]):
         error = self._lazy.engine and self._lazy.engine.error
         log_.error("model.crashed", model=self.names[0], error=str(error))
         self._metrics.model_crashes.labels(self._stage.name).inc()
+        self._unwatch()
+
+    def _unwatch(self) -> None:
+        self.watch = None
         self._service.unwatch(self._watched)
 
     def _described(self, engine: E | None) -> Replica:

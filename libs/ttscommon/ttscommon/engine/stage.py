@@ -104,6 +104,7 @@ async def run_stage(
             metrics,
             feeds=feeds,
             answer=None if answer is None else model.answer,
+            watch=lambda: model.watch,
         )
         model.instrument(worker)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)

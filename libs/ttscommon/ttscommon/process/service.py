@@ -38,9 +38,24 @@ S = TypeVar("S", bound=ServiceSettings)
 
 
 @dataclass
-class _Watch:
+class LoopWatch:
+    """A loop that has to turn. limit_s: how long a turn may take until /livez is red. last_s: when
+    the present one began. longest_s: of those before.
+    """
+
     limit_s: float
     last_s: float
+    longest_s: float = 0.0
+
+    @property
+    def turning_s(self) -> float:
+        """How long the present turn has taken so far."""
+        return time.monotonic() - self.last_s
+
+    @property
+    def hangs(self) -> bool:
+        """Whether that is much longer than turns of this loop take: they differ with the model."""
+        return self.turning_s > max(DEFAULT_HEARTBEAT_LIMIT_S, 2.0 * self.longest_s)
 
 
 class Service:
@@ -64,7 +79,7 @@ class Service:
         # Models that it does without, and why.
         self.left_out: dict[str, str] = {}
         self._announced = False
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, LoopWatch] = {}
         self._conditions: dict[str, Callable[[], bool]] = {}
         self._problems: list[Callable[[], Iterable[str]]] = []
         self._admin = AdminServer(self.live, self.ready)
@@ -74,9 +89,10 @@ class Service:
         """Serve these metrics from now on."""
         self._admin.registry = metrics
 
-    def watch(self, name: str, limit_s: float = DEFAULT_HEARTBEAT_LIMIT_S) -> None:
+    def watch(self, name: str, limit_s: float = DEFAULT_HEARTBEAT_LIMIT_S) -> LoopWatch:
         """From now on /livez is red whenever `heartbeat(name)` was not called for `limit_s`."""
-        self._watches[name] = _Watch(limit_s, time.monotonic())
+        self._watches[name] = LoopWatch(limit_s, time.monotonic())
+        return self._watches[name]
 
     def unwatch(self, name: str) -> None:
         """The loop called `name` ends on purpose."""
@@ -86,7 +102,9 @@ class Service:
         """The loop called `name` is alive. Cheap, and safe to call from any thread."""
         watch = self._watches.get(name)
         if watch is not None:
-            watch.last_s = time.monotonic()
+            now = time.monotonic()
+            watch.longest_s = max(watch.longest_s, now - watch.last_s)
+            watch.last_s = now
 
     def ready_when(self, name: str, condition: Callable[[], bool]) -> None:
         """/readyz is red, naming `name`, while `condition()` is false."""
@@ -106,12 +124,11 @@ class Service:
 
     def live(self) -> Health:
         """Whether every watched loop turned lately."""
-        now = time.monotonic()
         return Health(
             tuple(
-                f"{name} stalled for {now - watch.last_s:.1f} s"
+                f"{name} stalled for {watch.turning_s:.1f} s"
                 for name, watch in self._watches.items()
-                if now - watch.last_s > watch.limit_s
+                if watch.turning_s > watch.limit_s
             )
         )
 

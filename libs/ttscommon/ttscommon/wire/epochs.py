@@ -64,7 +64,7 @@ class HandOver(msgspec.Struct, AsMessagePack, frozen=True):
     silences: int = 0
 
 
-# A ping that says so wants to know; any other is only answered.
+# A ping that says so wants to know; any other is answered with seconds, see Worker.
 ASKED: Final = b"?"
 
 

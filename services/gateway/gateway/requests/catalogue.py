@@ -48,6 +48,8 @@ class CatalogueTuning:
     """
     ping_s: float = 0.5
     """How long a worker may take to answer; see `all_answer`."""
+    turn_s: float = 1.0
+    """How long an engine's turn may take, of which an idle one takes half a second."""
     hold_s: float = 0.0
     """How long a request waits for a worker that can speak it, where there is none."""
     known_s: float = 600.0
@@ -161,8 +163,8 @@ class Catalogue:
             )
 
     async def all_answer(self, model: str) -> bool:
-        """Whether every worker of a model answers, but those that were found dead: one that has
-        just died or hangs does not, long before it is found dead.
+        """Whether every worker of a model answers and its engine turns, but those that were found
+        dead: one that has just died or hangs does not, long before it is found dead.
         """
         workers = (
             replica.worker_id
@@ -174,10 +176,10 @@ class Catalogue:
 
     async def _answers(self, worker_id: str) -> bool:
         try:
-            await self._bus.link.request(subjects.ping(worker_id), b"", self._tuning.ping_s)
+            took = await self._bus.link.request(subjects.ping(worker_id), b"", self._tuning.ping_s)
         except BusUnavailable:
             return False
-        return True
+        return float(took or 0.0) <= self._tuning.turn_s
 
     def lacks(self, model: str) -> Unavailable | None:
         """What requests of a model wait for, if a stage has no living worker; else None."""

@@ -183,15 +183,19 @@ async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
 
 async def test_a_worker_that_answers_no_ping_is_known_before_it_is_found_dead(bus: Bus) -> None:
     catalogue = Catalogue(bus, "a", CatalogueTuning(ping_s=0.05))
-    for name, model in (("living", "a"), ("hung", "a"), ("killed", "a"), ("other", "b")):
+    known = (("living", "a"), ("hung", "a"), ("killed", "a"), ("stuck", "a"), ("other", "b"))
+    for name, model in known:
         await reported(bus, replica("talker", model, worker_id=name, draining=name == "hung"))
-    await answer(bus, subjects.ping("living"), lambda: b"")
+    await answer(bus, subjects.ping("living"), lambda: b"0.125")
+    await answer(bus, subjects.ping("stuck"), lambda: b"2.500")  # in a step of its engine
     await answer(bus, subjects.ping("hung"), lambda: None)
     await catalogue.refresh()
     assert not await catalogue.all_answer("a")
     catalogue.mark_dead("hung")
     assert not await catalogue.all_answer("a")
     catalogue.mark_dead("killed")
+    assert not await catalogue.all_answer("a")
+    catalogue.mark_dead("stuck")
     assert await catalogue.all_answer("a")
 
 

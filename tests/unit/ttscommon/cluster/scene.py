@@ -10,6 +10,7 @@ from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.worker import Job, Worker, WorkerTuning
 from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import LoopWatch
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import HandOver
@@ -50,13 +51,16 @@ async def working(
     tuning: WorkerTuning = TUNING,
     feeds: Stage | None = None,
     stage: Stage = VOCODER,
+    watch: LoopWatch | None = None,
 ) -> AsyncIterator[Worker]:
     """Jobs that a test has only `Seen` end with it, unless they have `drain_s` to do so."""
 
     def report() -> Replica:
         return Replica(bus.worker_id, stage.name, (), slots, worker.free)
 
-    worker = Worker(bus, stage, ["m"], slots, handle, report, Metrics(), tuning, feeds)
+    worker = Worker(
+        *(bus, stage, ["m"], slots, handle, report, Metrics(), tuning, feeds), watch=lambda: watch
+    )
     stopping = asyncio.Event()
     ready = asyncio.Event()
     task = asyncio.create_task(worker.run(stopping, drain_s or 5.0, ready.set))

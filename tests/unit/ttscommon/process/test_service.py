@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ttscommon.process.metrics import Metrics
-from ttscommon.process.service import Service
+from ttscommon.process.service import DEFAULT_HEARTBEAT_LIMIT_S, Service
 from ttscommon.process.settings import ServiceSettings
 
 
@@ -49,6 +49,23 @@ async def test_liveness_is_red_when_a_watched_loop_stalls(monkeypatch: pytest.Mo
     service.unwatch("engine")
     service.heartbeat("engine")  # of a thread that ends a moment later
     assert service.live().ok
+
+
+async def test_a_loop_hangs_in_a_turn_that_takes_much_longer_than_any_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    service = make()
+    watch = service.watch("engine", limit_s=30.0)
+    now = DEFAULT_HEARTBEAT_LIMIT_S + 2.0
+    assert watch.hangs
+    assert watch.turning_s == now
+    service.heartbeat("engine")
+    now = 2.5 * now
+    assert not watch.hangs
+    now = 3.5 * now
+    assert watch.hangs
 
 
 async def test_ports_are_announced_in_a_file_and_probes_answer_there(tmp_path: Path) -> None:

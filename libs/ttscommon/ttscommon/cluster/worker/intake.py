@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -20,6 +20,9 @@ from ttscommon.wire.subjects import Stage
 
 # Request, epoch, delivery, and what is known of the job's past already.
 Begin = Callable[[SpeechRequest, int, Delivery, Lease | None], None]
+
+# Between two looks whether an engine still hangs.
+_HANGS_S: Final = 0.5
 
 log_ = structlog.get_logger(__name__)
 
@@ -39,6 +42,7 @@ class Intake:
         begin: Begin,
         adopt: Callable[[Job, Delivery], None],
         refuse: Callable[[Delivery], None],
+        hangs: Callable[[], bool],
     ) -> None:
         self._bus = bus
         self._stage = stage
@@ -48,6 +52,7 @@ class Intake:
         self._begin = begin
         self._adopt = adopt
         self._refuse = refuse
+        self._hangs = hangs
 
     async def pull(self, model: str) -> None:
         """Pull one job after another, as slots become free; never ends."""
@@ -55,6 +60,9 @@ class Intake:
         feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load, restore)
         try:
             while True:
+                if self._hangs():
+                    await asyncio.sleep(_HANGS_S)
+                    continue
                 await self._claims.reserve()
                 delivery = await self._one(feed.next())
                 if delivery is not None:
@@ -63,13 +71,15 @@ class Intake:
             await feed.close()
 
     async def _one(self, pull: Coroutine[Any, Any, Delivery]) -> Delivery | None:
-        """The next job, with a slot for it; None when the slot is needed otherwise."""
+        """The next job, with a slot for it; None when the slot is needed otherwise, or the engine
+        hangs.
+        """
         pulling = asyncio.create_task(pull)
         preempted = asyncio.create_task(self._claims.preempted.wait())
         wanted = False
         try:
             await asyncio.wait({pulling, preempted}, return_when=asyncio.FIRST_COMPLETED)
-            wanted = True
+            wanted = not self._hangs()
         finally:
             if not pulling.done():
                 await stop(pulling)
@@ -113,7 +123,8 @@ class Intake:
             return
         current = self._active.get(handed.request.request_id)
         stale = current is not None and current.epoch >= handed.epoch
-        if handed.request.model not in self._models or stale or not self._claims.take():
+        foreign = handed.request.model not in self._models
+        if foreign or stale or self._hangs() or not self._claims.take():
             await self._bus.link.reply(message.reply, FULL)
             return
         link = self._bus.link

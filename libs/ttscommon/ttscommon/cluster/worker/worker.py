@@ -21,6 +21,7 @@ from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import LoopWatch
 from ttscommon.process.tasks import Chores, stop, until
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import Holding, is_first
@@ -57,8 +58,12 @@ class Worker:
         tuning: WorkerTuning = DEFAULT_TUNING,
         feeds: Stage | None = None,
         answer: Answer | None = None,
+        watch: Callable[[], LoopWatch | None] = lambda: None,
     ) -> None:
-        """`feeds`: the stage whose jobs `handle` queues. answer: of a stage that is asked."""
+        """`feeds`: the stage whose jobs `handle` queues. answer: of a stage that is asked. watch:
+        of its engine's thread. While that hangs this worker is silent, takes nothing, and its jobs
+        go on elsewhere, as if its process had been stopped.
+        """
         self.active: dict[str, Job] = {}
         self._tuning = tuning
         self._bus = bus
@@ -66,11 +71,12 @@ class Worker:
         self._models = models
         self._handle = handle
         self._answer = answer
+        self._watch = watch
         self._report = report
         self._metrics = metrics
         self._chores = Chores()
         self._claims = Claims(slots, stage.parked_per_slot * slots)
-        self._reporter = Reporter(bus, stage, models, report)
+        self._reporter = Reporter(bus, stage, models, report, self._hangs)
         self._isolation = Isolation(bus, stage, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
@@ -83,6 +89,7 @@ class Worker:
             self._begin,
             self._adopt_receipt,
             self._refuse,
+            self._hangs,
         )
 
     @property
@@ -160,15 +167,27 @@ class Worker:
         await message.respond(await self._answer(message.data))
 
     async def _on_ping(self, message: Incoming) -> None:
-        """Answer, with what is held here where that is asked for."""
-        answer = Holding(self._stage.name, tuple(self._held())).encode() if message.data else b""
+        """Answer with what is held here where that is asked for, else with how many seconds the
+        engine's turn has taken.
+        """
+        watch = self._watch()
+        if watch is not None and watch.hangs:
+            return
+        if message.data:
+            answer = Holding(self._stage.name, tuple(self._held())).encode()
+        else:
+            answer = b"" if watch is None else f"{watch.turning_s:.3f}".encode()
         await message.respond(answer)
+
+    def _hangs(self) -> bool:
+        watch = self._watch()
+        return watch is not None and watch.hangs
 
     def _held(self) -> frozenset[str]:
         return self._endings.closing.union(self.active)
 
     async def _on_holder_wanted(self, message: Incoming) -> None:
-        if message.data.decode("ascii", "replace") in self._held():
+        if not self._hangs() and message.data.decode("ascii", "replace") in self._held():
             await self._bus.link.reply(message.reply, self._bus.worker_id.encode())
 
     async def _heartbeat(self) -> None:

@@ -1,6 +1,8 @@
 """The reaper as a whole, with real workers on a real broker."""
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +21,7 @@ from tests.unit.ttscommon.cluster.scene import (
     hold,
     lease_of,
     leased,
+    request,
     unleased,
     working,
 )
@@ -30,6 +33,7 @@ from ttscommon.cluster.reaper.failure_detector import Roster, Verdict
 from ttscommon.cluster.reaper.held_jobs import HeldJobs
 from ttscommon.cluster.reaper.reaper import Election
 from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
+from ttscommon.process.service import LoopWatch
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import epoch_of, is_first
 from ttscommon.wire.errors import BusUnavailable
@@ -94,6 +98,29 @@ async def test_a_dead_workers_jobs_go_on_elsewhere(bus: Bus, other: Bus, connect
             assert second.epoch > first.epoch
             # ack_wait would take 30 s.
             assert loop.time() - died_s < 10
+
+
+async def test_jobs_of_a_worker_whose_engine_hangs_go_on_elsewhere(
+    bus: Bus, other: Bus, connect: Connect
+) -> None:
+    """Its event loop lives, and takes nothing more until the engine turns again."""
+    watch = LoopWatch(math.inf, time.monotonic())
+    heir_bus = await connect("heir")
+    hung, heir = Seen(), Seen()
+    soon = replace(DEFAULT_TUNING, silent_s=0.5)
+    async with reaping(bus, soon) as reaper, working(other, hung, stage=TALKER, watch=watch):
+        await bus.submit(TALKER, REQUEST)
+        first = await hung.next()
+        await until(lambda: reaper.held)
+        await until(lambda: leased(bus, stage=TALKER))
+        watch.last_s = -math.inf
+        async with working(heir_bus, heir, stage=TALKER):
+            assert (await heir.next()).epoch > first.epoch
+            await bus.submit(TALKER, request("next"))
+            assert (await heir.next()).request_id == "next"
+            await bus.submit(TALKER, request("last"))
+            watch.last_s = time.monotonic()
+            assert (await hung.next()).request_id == "last"
 
 
 async def test_who_died_before_the_election_is_found_by_its_leases(bus: Bus, other: Bus) -> None:
