@@ -13,12 +13,16 @@ from gateway.service import serve as serve_gateway
 from gateway.settings import GatewaySettings
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
+from tests.waits import until
 from ttscommon.bus import Bus
 from ttscommon.bus.setup import prepare
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.stage import run_stage
+from ttscommon.process import service as process
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.replicas import Replica
 
 
 async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
@@ -57,6 +61,57 @@ async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
         talker.stop()
         gateway.stop()
         await asyncio.gather(*running)
+
+
+async def test_a_talker_whose_engine_hangs_answers_no_ping(
+    broker: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop lives; an idle engine turns twice a second."""
+    monkeypatch.setattr(process, "DEFAULT_HEARTBEAT_LIMIT_S", 1.2)
+    await prepare(broker.bus, "create")
+    stuck, over = threading.Event(), threading.Event()
+    settings = TalkerSettings(engine="fake", bus=broker.bus, drain_s=1)
+
+    def build(metrics: Any, *, beat: Callable[[], None], died: Callable[[], object]) -> Any:
+        engine = build_engine(settings, metrics, beat=beat, died=died)
+        computed = engine._turn
+
+        def turn() -> bool:
+            if stuck.is_set():
+                over.wait()
+            return computed()
+
+        monkeypatch.setattr(engine, "_turn", turn)
+        return engine
+
+    talker = Service("talker", settings)
+    main = lambda one: run_stage(one, settings, subjects.TALKER, build, lambda bus, engine: None)  # noqa: E731
+    running, bus = asyncio.create_task(talker.run(main)), await Bus.connect(broker.bus, "gateway")
+    try:
+        await until(lambda: talker.ready().ok)
+        [report] = (await bus.kv.all(subjects.REPLICAS)).values()
+        ping = subjects.ping(Replica.decode(report).worker_id)
+        assert float(await bus.link.request(ping, b"", 5.0)) < 1.2
+        stuck.set()
+        await until(lambda: silent(bus, ping))
+        over.set()
+        assert await bus.link.request(ping, b"", 5.0)
+    finally:
+        over.set()
+        talker.stop()
+        await running
+        await bus.close()
+
+
+async def silent(bus: Bus, subject: str) -> bool:
+    """Whether a subscriber gives no answer; raises NoResponders where there is none."""
+    try:
+        await bus.link.request(subject, b"", 0.3)
+    except NoResponders:
+        raise
+    except BusUnavailable:
+        return True
+    return False
 
 
 async def test_a_process_whose_model_cannot_be_loaded_leaves_no_connection(

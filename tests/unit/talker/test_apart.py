@@ -6,7 +6,7 @@ import pytest
 
 from talker.service import Talker
 from tests.unit.talker.conftest import Halves
-from tests.unit.talker.test_parking import QUICK, slot_of
+from tests.unit.talker.test_parking import QUICK, taken
 from tests.unit.talker.test_service import SENTENCE, job, last, later_text, spoken, talked
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus
@@ -20,7 +20,7 @@ from ttscommon.wire.subjects import CODES
 async def test_text_that_comes_later_is_spoken_from_another_slot(bus: Bus, halves: Halves) -> None:
     claims = Claims(1, 1)
     current = job(text_final=False)
-    current.slot = slot_of(claims)
+    current.claims = taken(claims)
     speaking = asyncio.create_task(talked(bus, halves.edge, current, QUICK))
     await until(lambda: bool(claims.free))
     await later_text(bus, "and more")

@@ -10,7 +10,7 @@ from talker.text_feed import TextTiming
 from tests.unit.talker.test_service import SENTENCE, job, later_text, spoken, talked
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.cluster.jobs import Claims, Slot
+from ttscommon.cluster.jobs import Claims
 from ttscommon.cluster.worker import Job
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import Cancel, CodecChunk, End, TextPiece
@@ -33,9 +33,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     engine.stop()
 
 
-def slot_of(claims: Claims) -> Slot:
+def taken(claims: Claims) -> Claims:
+    """One of its slots is."""
     assert claims.take()
-    return Slot(claims)
+    return claims
 
 
 async def write(writer: LogWriter, text: str) -> None:
@@ -47,7 +48,7 @@ def begun(
 ) -> tuple[Job, Work]:
     """A job whose text goes on."""
     current = job(epoch, text_final=False)
-    current.slot = slot_of(claims)
+    current.claims = taken(claims)
     return current, asyncio.create_task(talked(bus, engine, current, timing))
 
 
@@ -79,11 +80,11 @@ async def test_text_that_goes_on_while_all_slots_are_taken_waits_for_one(
     bus: Bus, engine: Engine
 ) -> None:
     claims, _, work = await parked(bus, engine)
-    other = slot_of(claims)
+    taken(claims)
     await later_text(bus, "more")
     assert not work.done()
     assert engine.idle
-    other.over()
+    claims.give_back()
     assert (await work)[0] == spoken(len(SENTENCE) + 4)
 
 

@@ -9,7 +9,7 @@ import pytest
 from talker.engine.engine import Engine
 from talker.text_feed import TextTiming
 from tests.connections import Connect
-from tests.unit.talker.test_parking import QUICK, slot_of
+from tests.unit.talker.test_parking import QUICK, taken
 from tests.unit.talker.test_service import job, last, talked
 from tests.unit.ttsfamilies.qwen3_omni.tiny import tiny
 from ttscommon.bus import Bus, LogWriter
@@ -100,7 +100,7 @@ async def test_it_speaks_before_its_thinker_has_ended_and_waits_for_each_row(
     wanted = await whole(connect, engine, model)
     bus, claims, (context, *said) = await connect(), Claims(1, 1), pieces(model)
     current = rows_job()
-    current.slot = slot_of(claims)
+    current.claims = taken(claims)
     work = asyncio.create_task(talked(bus, engine, current, QUICK))
     thinker = await bus.writer(TEXT, "r1", 1)
     await write(thinker, [context])

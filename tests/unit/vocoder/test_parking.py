@@ -11,7 +11,7 @@ from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.takeover import WriterTuning
-from ttscommon.cluster.jobs import Job, Slot
+from ttscommon.cluster.jobs import Claims, Job
 from ttscommon.wire.messages import AudioChunk, Cancel, End
 from ttscommon.wire.subjects import AUDIO, CODES
 from vocoder import decoding, vocode_job
@@ -19,19 +19,20 @@ from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
 
 
-class ParkingPlace(Slot):
+class ParkingPlace(Claims):
     """A worker's slot."""
 
     def __init__(self) -> None:
         self.parked = False
         self.times = 0
-        self.free = asyncio.Event()
-        self.free.set()
+        self.room = asyncio.Event()
+        self.room.set()
 
     parkable = True
 
-    def spoken(self) -> None:
-        """Nobody waits for it."""
+    def lend(self) -> bool:
+        """No other job waits for it."""
+        return False
 
     def park(self) -> bool:
         self.parked = True
@@ -39,7 +40,7 @@ class ParkingPlace(Slot):
         return True
 
     async def unpark(self) -> None:
-        await self.free.wait()
+        await self.room.wait()
         self.parked = False
 
 
@@ -58,21 +59,21 @@ async def test_a_listener_who_takes_nothing_more_has_its_stream_parked(
 ) -> None:
     sequence = codes(LONG)
     current = job()
-    current.slot = parking
+    current.claims = parking
     async with bus.audio_reader("r1", fresh=True) as reader:
         work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
         await write_codes(bus, sequence, step=25)
         await until(lambda: parking.parked and 2 * reader.position >= CREDIT_BYTES)
         assert engine.idle
         assert 2 * reader.position <= CREDIT_BYTES * 5 // 4 + 2 * 16_000  # the last is a long piece
-        parking.free.clear()  # all slots are taken when the listener goes on
+        parking.room.clear()  # all slots are taken when the listener goes on
         half: list[int] = []
         while len(half) < CREDIT_BYTES // 3:
             record = await anext(reader)
             assert isinstance(record, AudioChunk)
             half += record.pcm.array().tolist()
         assert engine.idle
-        parking.free.set()
+        parking.room.set()
         samples, words, end = await hear(reader)
         await asyncio.wait_for(work, TIMEOUT_S)
     assert half + samples == offline(sequence)
@@ -101,7 +102,7 @@ async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
     monkeypatch.setattr(bus, "audio_writer", audio_writer)
     sequence = codes(LONG)
     current = job()
-    current.slot = parking
+    current.claims = parking
     async with bus.audio_reader("r1", fresh=True):
         work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
         await write_codes(bus, sequence, step=25)
@@ -118,7 +119,7 @@ async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
 def typing_job(parking: ParkingPlace) -> Job:
     request = replace(job().request, text_final=False)
     current = Job(request, 1, message=None)  # type: ignore[arg-type]
-    current.slot = parking
+    current.claims = parking
     return current
 
 
@@ -149,7 +150,7 @@ async def test_a_parked_stream_can_be_cancelled(
 ) -> None:
     """One whose codes are late, and one whose text is."""
     current = typing_job(parking) if typing else job()
-    current.slot = parking
+    current.claims = parking
     async with bus.audio_reader("r1", fresh=True) as reader:
         work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
         if not typing:
@@ -166,7 +167,7 @@ async def test_codes_that_stay_away_for_good_end_a_stream(
 ) -> None:
     """A text that is whole keeps its slot while its codes are late."""
     current = typing_job(parking) if typing else job()
-    current.slot = parking
+    current.claims = parking
     async with bus.audio_reader("r1", fresh=True) as reader:
         await asyncio.wait_for(Vocoder(bus, engine, 0.3).handle(current), TIMEOUT_S)
         end = (await hear(reader))[2]

@@ -153,44 +153,13 @@ class Claims:
         self._changed.set()
 
 
-class Slot:
-    """The slot of one job. `spoken` lends it early, `park` for a while, `over` gives it back."""
-
-    def __init__(self, claims: Claims) -> None:
-        self.parked = False
-        self._claims = claims
-        self._lent = False
-
-    @property
-    def parkable(self) -> bool:
-        return self._claims.parkable
-
-    def spoken(self) -> None:
-        """The job's End is written; what is left is the broker's word."""
-        if not self.parked:
-            self._lent = self._lent or self._claims.lend()
-
-    def park(self) -> bool:
-        """The job waits; False if it has to keep the slot."""
-        self.parked = self._claims.park()
-        return self.parked
-
-    async def unpark(self) -> None:
-        await self._claims.unpark()
-        self.parked = False
-
-    def over(self) -> None:
-        if self.parked:
-            self._claims.leave()
-        elif self._lent:
-            self._claims.settle()
-        else:
-            self._claims.give_back()
-
-
 @dataclass(eq=False)
 class Job:
-    """A claimed request, and the epoch with which this worker writes its log."""
+    """A claimed request, and the epoch with which this worker writes its log.
+
+    claims: of the worker whose slot it has, which it may lend early or leave for a while. `over`
+    gives that back.
+    """
 
     request: SpeechRequest
     epoch: int
@@ -202,7 +171,9 @@ class Job:
     playback_start_s: float | None = None
     task: asyncio.Task[None] | None = None
     superseded: bool = False
-    slot: Slot | None = None
+    claims: Claims | None = None
+    parked: bool = False
+    lent: bool = False
     held: HeldLease | None = None
     on_playback: Callable[[float], None] | None = None
     on_rest: Callable[[bool], Awaitable[None]] | None = None
@@ -224,25 +195,32 @@ class Job:
 
     def spoken(self) -> None:
         """To be called when the End is written: the next job need not wait for its commit."""
-        if self.slot is not None:
-            self.slot.spoken()
-
-    @property
-    def parked(self) -> bool:
-        return self.slot is not None and self.slot.parked
+        if self.claims is not None and not self.parked:
+            self.lent = self.lent or self.claims.lend()
 
     @property
     def parkable(self) -> bool:
-        return self.slot is not None and self.slot.parkable
+        return self.claims is not None and self.claims.parkable
 
     def park(self) -> bool:
         """Let other jobs have the slot until `unpark`; False if this one has to keep it."""
-        return self.slot is not None and self.slot.park()
+        self.parked = self.claims is not None and self.claims.park()
+        return self.parked
 
     async def unpark(self) -> None:
         """Wait for a slot, before all jobs that are still in the queue."""
-        if self.slot is not None:
-            await self.slot.unpark()
+        if self.claims is not None:
+            await self.claims.unpark()
+        self.parked = False
+
+    def over(self) -> None:
+        assert self.claims is not None
+        if self.parked:
+            self.claims.leave()
+        elif self.lent:
+            self.claims.settle()
+        else:
+            self.claims.give_back()
 
     async def rest(self, resting: bool) -> None:
         """Say that nothing is computed for it, or will be again: a death meanwhile is not its own.

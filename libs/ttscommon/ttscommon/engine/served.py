@@ -1,23 +1,27 @@
-"""A model as its worker and the cluster see it: always there, its engine loaded or not."""
+"""A model as its worker and the cluster see it: always there, its engine loaded or not; and what
+several models of one process share.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Final, Generic
 
 import msgspec
 import structlog
+from prometheus_client import CollectorRegistry
 
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Answer, Handler, Job, Worker
 from ttscommon.engine.interface import Build, E
-from ttscommon.engine.lazy import LazyEngine
+from ttscommon.engine.lazy import LazyEngine, ModelMemory
 from ttscommon.engine.remembered import Remembered
-from ttscommon.engine.sharing import Sharing
 from ttscommon.process import tracing
+from ttscommon.process.admin import Merged
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import LoopWatch, Service
 from ttscommon.process.settings import StageSettings
@@ -30,6 +34,51 @@ from ttscommon.wire.subjects import Stage
 _HEARTBEAT_LIMIT_S: Final = 30.0
 
 log_ = structlog.get_logger(__name__)
+
+
+class Sharing:
+    """Memory, metrics and readiness of a process with `models` models."""
+
+    def __init__(self, service: Service, settings: StageSettings, models: int) -> None:
+        """To be made on the event loop."""
+        self.memory = ModelMemory(settings.models_bytes, settings.model_idle_s)
+        self._service, self._models = service, models
+        self._waiting, self._settled = models, asyncio.Event()
+        self._failures: list[ModelFailed] = []
+        self._metrics, registry = Merged(), CollectorRegistry()
+        registry.register(self._metrics)
+        service.export(registry)
+
+    def export(self, metrics: CollectorRegistry) -> None:
+        """Serve these metrics as well from now on."""
+        self._metrics.registries.append(metrics)
+
+    def ready(self) -> None:
+        """One more model takes work, or never will; the process does when all are settled."""
+        self._waiting -= 1
+        if not self._waiting:
+            self._service.announce()
+            self._settled.set()
+
+    async def import_torch(self) -> None:
+        """Once the process takes work, have what every engine imports: the first request would wait
+        for it, longer than its listener does on a slow machine.
+        """
+        await self._settled.wait()
+        await asyncio.to_thread(import_module, "torch")
+
+    async def keep(self, model: str, serving: Awaitable[None]) -> None:
+        """Serve one of the models. One that cannot be loaded is left out, unless none can be: then
+        it raises why.
+        """
+        try:
+            await serving
+        except ModelFailed as error:
+            self._failures.append(error)
+            if len(self._failures) == self._models:
+                raise error.__cause__ or error from None
+            self._service.left_out[model] = str(error.__cause__ or error)
+            self.ready()
 
 
 class ServedModel(Generic[E]):

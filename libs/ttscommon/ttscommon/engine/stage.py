@@ -12,8 +12,7 @@ import structlog
 from ttscommon.bus import Bus, StoreWatch
 from ttscommon.cluster.worker import Answer, Handler, Worker
 from ttscommon.engine.interface import Build, E
-from ttscommon.engine.served import ServedModel
-from ttscommon.engine.sharing import Sharing, run_models
+from ttscommon.engine.served import ServedModel, Sharing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
@@ -41,13 +40,31 @@ async def serve_stage(
     feeds: Stage | None = None,
     answer: Callable[[E], Answer] | None = None,
 ) -> None:
-    """`run_stage` for the settings' one model, or for each of several."""
+    """`run_stage` for the settings' one model, or for each of several until the service stops.
+
+    Raises what the first of them fails with.
+    """
 
     async def run(own: S, sharing: Sharing | None) -> None:
         made, handling = build(own), partial(handler, own)
         await run_stage(service, own, stage, made, handling, feeds, answer, sharing)
 
-    await run_models(service, settings, run)
+    if not settings.models:
+        await run(settings, None)
+        return
+    each = settings.each()
+    sharing = Sharing(service, settings, len(each))
+    aside = [asyncio.create_task(sharing.memory.unload_idle(), name="unloading")]
+    if settings.engine != "fake":
+        aside.append(asyncio.create_task(sharing.import_torch(), name="importing"))
+    serving = [
+        asyncio.create_task(sharing.keep(own.model, run(own, sharing)), name=own.model)
+        for own in each
+    ]
+    try:
+        await asyncio.gather(*serving)
+    finally:
+        await stop(*serving, *aside)
 
 
 async def run_stage(

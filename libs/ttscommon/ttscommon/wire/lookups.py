@@ -6,9 +6,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.structs import decoded
+from ttscommon.wire.structs import Text, decoded
 from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import Text
 
 SECONDS: Final = 5.0
 """A gateway waits so long for an answer."""

@@ -36,8 +36,8 @@ from ttscommon.wire.requests import (
     SpeechRequest,
     Turn,
 )
+from ttscommon.wire.structs import MAX_TEXT_CHARS, VERSION, Identifier
 from ttscommon.wire.tensors import Tensor
-from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Identifier
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="t"):

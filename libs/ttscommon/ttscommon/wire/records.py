@@ -8,8 +8,8 @@ import msgspec
 
 from ttscommon.wire.pieces import Mark, tail_of
 from ttscommon.wire.requests import Marks, Spans, SpeechRequest
+from ttscommon.wire.structs import MAX_MARK_BYTES, VERSION, Count, Identifier, Text
 from ttscommon.wire.tensors import FloatRows, Tensor
-from ttscommon.wire.values import MAX_MARK_BYTES, VERSION, Count, Identifier, Text
 
 
 class WordTime(msgspec.Struct, frozen=True, array_like=True):

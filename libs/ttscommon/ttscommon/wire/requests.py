@@ -8,7 +8,7 @@ import msgspec
 
 from ttscommon.wire.parameters import AdapterRef, Value
 from ttscommon.wire.pieces import Mark, Span
-from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
+from ttscommon.wire.structs import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
 
 MAX_TURNS: Final = 16
 MAX_SPEAKERS: Final = 16

@@ -1,13 +1,21 @@
-"""Structs that travel by themselves, outside of jobs and logs."""
+"""Values that fields of messages may hold, and structs that travel by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Annotated, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
+
+VERSION: Final = 1
+MAX_TEXT_CHARS: Final = 20_000
+MAX_MARK_BYTES: Final = 4096
+
+Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.values import Count
+from ttscommon.wire.structs import Count
 
 MAX_TENSOR_DIMS: Final = 4
 

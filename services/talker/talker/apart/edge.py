@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from talker.apart.host import AdaptableFacts, TalkerFacts, UnitName
@@ -137,15 +137,8 @@ class AdaptersThere:
 
     def __init__(self, engine: TalkerEdge, facts: AdaptableFacts) -> None:
         self.slots, self.most_rank = facts.slots, facts.most_rank
-        self._engine, self._facts = engine, facts
-
-    @property
-    def reserved_bytes(self) -> int:
-        return self._facts.reserved_bytes
-
-    @property
-    def modules(self) -> Mapping[str, tuple[int, int]]:
-        return self._facts.modules
+        self.reserved_bytes, self.modules = facts.reserved_bytes, facts.modules
+        self._engine = engine
 
     def fitted(self, lora: Lora) -> FittedThere:
         """See Adaptable."""

@@ -29,11 +29,14 @@ _REMAKE_S: Final = 0.5
 
 
 class AudioReader(RecordReader):
-    """Reads audio: what it missed is sent, decoded or made again, the last after `remake`.
+    """Reads audio. What it missed the writer sends or decodes again; if there is none and the log
+    has its End, a new job makes it, after `remake`.
 
     It holds as many bytes as it grants the writer, and some that were on their way: what does not
     fit is dropped, and asked for when there is room.
     """
+
+    logged = False
 
     def __init__(
         self,
@@ -45,11 +48,12 @@ class AudioReader(RecordReader):
         tuning: ReaderTuning = DEFAULT_TUNING,
     ) -> None:
         self._grants = Grants(log.link, log.nack, start, tuning.credit_bytes)
-        room = GrantedRoom(self._grants, start)
         suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
-        inbox = Inbox(Timeline(start, keeps=False), room, suspicion)
-        self._audio = AudioSource(log, queue, inbox, self._grants)
-        super().__init__(log, inbox, suspicion, self._audio, tuning)
+        self._queue = queue
+        self._remakes = False
+        self._remade_s = float("-inf")
+        inbox = AudioInbox(Timeline(start, keeps=False), suspicion, self._grants)
+        super().__init__(log, inbox, suspicion, tuning)
 
     async def __aenter__(self) -> Self:
         behind = self._suspicion.behind
@@ -71,54 +75,9 @@ class AudioReader(RecordReader):
 
     def remake(self) -> None:
         """From now on what is missing before the log's End may be made again."""
-        self._audio.remakes = True
+        self._remakes = True
         if self._inbox.timeline.gap:
             self._suspicion.arouse()
-
-
-class GrantedRoom:
-    """As many bytes as the writer was granted, and some that were on their way."""
-
-    def __init__(self, grants: Grants, start: int) -> None:
-        self._grants = grants
-        self._next = start
-
-    @property
-    def supplied(self) -> bool:
-        return self._in_hand >= self._grants.samples // 2
-
-    @property
-    def hungry(self) -> bool:
-        return self._in_hand <= self._grants.samples // 4
-
-    def takes(self, record: LogRecord) -> bool:
-        """A writer looks at its credit before it decodes the codes of a chunk, some seconds."""
-        margin = self._grants.samples // 4
-        return not isinstance(record, AudioChunk) or record.start < self._grants.limit + margin
-
-    def delivered(self, record: Chunk | End) -> None:
-        self._next = max(self._next, record.end)
-
-    def was_read(self, record: Chunk | End) -> None:
-        self._grants.advance(record.end)
-
-    @property
-    def _in_hand(self) -> int:
-        return self._next - self._grants.read
-
-
-class AudioSource:
-    """The writer, who also decodes again; if there is none and the log has its End, a new job."""
-
-    logged = False
-
-    def __init__(self, log: RequestLog, queue: JobQueue, inbox: Inbox, grants: Grants) -> None:
-        self.remakes = False
-        self._log = log
-        self._queue = queue
-        self._inbox = inbox
-        self._grants = grants
-        self._remade_s = float("-inf")
 
     async def answer(self, question: Incoming) -> None:
         timeline = self._inbox.timeline
@@ -141,7 +100,7 @@ class AudioSource:
         if tail is not None:
             self._inbox.take_logged(tail.record)
         timeline = self._inbox.timeline
-        if timeline.end is not None and timeline.gap and not answered and self.remakes:
+        if timeline.end is not None and timeline.gap and not answered and self._remakes:
             await self._have_it_remade(timeline.end)
         return True
 
@@ -173,3 +132,32 @@ class AudioSource:
             self._inbox.fail(error)
         except BusUnavailable as error:
             log_.debug("remake.unqueued", request_id=self._log.request_id, error=error.message)
+
+
+class AudioInbox(Inbox):
+    """Holds as many bytes as the writer was granted, and some that were on their way."""
+
+    def __init__(self, timeline: Timeline, suspicion: Suspicion, grants: Grants) -> None:
+        super().__init__(timeline, suspicion)
+        self._grants = grants
+
+    @property
+    def supplied(self) -> bool:
+        return self._in_hand >= self._grants.samples // 2
+
+    @property
+    def hungry(self) -> bool:
+        return self._in_hand <= self._grants.samples // 4
+
+    def _has_room(self, record: LogRecord) -> bool:
+        """A writer looks at its credit before it decodes the codes of a chunk, some seconds."""
+        margin = self._grants.samples // 4
+        return not isinstance(record, AudioChunk) or record.start < self._grants.limit + margin
+
+    def _taken(self) -> Chunk | End:
+        self._grants.advance(self._ready[0].end)
+        return super()._taken()
+
+    @property
+    def _in_hand(self) -> int:
+        return self.timeline.next - self._grants.read

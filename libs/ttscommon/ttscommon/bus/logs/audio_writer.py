@@ -42,17 +42,21 @@ class AudioWriter(RecordWriter):
         tuning: WriterTuning = DEFAULT_TUNING,
     ) -> None:
         waiting = replace(tuning, window=tuning.positions, recent=0)
-        commits = Commits(log, epoch, tenant, waiting)
-        self._audio = LiveAudio(log, commits, tuning)
-        super().__init__(log, commits, self._audio)
+        super().__init__(log, Commits(log, epoch, tenant, waiting))
         self.listener: Position | None = None
+        self.last = Position(log.request_id, 0)
         self._tuning = tuning
         self._noted: int | None = None
-        self.last = Position(log.request_id, 0)
+        # The End was sent; and it is known from where on readers are sent anything.
+        self._over, self._begun = False, True
+        self._credit = Credit(tuning.credit_bytes)
+        self._sent = Tail(tuning.tail_bytes)
+        self._sought: int | None = None
+        self._seek = asyncio.Event()
 
     async def _ask_readers(self, *, restore: bool) -> None:
         del restore
-        self._audio.begun = False
+        self._begun = False
         self.listener = await self._ask()
 
     @property
@@ -65,14 +69,13 @@ class AudioWriter(RecordWriter):
 
         Waits only while too many positions wait for their commit.
         """
-        over = self._audio.over
-        if not isinstance(chunk, AudioChunk) or chunk.start != self.position or over:
+        if not isinstance(chunk, AudioChunk) or chunk.start != self.position or self._over:
             raise ValueError(f"{chunk.start} does not follow {self.position}")
         if self._commits.window.failure is not None:
             raise self._commits.window.failure
-        self._audio.position = chunk.end
+        self.position = chunk.end
         self.last = Position(self._log.request_id, chunk.end, chunk.checkpoint)
-        await self._audio.deliver(self._commits.pending(chunk))
+        await self._deliver(self._commits.pending(chunk))
         tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
         if self._is_worth_noting(chunk):
             self._noted = chunk.end
@@ -80,39 +83,44 @@ class AudioWriter(RecordWriter):
 
     async def end(self, end: End) -> None:
         """Deliver the one End; a second is a mistake of the caller."""
-        if self._audio.over:
+        if self._over:
             raise ValueError("the log has its end already")
-        self._audio.over = self.ended = True
+        self._over = self.ended = True
         pending = self._commits.pending(end)
-        await self._audio.deliver(pending)
+        await self._deliver(pending)
         if self.remaking is None:
             await self._commits.window.add(pending)
 
     async def release(self) -> None:
         await super().release()
         # Whatever still refers to the writer keeps no sound, until a collection finds it.
-        self._audio.forget()
+        self._forget()
 
     async def begin(self, listener: Position) -> Checkpoint:
         """Send from where `listener` stands on; returns what to begin decoding with."""
-        self._audio.begin(listener.start)
-        self.last = listener
-        if listener.checkpoint.frame or not listener.start:
+        start, self.last = listener.start, listener
+        if not self._begun:
+            self._credit.begin(start)
+        self._sought, self._begun = None, True
+        self._seek.clear()
+        self._sent.begin(start)
+        self.position = start
+        if listener.checkpoint.frame or not start:
             return listener.checkpoint
-        return await self._checkpoint_before(listener.start)
+        return await self._checkpoint_before(start)
 
     async def room(self, position: int, timeout_s: float | None = None) -> bool:
         """Wait until a reader has room for the sample at `position`; False after `timeout_s`."""
-        return await self._audio.credit.room(position, timeout_s)
+        return await self._credit.room(position, timeout_s)
 
     async def wanted(self) -> Position | None:
         """Wait until a reader takes more than there is, and say where to begin again.
 
         None when there is no listener any more. What was sent is not kept meanwhile.
         """
-        self._audio.forget()
-        waiting = asyncio.create_task(self._audio.credit.room(self.position))
-        seeking = asyncio.create_task(self._audio.sought())
+        self._forget()
+        waiting = asyncio.create_task(self._credit.room(self.position))
+        seeking = asyncio.create_task(self.sought())
         try:
             while True:
                 done, _ = await asyncio.wait(
@@ -135,7 +143,8 @@ class AudioWriter(RecordWriter):
 
     async def sought(self) -> Position:
         """Wait until a reader asks for what is not here any more, or not yet."""
-        return await self._audio.sought()
+        await self._seek.wait()
+        return Position(self._log.request_id, self._sought or 0)
 
     async def heard(self) -> Position:
         """Wait for a reader: one that asks, or one that answers."""
@@ -174,81 +183,47 @@ class AudioWriter(RecordWriter):
         ]
         return max(before, key=lambda checkpoint: checkpoint.frame, default=Checkpoint())
 
-
-class LiveAudio:
-    """Keeps the last of what was sent, and knows what readers take and where they want to be.
-
-    `over`: the End was sent. `begun`: it is known from where on readers are sent anything.
-    """
-
-    def __init__(self, log: RequestLog, commits: Commits, tuning: WriterTuning) -> None:
-        self.position = 0
-        self.over = False
-        self.begun = True
-        self.credit = Credit(tuning.credit_bytes)
-        self._log = log
-        self._commits = commits
-        self._resend_bytes = tuning.resend_bytes
-        self._sent = Tail(tuning.tail_bytes)
-        self._sought: int | None = None
-        self._seek = asyncio.Event()
-
-    async def deliver(self, pending: Pending) -> None:
+    async def _deliver(self, pending: Pending) -> None:
         """Send it, and keep it for a reader that lacks it."""
         self._sent.add(pending)
-        await self.send(pending)
+        await self._send(pending)
 
-    def begin(self, position: int) -> None:
-        """Readers are sent what comes at `position` and behind it."""
-        if not self.begun:
-            self.credit.begin(position)
-        self._sought = None
-        self._seek.clear()
-        self.begun = True
-        self._sent.begin(position)
-        self.position = position
-
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Keep nothing of what was sent."""
         self._sent.begin(self.position)
 
-    async def sought(self) -> Position:
-        await self._seek.wait()
-        return Position(self._log.request_id, self._sought or 0)
-
-    async def send(self, pending: Pending) -> None:
+    async def _send(self, pending: Pending) -> None:
         """Readers keep nothing of what they heard, so how far the log is tells them nothing."""
         await self._log.link.send_raw(self._log.live, pending.data)
 
-    async def resend(self) -> None:
+    async def _resend(self) -> None:
         """Say how far it is: readers ask for what they lack."""
-        await self.send(self._commits.pending(Position(self._log.request_id, self.position)))
-        for pending in self._commits.window:
-            await self.send(pending)
+        await self._send(self._commits.pending(Position(self._log.request_id, self.position)))
+        await super()._resend()
 
-    async def on_nack(self, message: Incoming) -> None:
+    async def _on_nack(self, message: Incoming) -> None:
         try:
             said = reader_says(message.data)
         except MalformedMessage:
             return
         if isinstance(said, CreditGrant):
-            self.credit.heed(said)
+            self._credit.heed(said)
             await self._heeded(message)
         else:
             await self._supply(said.position, message)
 
     async def _supply(self, position: int, message: Incoming) -> None:
         """Send what comes at `position`, or have it made first."""
-        missing = not self.begun or position < self._sent.start
-        if missing and self.over:
+        missing = not self._begun or position < self._sent.start
+        if missing and self._over:
             return  # the reader has it made again
         await self._heeded(message)
         if missing:
             self._sought = position if self._sought is None else min(position, self._sought)
             self._seek.set()
             return
-        for pending in self._sent.behind(position, self._resend_bytes):
-            await self.send(pending)
+        for pending in self._sent.behind(position, self._tuning.resend_bytes):
+            await self._send(pending)
 
     async def _heeded(self, message: Incoming) -> None:
         if message.reply:

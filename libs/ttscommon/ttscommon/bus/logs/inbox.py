@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
 
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.errors import AntiphonError
@@ -55,66 +54,21 @@ class Suspicion:
         return lost
 
 
-class InboxRoom(Protocol):
-    """How much may wait. `supplied`: what is missing can wait until more of what is here was read.
-    `hungry`: it is wanted now.
-    """
-
-    @property
-    def supplied(self) -> bool: ...
-    @property
-    def hungry(self) -> bool: ...
-    def takes(self, record: LogRecord) -> bool:
-        """Whether there is room for what came live."""
-
-    def delivered(self, record: Chunk | End) -> None:
-        """It waits to be read."""
-
-    def was_read(self, record: Chunk | End) -> None:
-        """It waits no more."""
-
-
-class CountedRoom:
-    """At most `most` records come live; `supply` of them are enough to go on with."""
-
-    def __init__(self, most: int, supply: int) -> None:
-        self._most = most
-        self._supply = supply
-        self._waiting = 0
-
-    @property
-    def supplied(self) -> bool:
-        return self._waiting >= self._supply
-
-    @property
-    def hungry(self) -> bool:
-        return self._waiting <= self._supply // 4
-
-    def takes(self, record: LogRecord) -> bool:
-        del record
-        return self._waiting < self._most
-
-    def delivered(self, record: Chunk | End) -> None:
-        del record
-        self._waiting += 1
-
-    def was_read(self, record: Chunk | End) -> None:
-        del record
-        self._waiting -= 1
-
-
 class Inbox:
     """Records come in as they are heard or read, and leave in order, each once; see Timeline.
 
     `more`: something had no room, and is asked for again when there is. `failure` ends the reading.
     """
 
-    def __init__(self, timeline: Timeline, room: InboxRoom, suspicion: Suspicion) -> None:
+    def __init__(
+        self, timeline: Timeline, suspicion: Suspicion, most: int = 0, supply: int = 0
+    ) -> None:
+        """At most `most` records come live; `supply` of them are enough to go on with."""
         self.timeline = timeline
-        self.room = room
         self.more = False
         self.failure: AntiphonError | None = None
         self._suspicion = suspicion
+        self._most, self._supply = most, supply
         self._ready: deque[Chunk | End] = deque()
         self._arrived = asyncio.Event()
         self._stopped = False
@@ -124,12 +78,26 @@ class Inbox:
         """Nothing is missing any more, or nothing can be done for it."""
         return self.timeline.ended or self.failure is not None
 
+    @property
+    def supplied(self) -> bool:
+        """What is missing can wait until more of what is here was read."""
+        return len(self._ready) >= self._supply
+
+    @property
+    def hungry(self) -> bool:
+        """It is wanted now."""
+        return len(self._ready) <= self._supply // 4
+
     def takes(self, record: LogRecord) -> bool:
         """Whether there is room for a live record; if not, it is asked for when there is."""
-        if self.room.takes(record):
+        if self._has_room(record):
             return True
         self.more = True
         return False
+
+    def _has_room(self, record: LogRecord) -> bool:
+        del record
+        return len(self._ready) < self._most
 
     def take_live(self, record: LogRecord) -> None:
         """A copy that was heard: perhaps of a writer that was superseded."""
@@ -168,18 +136,15 @@ class Inbox:
 
     def ask_if_hungry(self) -> None:
         """Have what had no room asked for, now that there is some."""
-        if self.more and self.room.hungry:
+        if self.more and self.hungry:
             self._suspicion.arouse()
 
     def _taken(self) -> Chunk | End:
         record = self._ready.popleft()
-        self.room.was_read(record)
         self.ask_if_hungry()
         return record
 
     def _deliver(self, ready: list[Chunk | End]) -> None:
-        for record in ready:
-            self.room.delivered(record)
         if ready:
             self._ready.extend(ready)
             self._suspicion.heard()

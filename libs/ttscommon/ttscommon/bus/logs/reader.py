@@ -12,7 +12,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.lean import InTurn
 from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs import repair
-from ttscommon.bus.logs.inbox import CountedRoom, Inbox, Suspicion
+from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.logstore import RequestLog, StoredRecord
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
 from ttscommon.bus.logs.timeline import Timeline
@@ -24,7 +24,7 @@ from ttscommon.wire.repairs import Nack, Offer, committed
 log_ = structlog.get_logger(__name__)
 
 
-class RecordReader:
+class RecordReader(RepairSource):
     """Yields a request's records into an inbox and out of it, contiguous, each once, then one End.
 
     Use as an async context manager. A gap, a reconnection or a silence longer than the usual
@@ -36,14 +36,12 @@ class RecordReader:
         log: RequestLog,
         inbox: Inbox,
         suspicion: Suspicion,
-        source: RepairSource,
         tuning: ReaderTuning,
     ) -> None:
         self._log = log
         self._inbox = inbox
         self._suspicion = suspicion
-        self._source = source
-        self._loop = RepairLoop(inbox, suspicion, source, tuning)
+        self._tuning = tuning
         self._questions: InTurn | None = None
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
@@ -57,9 +55,10 @@ class RecordReader:
         log, link = self._log, self._log.link
         link.on_reconnect(self._suspicion.on_reconnect)
         self._subscriptions = [await link.subscribe_inline(log.live, self._on_live)]
-        if self._source.logged:
+        if self.logged:
             self._subscriptions += [await link.subscribe_inline(log.subject, self._on_commit)]
-        self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{log.request_id}")
+        loop = RepairLoop(self._inbox, self._suspicion, self, self._tuning)
+        self._repairer = asyncio.create_task(loop.run(), name=f"repair-{log.request_id}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -93,7 +92,7 @@ class RecordReader:
 
     def _on_live(self, message: Incoming) -> None:
         if message.reply:
-            self._questions = self._questions or InTurn(self._source.answer)
+            self._questions = self._questions or InTurn(self.answer)
             self._questions(message)
             return
         if (record := self._record(message)) is None:
@@ -124,26 +123,15 @@ class RecordReader:
 
 
 class LogReader(RecordReader):
-    """Reads codes or text: what it missed is sent again or in the log."""
+    """Reads codes or text. What it missed the writer has, or else the log."""
+
+    logged = True
 
     def __init__(self, log: RequestLog, start: int) -> None:
         tuning = DEFAULT_TUNING
         suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=True)
-        room = CountedRoom(tuning.queued, tuning.catch_up)
-        inbox = Inbox(Timeline(start), room, suspicion)
-        source = LogSource(log, inbox, tuning)
-        super().__init__(log, inbox, suspicion, source, tuning)
-
-
-class LogSource:
-    """The writer first, then the log: one of the two has what is missing."""
-
-    logged = True
-
-    def __init__(self, log: RequestLog, inbox: Inbox, tuning: ReaderTuning) -> None:
-        self._log = log
-        self._inbox = inbox
-        self._tuning = tuning
+        inbox = Inbox(Timeline(start), suspicion, tuning.queued, tuning.catch_up)
+        super().__init__(log, inbox, suspicion, tuning)
         self._sequence = 0
         self._gone_s: float | None = None
 

@@ -126,7 +126,7 @@ class RepairLoop:
             await self._suspicion.wait()
             if not self._wanting:
                 continue  # what was missing has come meanwhile
-            if self._inbox.room.supplied:
+            if self._inbox.supplied:
                 self._inbox.more = True  # asked for when there is room
                 continue
             await self._repair()

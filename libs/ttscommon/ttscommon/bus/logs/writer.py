@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import structlog
 
@@ -22,44 +22,23 @@ from ttscommon.wire.repairs import COMMITTED, Nack, Resend
 log_ = structlog.get_logger(__name__)
 
 
-class Live(Protocol):
-    """The live half of a writer: what it sends on core subjects, and says to readers that ask.
-
-    position: where the next record begins.
-    """
-
-    position: int
-
-    async def send(self, pending: Pending) -> None: ...
-    async def on_nack(self, message: Incoming) -> None:
-        """A reader lacks something, or tells what it has room for."""
-
-    async def resend(self) -> None:
-        """The connection is back: what was sent last may be lost."""
-
-
-class RecordWriter:
-    """The one writer of a request's log: its window of commits, and a live half.
+class RecordWriter(ABC):
+    """The one writer of a request's log: its window of commits, and what it sends live.
 
     Records not yet committed are kept, up to a full window, and sent again when a reader asks
     (NACK) or the connection comes back. As soon as a successor has committed its Takeover, what is
-    put raises Fenced, and so does `close`.
+    put raises Fenced, and so does `close`. position: where the next chunk begins.
     """
 
-    def __init__(self, log: RequestLog, commits: Commits, live: Live) -> None:
+    def __init__(self, log: RequestLog, commits: Commits) -> None:
+        self.position = 0
         self.restored: list[Chunk] = []
         self.checkpoint = Checkpoint()
         self.ended = False
         self._found_end: End | None = None
         self._log = log
         self._commits = commits
-        self._live = live
         self._subscription: object | None = None
-
-    @property
-    def position(self) -> int:
-        """Where the next chunk begins."""
-        return self._live.position
 
     async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
         """Start at the log's beginning (a request's first epoch) or take the log over.
@@ -74,17 +53,30 @@ class RecordWriter:
         if not fresh:
             await self._take_over(restore=restore)
         nack = self._log.nack
-        self._subscription = await self._log.link.subscribe(nack, self._live.on_nack)
-        self._log.link.on_reconnect(self._live.resend)
+        self._subscription = await self._log.link.subscribe(nack, self._on_nack)
+        self._log.link.on_reconnect(self._resend)
         self._commits.start()
         if not fresh:
             found = self.position
             await self._ask_readers(restore=restore)
             self._tell_of_takeover(found, began_s)
 
+    @abstractmethod
     async def _ask_readers(self, *, restore: bool) -> None:
         """Learn from them what the log does not say."""
-        raise NotImplementedError
+
+    @abstractmethod
+    async def _send(self, pending: Pending) -> None:
+        """Have readers hear it on a core subject."""
+
+    @abstractmethod
+    async def _on_nack(self, message: Incoming) -> None:
+        """A reader lacks something, or tells what it has room for."""
+
+    async def _resend(self) -> None:
+        """The connection is back: what was sent last may be lost."""
+        for pending in self._commits.window:
+            await self._send(pending)
 
     async def settle(self) -> None:
         """Wait until everything so far is committed; raises Fenced, LogUnwritable."""
@@ -106,7 +98,7 @@ class RecordWriter:
 
     async def release(self) -> None:
         """Let go at once, committed or not; safe to call twice."""
-        self._log.link.off_reconnect(self._live.resend)
+        self._log.link.off_reconnect(self._resend)
         if self._subscription is not None:
             await self._log.link.unsubscribe(self._subscription)
             self._subscription = None
@@ -115,13 +107,13 @@ class RecordWriter:
     async def _take_over(self, *, restore: bool) -> None:
         """Begin where the predecessor ended, and have readers heed it no more."""
         found = await self._commits.take_over(restore=restore)
-        self._live.position, self.checkpoint = found.position, found.checkpoint
+        self.position, self.checkpoint = found.position, found.checkpoint
         self.restored, self.ended, self._found_end = found.restored, found.ended, found.end
         if not found.ended:
             takeover = Takeover(
                 self._log.request_id, self.position, self._commits.epoch, self.checkpoint
             )
-            await self._live.send(self._commits.pending(takeover))
+            await self._send(self._commits.pending(takeover))
 
     def _tell_of_takeover(self, found: int, began_s: float) -> None:
         """`found`: where the predecessor had come to."""
@@ -136,48 +128,14 @@ class RecordWriter:
         )
 
 
-class LiveRecords:
-    """The live half of a log of codes or text: what was committed lately is kept, and the rest.
+class LogWriter(RecordWriter):
+    """The one writer of a log of codes or text, which holds all that is put.
 
     Readers hear a commit on its way to the log as well: only what has to wait for it goes live.
     """
 
-    def __init__(self, log: RequestLog, commits: Commits) -> None:
-        self.position = 0
-        self._log = log
-        self._commits = commits
-
-    async def send(self, pending: Pending) -> None:
-        headers = {COMMITTED: str(self._commits.position)}
-        await self._log.link.send_raw(self._log.live, pending.data, headers)
-
-    async def on_nack(self, message: Incoming) -> None:
-        try:
-            position = Nack.decode(message.data).position
-        except MalformedMessage:
-            return
-        if not message.reply:
-            return
-        epoch = self._commits.epoch if self._keeps(position) else 0
-        kept = [pending.data for pending in self._commits.window.behind(position)]
-        await self._log.link.reply(message.reply, Resend.of(epoch, kept).encode())
-
-    async def resend(self) -> None:
-        for pending in self._commits.window:
-            await self.send(pending)
-
-    def _keeps(self, position: int) -> bool:
-        """All that there is from `position` on is here."""
-        start = self._commits.window.start
-        return self._commits.settled and position >= (self.position if start is None else start)
-
-
-class LogWriter(RecordWriter):
-    """The one writer of a log of codes or text, which holds all that is put."""
-
     def __init__(self, log: RequestLog, epoch: int, tenant: str = "") -> None:
-        commits = Commits(log, epoch, tenant, DEFAULT_TUNING)
-        super().__init__(log, commits, LiveRecords(log, commits))
+        super().__init__(log, Commits(log, epoch, tenant, DEFAULT_TUNING))
 
     async def put(self, chunk: Chunk) -> None:
         """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
@@ -186,7 +144,7 @@ class LogWriter(RecordWriter):
         if self.ended:
             raise ValueError("the log has its end already")
         await self._append(chunk)
-        self._live.position = chunk.end
+        self.position = chunk.end
         if isinstance(chunk, CodecChunk):
             tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
 
@@ -198,12 +156,11 @@ class LogWriter(RecordWriter):
         await self._append(end)
 
     async def _append(self, record: LogRecord) -> None:
-        """Readers hear a commit on its way to the log: what has to wait for its own goes live."""
         pending = self._commits.pending(record)
         at_once = self._commits.up_to_date
         await self._commits.window.add(pending)
         if not at_once:
-            await self._live.send(pending)
+            await self._send(pending)
 
     async def _ask_readers(self, *, restore: bool) -> None:
         """Commit first what readers have and the log lacks: no listener may hear two versions."""
@@ -220,3 +177,23 @@ class LogWriter(RecordWriter):
                     await self.put(ready)
                     if restore:
                         self.restored.append(ready)
+
+    async def _send(self, pending: Pending) -> None:
+        headers = {COMMITTED: str(self._commits.position)}
+        await self._log.link.send_raw(self._log.live, pending.data, headers)
+
+    async def _on_nack(self, message: Incoming) -> None:
+        try:
+            position = Nack.decode(message.data).position
+        except MalformedMessage:
+            return
+        if not message.reply:
+            return
+        epoch = self._commits.epoch if self._keeps(position) else 0
+        kept = [pending.data for pending in self._commits.window.behind(position)]
+        await self._log.link.reply(message.reply, Resend.of(epoch, kept).encode())
+
+    def _keeps(self, position: int) -> bool:
+        """All that there is from `position` on is here."""
+        start = self._commits.window.start
+        return self._commits.settled and position >= (self.position if start is None else start)

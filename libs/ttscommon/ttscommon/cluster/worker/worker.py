@@ -11,7 +11,7 @@ import structlog
 from opentelemetry.trace import SpanContext
 
 from ttscommon.bus import Bus, Delivery, Incoming
-from ttscommon.cluster.jobs import Claims, Job, Slot, earliest_playback_s
+from ttscommon.cluster.jobs import Claims, Job, earliest_playback_s
 from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.reporter import Reporter
 from ttscommon.cluster.worker.endings import JobEndings
@@ -221,7 +221,7 @@ class Worker:
         """Run a job whose slot is taken. `known`: what is known of it already."""
         if not is_first(epoch):
             request = request.again_now()  # also for the jobs that it leads to
-        job = Job(request, epoch, delivery)
+        job = Job(request, epoch, delivery, claims=self._claims)
         if not is_first(epoch):
             job.playback_start_s = earliest_playback_s(request)
         lease = Lease(
@@ -247,7 +247,6 @@ class Worker:
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
-        job.slot = slot = Slot(self._claims)
         control: Any = None
         try:
             if predecessor is not None and predecessor.task is not None:
@@ -274,15 +273,15 @@ class Worker:
         finally:
             if control is not None:
                 await self._bus.link.unsubscribe(control)
-            self._over(job, slot)
+            self._over(job)
 
-    def _over(self, job: Job, slot: Slot) -> None:
+    def _over(self, job: Job) -> None:
         if self.active.get(job.request_id) is job:
             del self.active[job.request_id]
         if job.superseded:
             self._chores.start(self._leases.release(job.lease))
         self._isolation.over(job)
-        slot.over()
+        job.over()
 
     async def _work(self, job: Job) -> None:
         """Have the job handled, unless it must not be, here or at all."""

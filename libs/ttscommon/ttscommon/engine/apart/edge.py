@@ -39,7 +39,9 @@ class EdgeEngine(Generic[FactsT]):
 
     def __init__(self, connection: Connection) -> None:
         self.error: BaseException | None = None
-        self._state = EngineState()
+        self.step_seconds: dict[int, float] = {}
+        self.frame_seconds, self.kv_positions, self.slowed = 0.0, (0, 0), 1.0
+        self._turns = 0
         self._sink: Sink = lambda events: None
         self._keys: set[str] = set()
         self._waiting: dict[int, Callable[..., object]] = {}
@@ -71,22 +73,6 @@ class EdgeEngine(Generic[FactsT]):
         if self._gone.is_set():
             raise Stopped(_GONE)
         return self
-
-    @property
-    def step_seconds(self) -> dict[int, float]:
-        return dict(self._state.step_seconds)
-
-    @property
-    def frame_seconds(self) -> float:
-        return self._state.frame_seconds
-
-    @property
-    def kv_positions(self) -> tuple[int, int]:
-        return self._state.kv_positions
-
-    @property
-    def slowed(self) -> float:
-        return self._state.slowed
 
     @property
     def on_step(self) -> OnStep | None:
@@ -186,7 +172,8 @@ class EdgeEngine(Generic[FactsT]):
             then(*args)
 
     def _take_state(self, state: EngineState) -> None:
-        turned, self._state = state.turns > self._state.turns, state
+        self.step_seconds, self.frame_seconds, self.kv_positions, self.slowed, turns = state
+        turned, self._turns = turns > self._turns, turns
         if turned:
             self._beat()
 

@@ -11,9 +11,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -190,12 +189,11 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-@dataclass(frozen=True)
-class EngineState:
+class EngineState(NamedTuple):
     """See StageEngine. turns: that its thread has made so far."""
 
-    step_seconds: Mapping[int, float] = field(default_factory=dict)
-    frame_seconds: float = 0.0
-    kv_positions: tuple[int, int] = (0, 0)
-    slowed: float = 1.0
-    turns: int = 0
+    step_seconds: dict[int, float]
+    frame_seconds: float
+    kv_positions: tuple[int, int]
+    slowed: float
+    turns: int

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs.inbox import CountedRoom, Inbox, Suspicion
+from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.repair import ReaderTuning, RepairLoop
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.errors import LogGone
@@ -55,7 +55,7 @@ class ListSource:
 class Reading:
     def __init__(self, *, behind: bool = False, first_s: float = LONG_S, supply: int = 64) -> None:
         self.suspicion = Suspicion(first_s, first_s, behind=behind)
-        self.inbox = Inbox(Timeline(), CountedRoom(1024, supply), self.suspicion)
+        self.inbox = Inbox(Timeline(), self.suspicion, 1024, supply)
 
     async def run(self, held: list[CodecChunk | End], down: int = 0) -> ListSource:
         source = ListSource(self.inbox, held, down)
@@ -126,7 +126,7 @@ async def test_what_is_supplied_waits_until_it_is_read() -> None:
 
 
 def test_a_full_room_takes_nothing_live_and_remembers_that_there_is_more() -> None:
-    inbox = Inbox(Timeline(), CountedRoom(1, 1), Suspicion(LONG_S, LONG_S, behind=False))
+    inbox = Inbox(Timeline(), Suspicion(LONG_S, LONG_S, behind=False), 1, 1)
     assert inbox.takes(chunk(0))
     inbox.take_live(chunk(0))
     assert not inbox.takes(chunk(1))
@@ -136,7 +136,7 @@ def test_a_full_room_takes_nothing_live_and_remembers_that_there_is_more() -> No
 
 
 async def test_a_stopped_inbox_delivers_nothing_more() -> None:
-    inbox = Inbox(Timeline(), CountedRoom(9, 9), Suspicion(LONG_S, LONG_S, behind=False))
+    inbox = Inbox(Timeline(), Suspicion(LONG_S, LONG_S, behind=False), 9, 9)
     inbox.take_live(chunk(0))
     inbox.stop()
     assert inbox.at_hand() is None

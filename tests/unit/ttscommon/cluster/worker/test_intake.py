@@ -18,12 +18,17 @@ from tests.unit.ttscommon.cluster.scene import (
 )
 from tests.waits import TIMEOUT_S, until
 from ttscommon.bus import Bus
-from ttscommon.cluster.jobs import Claims, Slot
+from ttscommon.cluster.jobs import Claims, Job
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import FULL, TAKEN, epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.messages import End, TextPiece, encode
 from ttscommon.wire.subjects import CODES, TALKER, VOCODER, Stage
+
+
+def holding(claims: Claims) -> Job:
+    """A job with one of the slots."""
+    return Job(request("r"), 1, message=None, claims=claims)  # type: ignore[arg-type]
 
 
 async def queue_raw(bus: Bus, stage: Stage, request_id: str, data: bytes) -> None:
@@ -126,11 +131,11 @@ async def test_jobs_and_pulls_never_exceed_the_slots() -> None:
 @pytest.mark.parametrize("parked", [False, True])
 async def test_a_job_that_is_handed_over_or_comes_back_goes_before_a_pull(parked: bool) -> None:
     claims = Claims(1, parkable=1)
-    slot = Slot(claims)
-    assert not parked or (claims.take() and slot.park())
+    job = holding(claims)
+    assert not parked or (claims.take() and job.park())
     await claims.reserve()
     if parked:
-        await slot.unpark()
+        await job.unpark()
     else:
         assert claims.take()
     assert claims.preempted.is_set()
@@ -154,59 +159,59 @@ async def test_a_pull_is_asked_anew_when_the_load_has_fallen_well_below_what_it_
 def test_a_spoken_job_lends_its_slot_and_gives_it_back_once() -> None:
     claims = Claims(1)
     assert claims.take()
-    slot = Slot(claims)
-    slot.spoken()
-    slot.spoken()
+    job = holding(claims)
+    job.spoken()
+    job.spoken()
     assert claims.free == 1
-    slot.over()
+    job.over()
     assert claims.free == 1
 
 
 async def test_a_parked_job_lets_others_in_and_comes_back_before_what_is_queued() -> None:
     claims = Claims(1, parkable=1)
     assert claims.take()
-    slot = Slot(claims)
-    assert slot.park()
+    job = holding(claims)
+    assert job.park()
     assert claims.take()  # another job has it meanwhile
-    returning = asyncio.create_task(slot.unpark())
+    returning = asyncio.create_task(job.unpark())
     await asyncio.sleep(0)
-    assert (slot.parked, claims.parked) == (True, 1)
+    assert (job.parked, claims.parked) == (True, 1)
     pulling = asyncio.create_task(claims.reserve())
     claims.give_back()
     await asyncio.wait_for(returning, TIMEOUT_S)
-    assert (claims.free, slot.parked, pulling.done()) == (0, False, False)
+    assert (claims.free, job.parked, pulling.done()) == (0, False, False)
     assert claims.parked == 0
-    slot.over()
+    job.over()
     await asyncio.wait_for(pulling, TIMEOUT_S)
     assert claims.free == 1
 
 
 async def test_parked_jobs_go_on_while_a_worker_drains_and_takes_nothing() -> None:
     claims = Claims(2, parkable=2)
-    slots = [Slot(claims), Slot(claims)]
-    for slot in slots:
+    jobs = [holding(claims), holding(claims)]
+    for job in jobs:
         assert claims.take()
-        assert slot.park()
+        assert job.park()
     claims.close()
     assert (claims.free, claims.take()) == (0, False)
-    await asyncio.wait_for(slots[0].unpark(), TIMEOUT_S)
-    slots[1].spoken()
-    for slot in slots:
-        slot.over()
+    await asyncio.wait_for(jobs[0].unpark(), TIMEOUT_S)
+    jobs[1].spoken()
+    for job in jobs:
+        job.over()
     assert claims.used == 0
 
 
 def test_no_more_jobs_are_parked_than_may_be() -> None:
     claims = Claims(2, parkable=1)
     assert all(claims.take() for _ in range(2))
-    assert Slot(claims).park()
-    assert not Slot(claims).park()
+    assert holding(claims).park()
+    assert not holding(claims).park()
     assert claims.used == 1
 
 
 def test_no_more_jobs_wait_for_the_broker_than_there_are_slots() -> None:
     claims = Claims(1)
-    first, second = Slot(claims), Slot(claims)
+    first, second = holding(claims), holding(claims)
     assert claims.take()
     first.spoken()
     assert claims.take()
