@@ -95,8 +95,7 @@ class Codecs:
         """Of a step from blank states, [rows, samples], as float32."""
         prepared = codec.on_device.launches.eager(shape)
         packed = self._result(codec, prepared, shape)
-        assert prepared.result.layout is not None
-        return prepared.result.layout.unpack(packed.cpu().numpy())["samples"]
+        return prepared.result.unpacked(packed.cpu().numpy())["samples"]
 
     @torch.inference_mode()
     def _result(self, codec: Qwen3Codec, prepared: ShapedWork, shape: BatchShape) -> torch.Tensor:

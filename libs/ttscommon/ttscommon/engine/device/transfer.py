@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -79,35 +78,6 @@ class Inputs:
         return buffer
 
 
-@dataclass(frozen=True)
-class Packed:
-    """How the rows of several tensors lie side by side in one tensor of bytes."""
-
-    fields: Mapping[str, tuple[tuple[int, ...], Any]]
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Packed:
-        """Rows as these tensors have them, [rows, ...]."""
-        shapes = {name: tuple(tensor.shape[1:]) for name, tensor in tensors.items()}
-        types = {name: _numpy_type(_portable(tensor).dtype) for name, tensor in tensors.items()}
-        return cls({name: (shapes[name], types[name]) for name in tensors})
-
-    def pack(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """[rows, bytes] uint8."""
-        parts = [_portable(tensors[name]).reshape(len(tensors[name]), -1) for name in self.fields]
-        return torch.cat([part.contiguous().view(torch.uint8) for part in parts], 1)
-
-    def unpack(self, rows: Array) -> dict[str, Array]:
-        """[rows, bytes] uint8 -> arrays [rows, ...]."""
-        found, at = {}, 0
-        for name, (shape, dtype) in self.fields.items():
-            length = prod(shape) * dtype.itemsize
-            part = rows[:, at : at + length].copy()
-            found[name] = part.view(dtype).reshape(len(rows), *shape)
-            at += length
-        return found
-
-
 def _numpy_type(dtype: torch.dtype) -> Any:
     return torch.empty(0, dtype=dtype).numpy().dtype
 
@@ -117,21 +87,34 @@ def _portable(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype == torch.bfloat16 else tensor
 
 
-@dataclass
 class DeviceResult:
-    """What work on the device gives, known as soon as it was recorded or run.
+    """What work on the device gives, rows of several tensors side by side in one of bytes.
 
-    out: [rows, bytes] uint8. layout: how tensors lie in it.
+    out: [rows, bytes] uint8, known as soon as the work was recorded or run.
     """
 
-    out: Tensor | None = None
-    layout: Packed | None = None
+    def __init__(self) -> None:
+        self.out: Tensor | None = None
+        # Shape of a row and numpy dtype by name, as the first tensors had them.
+        self._fields: dict[str, tuple[tuple[int, ...], Any]] = {}
 
     def packed(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Tensors [rows, ...] side by side as `out` is to be."""
-        if self.layout is None:
-            self.layout = Packed.of(tensors)
-        return self.layout.pack(tensors)
+        """Tensors [rows, ...] side by side as `out` is to be, [rows, bytes] uint8."""
+        portable = {name: _portable(tensor) for name, tensor in tensors.items()}
+        for name, tensor in portable.items() if not self._fields else ():
+            self._fields[name] = tuple(tensor.shape[1:]), _numpy_type(tensor.dtype)
+        parts = [portable[name].reshape(len(portable[name]), -1) for name in self._fields]
+        return torch.cat([part.contiguous().view(torch.uint8) for part in parts], 1)
+
+    def unpacked(self, rows: Array) -> dict[str, Array]:
+        """[rows, bytes] uint8 -> arrays [rows, ...]."""
+        found, at = {}, 0
+        for name, (shape, dtype) in self._fields.items():
+            length = prod(shape) * dtype.itemsize
+            part = rows[:, at : at + length].copy()
+            found[name] = part.view(dtype).reshape(len(rows), *shape)
+            at += length
+        return found
 
 
 class Fetch:
@@ -169,7 +152,6 @@ class Fetch:
     def wait(self) -> dict[str, Array]:
         """The tensors' rows, of one's own. Raises DeviceError."""
         self.arrive()
-        assert self._result.layout is not None
-        arrays = self._result.layout.unpack(self._there.numpy())
+        arrays = self._result.unpacked(self._there.numpy())
         self._buffers.give_back(self._held)
         return arrays

@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.late import Late
 from ttscommon.engine.device.device import Device, HostDevice
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
-from ttscommon.engine.device.transfer import Buffers, Inputs, Packed
+from ttscommon.engine.device.transfer import Buffers, DeviceResult, Inputs
 from ttscommon.wire.fields import Arrays
 
 
@@ -70,8 +70,8 @@ def test_rows_of_every_type_come_back_as_they_were() -> None:
         "ended": torch.tensor([True, False, True]),
         "gained": torch.tensor([0, 1, 2]),
     }
-    packed = Packed.of(tensors)
-    back = packed.unpack(packed.pack(tensors).numpy())
+    result = DeviceResult()
+    back = result.unpacked(result.packed(tensors).numpy())
     assert back["hidden"].dtype == np.float32
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(back[name], tensor.float().numpy())
