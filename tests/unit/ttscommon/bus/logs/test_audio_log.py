@@ -301,6 +301,6 @@ async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> 
 async def test_a_writer_that_let_go_keeps_no_sound(bus: Bus) -> None:
     writer = await bus.audio_writer("r", 1, fresh=True)
     await put(writer, 3)
-    assert list(writer._audio._sent.behind(0, 1 << 20))
+    assert list(writer._sent.behind(0, 1 << 20))
     await finish(writer)
-    assert not list(writer._audio._sent.behind(0, 1 << 20))
+    assert not list(writer._sent.behind(0, 1 << 20))
