@@ -25,8 +25,8 @@ _BATCH: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
 RequestOutcome: TypeAlias = Literal["ok", "cancelled", "error", "runaway", "refused", "detached"]
-"""How a request ended at a gateway that admitted it. Refused: after all, for want of room; it counts
-in `tts_refused_total` too.
+"""How a request ended at a gateway that admitted it. Refused: after all, for want of room; it
+counts in `tts_refused_total` too.
 """
 MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
