@@ -25,6 +25,11 @@ from ttscommon.wire.errors import BusUnavailable, NoResponders
 from ttscommon.wire.replicas import Replica
 
 
+def idle(bus: Any, engine: Any) -> Any:
+    """The handler of no job."""
+    return None
+
+
 async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
     broker: LocalStack,
 ) -> None:
@@ -35,9 +40,6 @@ async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
     def build(metrics: Any, *, beat: Callable[[], None], died: Callable[[], object]) -> Any:
         loaded.wait()
         return build_engine(settings, metrics, beat=beat, died=died)
-
-    def idle(bus: Any, engine: Any) -> Any:
-        return None
 
     talker = Service("talker", settings)
     gateway = Service("gateway", GatewaySettings(port=0, bus=broker.bus, drain_s=1))
@@ -85,7 +87,7 @@ async def test_a_talker_whose_engine_hangs_answers_no_ping(
         return engine
 
     talker = Service("talker", settings)
-    main = lambda one: run_stage(one, settings, subjects.TALKER, build, lambda bus, engine: None)  # noqa: E731
+    main = lambda one: run_stage(one, settings, subjects.TALKER, build, idle)  # noqa: E731
     running, bus = asyncio.create_task(talker.run(main)), await Bus.connect(broker.bus, "gateway")
     try:
         await until(lambda: talker.ready().ok)

@@ -47,8 +47,8 @@ def export_capacity(
         }
         for labels, streams in found.items():
             metrics.capacity.labels(*labels).set(streams)
-        for labels in shown - found.keys():
-            metrics.capacity.remove(*labels)
+        for gone in shown - found.keys():
+            metrics.capacity.remove(*gone)
         shown.clear()
         shown.update(found)
 

@@ -90,26 +90,26 @@ def _portable(tensor: Tensor) -> Tensor:
 class DeviceResult:
     """What work on the device gives, rows of several tensors side by side in one of bytes.
 
-    out: [rows, bytes] uint8, known as soon as the work was recorded or run.
+    out: [rows, bytes] uint8, known as soon as the work was recorded or run. fields: shape of a row
+    and numpy dtype by name, as the first tensors had them.
     """
 
     def __init__(self) -> None:
         self.out: Tensor | None = None
-        # Shape of a row and numpy dtype by name, as the first tensors had them.
-        self._fields: dict[str, tuple[tuple[int, ...], Any]] = {}
+        self.fields: dict[str, tuple[tuple[int, ...], Any]] = {}
 
     def packed(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Tensors [rows, ...] side by side as `out` is to be, [rows, bytes] uint8."""
         portable = {name: _portable(tensor) for name, tensor in tensors.items()}
-        for name, tensor in portable.items() if not self._fields else ():
-            self._fields[name] = tuple(tensor.shape[1:]), _numpy_type(tensor.dtype)
-        parts = [portable[name].reshape(len(portable[name]), -1) for name in self._fields]
+        for name, tensor in portable.items() if not self.fields else ():
+            self.fields[name] = tuple(tensor.shape[1:]), _numpy_type(tensor.dtype)
+        parts = [portable[name].reshape(len(portable[name]), -1) for name in self.fields]
         return torch.cat([part.contiguous().view(torch.uint8) for part in parts], 1)
 
     def unpacked(self, rows: Array) -> dict[str, Array]:
         """[rows, bytes] uint8 -> arrays [rows, ...]."""
         found, at = {}, 0
-        for name, (shape, dtype) in self._fields.items():
+        for name, (shape, dtype) in self.fields.items():
             length = prod(shape) * dtype.itemsize
             part = rows[:, at : at + length].copy()
             found[name] = part.view(dtype).reshape(len(rows), *shape)
