@@ -6,7 +6,6 @@ these as they hold real ones.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
@@ -29,7 +28,7 @@ NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.
 SAMPLES: Final = 20
 _FIELD: Final = {"codes": Field((1,), "i1")}
-_ZEROS: Final = np.zeros((4096, 16, 1), np.int8)
+_ZEROS: Final = np.zeros((4096, 64, 1), np.int8)
 _PROMPT: Final = Plan(0, 1)
 _AGAIN: Final = Plan(1, 1, decode=True)
 
@@ -126,24 +125,17 @@ class PlannedRunner:
         """Nothing is recorded."""
 
     def launch(self, batch: Sequence[Row]) -> Results:
-        widths = [row.plan.count if row.plan.decode else 0 for row in batch]  # 0: a prompt
-        self._compute(widths)
+        prompts = sum(not row.plan.decode for row in batch)
+        # As wide in each row; beside a prompt there is one plain step.
+        plan = _AGAIN if prompts else batch[0].plan
+        took_s = plan.rounds * self._decoding(plan.width, len(batch))
+        self._sleep(took_s + self._curve.prefill_s * prompts)
         self._think(self._turn_s(len(batch)))
-        gained = [self._gained(row, width) for row, width in zip(batch, widths, strict=True)]
-        kept = [n if width else row.plan.count
-                for row, width, n in zip(batch, widths, gained, strict=True)]  # fmt: skip
+        gained = [self._gained(row) for row in batch]
+        kept = [n if row.plan.decode else row.plan.count
+                for row, n in zip(batch, gained, strict=True)]  # fmt: skip
         never = [False] * len(batch)
         return Results({"codes": _ZEROS[: len(batch), : max(gained)]}, gained, never, never, kept)
-
-    def _compute(self, widths: Sequence[int]) -> None:
-        kinds = Counter(widths)
-        prompts = kinds.pop(0, 0)
-        if prompts and max(kinds, default=1) == 1:
-            kinds[1] += prompts  # prompts share a launch with plain steps
-        elif prompts:
-            self._sleep(self._decoding(1, prompts))
-        took_s = sum(self._decoding(width, count) for width, count in kinds.items())
-        self._sleep(took_s + self._curve.prefill_s * prompts)
 
     def collect(self, ticket: Results) -> Results:
         return ticket
@@ -156,15 +148,19 @@ class PlannedRunner:
             self._sleep(took_s)
         return raw
 
-    def _gained(self, row: Row, width: int) -> int:
-        """Frames: the certain one, and drafted ones up to the first that is not accepted."""
-        if width <= 1:
-            return int(not row.plan.partial)
-        gained, accepted, dice = 1, self._accepted[width], self._dice
+    def _gained(self, row: Row) -> int:
+        """Frames of each round: the certain one, and drafted ones up to the first that is not
+        accepted.
+        """
+        plan, gained, dice = row.plan, 0, self._dice
+        if not plan.decode:
+            return int(not plan.partial)
         assert isinstance(row.stream, PlannedStream)
-        most = min(width, row.stream.left)
-        while gained < most and dice.random() < accepted:
-            gained += 1
+        for _ in range(plan.rounds):
+            most = min(gained + plan.width, row.stream.left)
+            gained = min(gained + 1, most)
+            while gained < most and dice.random() < self._accepted[plan.width]:
+                gained += 1
         return gained
 
 
@@ -180,6 +176,7 @@ class PlannedModel(Family):
             raw=_FIELD if rendering else {},
             max_positions=1 << 40,
             width=max(curve.drafts, default=1),
+            rounds=curve.rounds,
             chunks=ChunkSeconds(speech.initial_s, speech.regular_s, speech.busy_growth),
             lag_frames=speech.lag_frames,
         )

@@ -56,18 +56,19 @@ class TimedRunner:
         started = self._clock()
         ticket = self._runner.launch(batch)
         prompts = sum(not row.plan.decode for row in batch)
-        width = max(1 if row.plan.certain else row.plan.count for row in batch)
-        return ticket, len(batch), prompts, width, self._clock() - started
+        plan = max((row.plan for row in batch), key=lambda plan: plan.count)
+        return ticket, len(batch), prompts, plan, self._clock() - started
 
     def collect(self, ticket: Any) -> Results:
-        launched, streams, prompts, width, launch_s = ticket
+        launched, streams, prompts, plan, launch_s = ticket
         started = self._clock()
         results = self._runner.collect(launched)
-        step = Step(streams, sum(results.gained), launch_s + self._clock() - started)
+        took_s = launch_s + self._clock() - started
+        step = Step(streams, sum(results.gained), took_s, plan.rounds)
         if prompts:
             self._books.prompted(step, prompts)
         else:
-            self._books.stepped(step, width)
+            self._books.stepped(step, 1 if plan.certain else plan.width)
         return results
 
     def paths(self, ticket: Any) -> Sequence[LaunchPath]:
@@ -81,11 +82,12 @@ class TimedRunner:
 
 
 class Step(NamedTuple):
-    """What a launch of so many streams gave and took."""
+    """What a launch of so many streams gave and took, in so many rounds."""
 
     streams: int
     frames: int
     took_s: float
+    rounds: int
 
     @property
     def frame_s(self) -> float:
@@ -164,8 +166,8 @@ def _drafted(width: int, steps: Sequence[Step]) -> Drafted:
     """Steps of one width. A plain one counts by the frames that it gave."""
     took_s: dict[int, list[float]] = defaultdict(list)
     for step in steps:
-        took_s[step.streams].append(step.frame_s if width == 1 else step.took_s)
-    gained = sum(step.frames for step in steps) / sum(step.streams for step in steps)
+        took_s[step.streams].append(step.frame_s if width == 1 else step.took_s / step.rounds)
+    gained = sum(step.frames for step in steps) / sum(s.streams * s.rounds for s in steps)
     return Drafted(
         {n: round(median(took_s[n]), 6) for n in BATCHES if n in took_s},
         1.0 if width == 1 else round(gained, 3),
@@ -226,7 +228,8 @@ def calibrate(
     for _ in range(rounds):
         for streams, width in product(batches, DraftLengths(runner.width).choices):
             _speak(timed, runner, blocks, streams, width)
-    return timed.books.curve()
+    most = 1 if runner.depth else family.spec.rounds
+    return msgspec.structs.replace(timed.books.curve(), rounds=most)
 
 
 def _speak(timed: TimedFamily, runner: Runner, blocks: int, streams: int, width: int) -> None:

@@ -78,7 +78,7 @@ class StepCurve(msgspec.Struct, frozen=True):
 
     For the planner, which the fake is not: `drafts`, steps by width. turn_s: what the engine itself
     takes for a turn, by streams. started_s: a round by streams as an engine finds it when it
-    starts.
+    starts. rounds: most steps of a launch, one behind the other; times are of one.
     """
 
     base_s: Seconds = 0.004
@@ -90,6 +90,7 @@ class StepCurve(msgspec.Struct, frozen=True):
     drafts: dict[Counted, Drafted] = {}
     turn_s: dict[Counted, Seconds] = {}
     started_s: dict[Counted, Seconds] = {}
+    rounds: Counted = 1
 
     def __post_init__(self) -> None:
         if any(drafted.gained > width for width, drafted in self.drafts.items()):
