@@ -54,8 +54,7 @@ def utterances(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 def open_loop(config: RunConfig) -> list[ScheduledRequest]:
     """The whole schedule of an open-loop run."""
-    if isinstance(config.arrivals, Closed):
-        raise ValueError("a closed loop has no schedule")
+    assert not isinstance(config.arrivals, Closed), "a closed loop has no schedule"
     until_s = config.warmup_s + config.duration_s
     times = arrival_times(config.arrivals, until_s, config.seed)
     speech = utterances(config)

@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 
-import msgspec
 import numpy as np
 import psutil
 from msgspec.structs import replace
@@ -36,7 +35,7 @@ from antiphon_bench.plan.costs import (
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import ClosedLoop
 from antiphon_bench.processes import stack_at
-from antiphon_bench.results import RequestResult, read_lines
+from antiphon_bench.results import RequestResult, read_lines, write_json
 from antiphon_bench.run import run
 
 ENGINES: Final = ("talker", "vocoder")
@@ -154,8 +153,7 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     shape = Shape(nodes=1, cores=cores, beside=alone.others)
     costs = replace(curves.costs, hop_s=_hop_s(curves, ttfp_s, characters // len(heard), shape))
     for name, record in (("costs", costs), ("listeners", found["generator"])):
-        text = msgspec.json.format(msgspec.json.encode(record))
-        (folder / f"{name}.json").write_bytes(text + b"\n")
+        write_json(folder / f"{name}.json", record)
     return costs
 
 

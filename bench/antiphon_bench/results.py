@@ -134,7 +134,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     points: list[Summary]
 
 
-def write_json(path: Path, record: msgspec.Struct) -> None:
+def write_json(path: Path, record: object) -> None:
     """Writes one record, indented for people."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from antiphon_bench.config import RunConfig
@@ -88,8 +88,7 @@ def latency_quantiles(measured: Sequence[RequestResult]) -> dict[str, Quantiles]
     columns = {name: [getattr(r, name) for r in done] for name in _TIMES}
     columns["e2e_s"] = [r.e2e_s for r in done]
     columns["refused_s"] = [r.e2e_s for r in measured if r.outcome == "refused"]
-    found = {k: quantiles(v for v in column if v is not None) for k, column in columns.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    return _distributions({k: [v for v in c if v is not None] for k, c in columns.items()})
 
 
 def server_quantiles(measured: Iterable[RequestResult]) -> dict[str, Quantiles]:
@@ -98,7 +97,12 @@ def server_quantiles(measured: Iterable[RequestResult]) -> dict[str, Quantiles]:
     for result in measured:
         for name, value in result.server.items():
             columns.setdefault(name, []).append(value)
-    found = {name: quantiles(values) for name, values in sorted(columns.items())}
+    return _distributions(dict(sorted(columns.items())))
+
+
+def _distributions(columns: Mapping[str, Sequence[float]]) -> dict[str, Quantiles]:
+    """Of those that have values."""
+    found = {name: quantiles(values) for name, values in columns.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -17,42 +17,21 @@ from antiphon_bench.run import run
 from antiphon_bench.stats import meets, sweep_of
 
 
-class Search:
-    """Which rate to measure next: climb until one fails, then bisect between. Pure."""
-
-    def __init__(self, start: float, factor: float, ceiling: float, refine: int) -> None:
-        self._factor = factor
-        self._ceiling = ceiling
-        self._left = refine
-        self._next: float | None = start
-        self.passed: float | None = None
-        self.failed: float | None = None
-
-    def rate(self) -> float | None:
-        """The rate to measure now, or None when the search is over."""
-        return self._next
-
-    def record(self, passed: bool) -> None:
-        """Says how the rate of `rate()` went."""
-        if self._next is None:
-            raise RuntimeError("the search is over")
-        if passed:
-            self.passed = self._next
+def climb(config: SweepConfig, met: Callable[[float], bool]) -> None:
+    """Try loads with `met` until one fails, then between the highest that was met and that one."""
+    rate, passed, failed = config.start, 0.0, 0.0
+    while not failed and (not passed or rate <= config.ceiling):
+        if met(rate):
+            passed, rate = rate, rate * config.factor
         else:
-            self.failed = self._next
-        self._next = self._following()
-
-    def _following(self) -> float | None:
-        if self.failed is None:
-            rate = (self.passed or 0.0) * self._factor
-            return rate if rate <= self._ceiling else None
-        if not self._left:
-            return None
-        self._left -= 1
-        if self.passed is None:
-            return self.failed / self._factor
+            failed = rate
+    for _ in range(config.refine if failed else 0):
         # Loads are compared as ratios, so the middle is the geometric one.
-        return math.sqrt(self.passed * self.failed)
+        rate = math.sqrt(passed * failed) if passed else failed / config.factor
+        if met(rate):
+            passed = rate
+        else:
+            failed = rate
 
 
 def at_rate(config: RunConfig, rate: float) -> RunConfig:
@@ -92,9 +71,7 @@ def sweep(
         for fixed in config.rates:
             point(fixed)
     else:
-        search = Search(config.start, config.factor, config.ceiling, config.refine)
-        while (rate := search.rate()) is not None:
-            search.record(point(rate))
+        climb(config, point)
     return sweep_of(config.run.label, points, **targets)
 
 

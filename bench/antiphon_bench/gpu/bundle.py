@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from antiphon_bench.gpu import offline
 
-_ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[3]
 # Our own packages, which travel as sources, and where they are.
 OURS: Final = {
     "antiphon-ttscommon": "libs/ttscommon",
@@ -79,7 +79,7 @@ def closure(
 
 def _declared(name: str, extra: str) -> Sequence[str]:
     """What a package of ours says it needs, at all or for an extra."""
-    project = tomllib.loads((_ROOT / OURS[name] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / OURS[name] / "pyproject.toml").read_text())["project"]
     lines: list[str] = project["dependencies"]
     if extra:
         lines = project.get("optional-dependencies", {}).get(extra, [])
@@ -91,7 +91,6 @@ def _needs(lines: Sequence[str], environment: Mapping[str, str]) -> list[Require
     return [one for one in needs if one.marker is None or one.marker.evaluate(dict(environment))]
 
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 MOST_BYTES: Final = 60_000_000
 PYTHON: Final = "3.12"
 _CACHES: Final = ("__pycache__", ".egg-info", ".mypy_cache")

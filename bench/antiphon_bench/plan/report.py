@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon_bench.plan.costs import Setup, Shape
 from antiphon_bench.plan.search import Answer, GivesWay, Question, Target, gives_way, smallest
+from antiphon_bench.results import write_json
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +78,9 @@ def as_json(made: object) -> str:
 
 def write(plan: Plan, folder: Path) -> list[Path]:
     """plan.json, and values.yaml, which is JSON as well."""
-    folder.mkdir(parents=True, exist_ok=True)
     records = {folder / "plan.json": plan, folder / "values.yaml": plan.values}
     for path, record in records.items():
-        path.write_text(as_json(record) + "\n")
+        write_json(path, record)
     return list(records)
 
 

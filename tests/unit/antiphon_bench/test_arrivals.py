@@ -35,8 +35,3 @@ def test_another_rate_speaks_the_same_texts() -> None:
     closed = closed_loop(RunConfig(arrivals=Closed(concurrency=2)))
     assert [j.text for j in slow] == [j.text for j in fast[: len(slow)]]
     assert [j.text for j in slow] == [next(closed).text for _ in slow]
-
-
-def test_a_closed_loop_has_no_schedule() -> None:
-    with pytest.raises(ValueError, match="no schedule"):
-        open_loop(RunConfig(arrivals=Closed(concurrency=1)))

@@ -110,11 +110,6 @@ async def test_audio_is_kept_when_asked_for(tmp_path: Path) -> None:
     assert stream.layout == Layout(sample_rate=16_000, channels=1)
 
 
-def test_a_share_lies_below_the_number_of_shares() -> None:
-    with pytest.raises(ValueError, match="below"):
-        Share(2, 2)
-
-
 def test_health_takes_the_busiest_process_and_all_lags() -> None:
     watches = [Watch((0.0, 0.001), 0.2), Watch((0.03, 0.04), 0.9)]
     found = health(watches, [0.0, 0.002])

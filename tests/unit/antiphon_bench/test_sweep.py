@@ -12,40 +12,36 @@ from antiphon_bench.config import Closed, Poisson, RunConfig, SweepConfig
 from antiphon_bench.results import RequestResult, Summary, read_sweep
 from antiphon_bench.run import Part, summary_of
 from antiphon_bench.stats import Watch, summarise
-from antiphon_bench.sweep import Comparison, Search, at_rate, in_turns, overload, sweep
+from antiphon_bench.sweep import Comparison, at_rate, climb, in_turns, overload, sweep
 from tests.unit.antiphon_bench import made
 
 
-def explore(search: Search, capacity: float) -> list[float]:
-    measured = []
-    while (rate := search.rate()) is not None:
+def explored(capacity: float, **search: float) -> list[float]:
+    """Loads that are tried of a server that carries so much."""
+    measured: list[float] = []
+
+    def met(rate: float) -> bool:
         measured.append(rate)
-        search.record(rate <= capacity)
+        return rate <= capacity
+
+    climb(SweepConfig.model_validate({"factor": 2.0, "ceiling": 1000.0, **search}), met)
     return measured
 
 
-def test_a_search_climbs_then_bisects() -> None:
-    search = Search(start=1.0, factor=2.0, ceiling=1000.0, refine=3)
-    measured = explore(search, capacity=11.0)
-    assert measured[:5] == [1.0, 2.0, 4.0, 8.0, 16.0]
-    assert measured[5] == pytest.approx(128**0.5)  # 11.3: too much
-    assert search.passed is not None
-    assert search.failed is not None
-    assert search.passed <= 11.0 < search.failed
-    assert search.failed / search.passed == pytest.approx(2.0 ** (1 / 8))
-
-
-def test_a_search_goes_down_when_the_start_is_too_much() -> None:
-    search = Search(start=8.0, factor=2.0, ceiling=1000.0, refine=3)
-    assert explore(search, capacity=3.0) == pytest.approx([8.0, 4.0, 2.0, 8**0.5])
-    assert search.passed == pytest.approx(8**0.5)
-
-
-def test_a_search_stops_at_the_ceiling() -> None:
-    search = Search(start=1.0, factor=4.0, ceiling=20.0, refine=3)
-    assert explore(search, capacity=1e9) == [1.0, 4.0, 16.0]
-    with pytest.raises(RuntimeError, match="over"):
-        search.record(True)
+@pytest.mark.parametrize(
+    ("capacity", "search", "tried"),
+    [
+        # Up to 16, and 11.3 and 9.5 halve what is between, as ratios; so does 10.4.
+        (11.0, {}, [1, 2, 4, 8, 16, 128**0.5, 8 * 2**0.25, 8 * 2**0.375]),
+        (3.0, {"start": 8.0}, [8, 4, 2, 8**0.5]),
+        (1e9, {"factor": 4.0, "ceiling": 20.0}, [1, 4, 16]),
+        (1.0, {"refine": 0}, [1, 2]),
+    ],
+)
+def test_loads_climb_until_one_is_too_much_and_are_then_bisected(
+    capacity: float, search: dict[str, float], tried: list[float]
+) -> None:
+    assert explored(capacity, **search) == pytest.approx(tried)
 
 
 def test_a_closed_loop_is_swept_by_its_users() -> None:
