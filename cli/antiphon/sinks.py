@@ -8,14 +8,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 import numpy as np
 import soundfile
 
-from gateway.audio import Provenance, files, formats
+from gateway.audio import Pcm, Provenance, files, formats
 from gateway.audio.encoders import encoder_for, ready
 from gateway.audio.formats import AudioFormat, Codec
 from gateway.audio.provenance import riff_info
@@ -78,64 +79,53 @@ class Sink(Protocol):
 class WavFile:
     """A WAV file; its header carries the exact length once it is closed."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-        self._bytes = 0
-
-    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
-        self._rate, self._info = sample_rate, riff_info(provenance)
-        self._file = self._path.open("wb")
+    def __init__(self, path: Path, rate: int, provenance: Provenance | None) -> None:
+        self._rate, self._info, self._samples = rate, riff_info(provenance), 0
+        self._file = path.open("wb")
         self._file.write(self._header())
 
-    def write(self, pcm: bytes) -> None:
-        assert self._file is not None
-        self._file.write(pcm)
-        self._bytes += len(pcm)
+    def write(self, pcm: Pcm) -> None:
+        self._file.write(pcm.tobytes())
+        self._samples += len(pcm)
 
     def close(self) -> None:
-        if self._file is None:
-            return
         with self._file:
             self._file.seek(0)
             self._file.write(self._header())
 
     def _header(self) -> bytes:
-        return formats.header(self._rate, self._bytes // formats.BYTES_PER_SAMPLE, info=self._info)
+        return formats.header(self._rate, self._samples, info=self._info)
 
 
-class FlacFile:
-    """A FLAC file; its header carries the exact length once it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: soundfile.SoundFile | None = None
-
-    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
-        self._file = soundfile.SoundFile(self._path, "w", sample_rate, 1, "PCM_16", format="FLAC")
-        if provenance is not None:
-            self._file.comment = provenance.comment
-
-    def write(self, pcm: bytes) -> None:
-        assert self._file is not None
-        self._file.write(np.frombuffer(pcm, "<i2"))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+def flac_file(path: Path, rate: int, provenance: Provenance | None) -> files.SoundFile:
+    """Its header carries the exact length once it is closed."""
+    file = soundfile.SoundFile(path, "w", rate, 1, "PCM_16", format="FLAC")
+    if provenance is not None:
+        file.comment = provenance.comment
+    found: files.SoundFile = file
+    return found
 
 
-class EncodedFile:
+def encoded_file(
+    wanted: AudioFormat, path: Path, rate: int, provenance: Provenance | None
+) -> files.SoundFile:
     """A file of another codec, encoded as it comes."""
+    target = wanted.rate_for(rate)
+    encoded = files.EncodedFile(path, encoder_for(wanted, target, provenance))
+    return files.Resampled(encoded, rate, target)
 
-    def __init__(self, path: Path, wanted: AudioFormat) -> None:
-        self._path, self._format = path, wanted
+
+class FileSink:
+    """A file that is not there before its first samples. begin: opens one of a rate."""
+
+    def __init__(
+        self, path: Path, begin: Callable[[Path, int, Provenance | None], files.SoundFile]
+    ) -> None:
+        self._path, self._begin = path, begin
         self._file: files.SoundFile | None = None
 
     def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
-        rate = self._format.rate_for(sample_rate)
-        encoded = files.EncodedFile(self._path, encoder_for(self._format, rate, provenance))
-        self._file = files.Resampled(encoded, sample_rate, rate)
+        self._file = self._begin(self._path, sample_rate, provenance)
 
     def write(self, pcm: bytes) -> None:
         assert self._file is not None
@@ -244,15 +234,15 @@ def _file(path: Path, format_: str | None) -> Sink:
     require_folders(path)
     name = (format_ or path.suffix.removeprefix(".") or _WAV).lower()
     if name == _WAV:
-        return WavFile(path)
+        return FileSink(path, WavFile)
     if name == _FLAC:
-        return FlacFile(path)
+        return FileSink(path, flac_file)
     if name in _RAW:
         return RawOutput(path.open("wb"), owned=True)
     if name not in _CODECS:
         raise UnknownFormat(f"{name!r} is no format that is written here: {', '.join(FORMATS)}")
     require(name)
-    return EncodedFile(path, AudioFormat(_CODECS[name]))
+    return FileSink(path, partial(encoded_file, AudioFormat(_CODECS[name])))
 
 
 def require(name: str) -> None:

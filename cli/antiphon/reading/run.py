@@ -79,11 +79,11 @@ async def _speak(
     for wanted in said.wanted:
         if found := folder.find(wanted):
             there[wanted] = found
-            bar.found(wanted, found)
+            bar.add(wanted, found, made=False)
 
     def take(wanted: Wanted, spoken: SpokenPortion) -> None:
         there[wanted] = spoken
-        bar.take(wanted, spoken)
+        bar.add(wanted, spoken, made=True)
 
     speaking = Speaking(Server(url, order.key, order.most), folder, take)
     await speaking.run([wanted for wanted in said.wanted if wanted not in there])
@@ -182,21 +182,14 @@ class SpeakingBar:
         total = sum(len(wanted.text) for _, wanted in plan.portions)
         self._task = progress.add_task("speaking", total=total, said="")
 
-    def found(self, wanted: Wanted, spoken: SpokenPortion) -> None:
-        """An earlier run spoke it."""
-        self._count(wanted, spoken)
-
-    def take(self, wanted: Wanted, spoken: SpokenPortion) -> None:
-        """This run did."""
-        self.made_s += _seconds(spoken)
-        self._count(wanted, spoken)
-
     @property
     def pace(self) -> float:
         """Seconds of sound a second."""
         return self.made_s / max(time.monotonic() - self._began_s, 1e-3)
 
-    def _count(self, wanted: Wanted, spoken: SpokenPortion) -> None:
+    def add(self, wanted: Wanted, spoken: SpokenPortion, *, made: bool) -> None:
+        """Whether this run has `made` it, or an earlier one."""
+        self.made_s += _seconds(spoken) * made
         times = self._times[wanted]
         self.sound_s += times * _seconds(spoken)
         said = f"{clock(self.sound_s)} of sound, {self.pace:.1f} x real time"

@@ -119,9 +119,12 @@ class StageProgram:
     """What to run for checkpoints: a stage, or both, with settings. models: those it works for."""
 
     stage: Literal["talker", "vocoder", "pair"]
-    name: str
     environ: dict[str, str]
     models: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.stage}-{self.models[0]}"
 
 
 def programs_of(
@@ -139,14 +142,10 @@ def programs_of(
 
 
 def _alone(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
-    found = [
-        StageProgram("talker", f"talker-{one.name}", _talker_environ(one), (one.name,))
-        for one in checkpoints
-    ]
+    found = [StageProgram("talker", _talker_environ(one), (one.name,)) for one in checkpoints]
     for sharing in _by_codec(checkpoints):
         names = tuple(one.name for one in sharing)
-        environ = _vocoder_environ(sharing)
-        found.append(StageProgram("vocoder", f"vocoder-{names[0]}", environ, names))
+        found.append(StageProgram("vocoder", _vocoder_environ(sharing), names))
     return found
 
 
@@ -156,8 +155,8 @@ def _shared(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     talking = [_talker_environ(one) for one in checkpoints]
     vocoding = [_vocoder_environ(sharing) for sharing in _by_codec(checkpoints)]
     return [
-        StageProgram("talker", f"talker-{names[0]}", _models(talking), names),
-        StageProgram("vocoder", f"vocoder-{names[0]}", _models(vocoding), names),
+        StageProgram("talker", _models(talking), names),
+        StageProgram("vocoder", _models(vocoding), names),
     ]
 
 
@@ -182,10 +181,9 @@ def pairs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     return [
         StageProgram(
             "pair",
-            f"pair-{one.name}",
             {
                 **of_stage("talker", _talker_environ(one)),
-                **of_stage("vocoder", _environ([one.name], one.sound, one.device)),
+                **of_stage("vocoder", _vocoder_environ([one])),
             },
             (one.name,),
         )
