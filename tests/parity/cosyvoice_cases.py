@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import drawn_codes
+from tests.parity.material import TEXT, drawn_codes
 
 SEED: Final = 3
 IDS: Final = 6561 + 200
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 SAID: Final = "Hello, you said."
 SPEED_TOKENS: Final = 60
 # Recordings: seconds, by rate.

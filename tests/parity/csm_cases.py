@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import drawn_codes, pcm
+from tests.parity.material import TEXT, drawn_codes, pcm
 
 SEED: Final = 3
 CODEBOOKS: Final = 32
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 # By folder: seed; whether it has the published head counts; how loudly it asks for the end.
 CHECKPOINTS: Final = {
     "csm": (SEED, False, 0.0),

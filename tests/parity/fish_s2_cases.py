@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import drawn_codes
+from tests.parity.material import TEXT, drawn_codes
 
 SEED: Final = 3
 CODES: Final = 4096
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 TURNS: Final = (
     "<|speaker:0|>Who is it that sings to the end of the world, she said.\n"
     "<|speaker:1|>The user sings, and it is odd, said the other one to her."

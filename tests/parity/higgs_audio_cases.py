@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import drawn_codes
+from tests.parity.material import TEXT, drawn_codes
 
 SEED: Final = 3
 CODEBOOKS, IDS = 8, 1026
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 # By folder: seed; whether it has the published head counts; how loudly codebook 0 and the others
 # ask for the end.
 CHECKPOINTS: Final = {

@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 GOLDENS: Final = Path(__file__).parent / "goldens"
+# What most families say.
+TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 
 SAMPLE_RATE = 24_000
 CODEBOOKS = 16
@@ -44,8 +46,7 @@ def gumbel(seed: int, frame: int, codebook: int, count: int) -> Floats:
 
 def weight(seed: int, name: str, shape: tuple[int, ...]) -> Floats:
     """A parameter: norms near 1, everything else of unit gain."""
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    values = random.standard_normal(shape).astype(np.float32)
+    values = normal([seed, zlib.crc32(name.encode())], *shape)
     if "norm" in name and name.endswith("weight"):
         return 1 + 0.1 * values
     return 0.3 * values if len(shape) == 1 else values / np.sqrt(np.float32(shape[-1]))
@@ -77,6 +78,11 @@ def wav(samples: npt.NDArray[np.int16], rate: int = SAMPLE_RATE) -> bytes:
     return file.getvalue()
 
 
+def normal(seed: Any, *shape: int) -> Floats:
+    """Standard normal, drawn in float64."""
+    return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape).astype(np.float32)
+
+
 def drawn_codes(seed: Any, most: int, *shape: int) -> npt.NDArray[np.int16]:
     """Codes below `most`."""
     random = np.random.Generator(np.random.PCG64(seed))
@@ -106,4 +112,4 @@ def frames(count: int, seed: int) -> npt.NDArray[np.int64]:
 
 def embedding(dim: int) -> Floats:
     """A speaker's, drawn."""
-    return np.random.Generator(np.random.PCG64(7)).standard_normal(dim).astype(np.float32)
+    return normal(7, dim)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import Floats, audio
+from tests.parity.material import Floats, audio, normal
 
 SEED: Final = 4
 VALUES: Final = 8
@@ -86,8 +86,7 @@ TEXTS: Final = (
 
 def noise(seed: int, frame: int) -> Floats:
     """Standard normal, [VALUES]."""
-    random = np.random.Generator(np.random.PCG64([seed, frame, 77]))
-    return random.standard_normal(VALUES).astype(np.float32)
+    return normal([seed, frame, 77], VALUES)
 
 
 def recording(case: Case, rate: int = 24_000) -> npt.NDArray[np.int16]:
@@ -99,6 +98,4 @@ def recording(case: Case, rate: int = 24_000) -> npt.NDArray[np.int16]:
 
 def latents() -> tuple[Floats, npt.NDArray[np.int32]]:
     """What the codec is given: [frames, VALUES], and the chunk of each."""
-    random = np.random.Generator(np.random.PCG64(3))
-    found = random.standard_normal((15, VALUES)).astype(np.float32)
-    return found, np.repeat(np.array([0, 1, 2], np.int32), [6, 1, 8])
+    return normal(3, 15, VALUES), np.repeat(np.array([0, 1, 2], np.int32), [6, 1, 8])

@@ -6,10 +6,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import Floats, drawn_codes
+from tests.parity.material import TEXT, Floats, drawn_codes, normal
 
 WIDTH: Final = 24
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 # By folder: arguments of write_checkpoint.
 CHECKPOINTS: Final[dict[str, dict[str, object]]] = {
     "omni": {"seed": 3},
@@ -96,8 +95,7 @@ CASES: Final = (
 
 def drawn_rows(case: Case, count: int, part: int) -> Floats:
     """[count, WIDTH], of which a bfloat16 holds every number."""
-    random = np.random.Generator(np.random.PCG64([case.seed, part]))
-    values = random.standard_normal((count, WIDTH)).astype(np.float32)
+    values = normal([case.seed, part], count, WIDTH)
     return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tests.parity.material import Floats, audio
+from tests.parity.material import TEXT, Floats, audio
 
 SEED: Final = 3
 RATE: Final = 16_000
-TEXT: Final = "It's the end of the world, and you're singing to the user: how odd!"
 # Of a recording whose voice answers: S3 tokens.
 VOICE_TOKENS: Final = 20
 ROW_STRIDE: Final = 5

@@ -7,7 +7,7 @@ name; codecs are in `tests/parity/codecs.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -164,6 +164,19 @@ def golden_noise(ids: int) -> type[Noise]:
             return Golden(self.seed[index], self.frame[index])
 
     count = ids
+    return Golden
+
+
+def golden_normals(drawn: Callable[[int, int], Any]) -> type[Noise]:
+    """The goldens' noise of frames: `drawn` of seed and frame, all of a frame in one draw."""
+
+    class Golden(Noise):
+        def normal(self, draw: int, count: int) -> Tensor:
+            rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+            found = np.stack([drawn(seed, frame).reshape(-1) for seed, frame in rows])
+            assert (draw, found.shape[1]) == (0, count)
+            return torch.from_numpy(found)
+
     return Golden
 
 

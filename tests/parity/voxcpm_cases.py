@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.parity.material import Floats, pcm
+from tests.parity.material import Floats, normal, pcm
 
 Doubles = npt.NDArray[np.float64]
 
@@ -126,8 +126,7 @@ def published() -> dict[str, Any]:
 
 def noise(seed: int, frame: int) -> Doubles:
     """Standard normal, [LATENTS, VALUES]; numbers that float32 holds."""
-    random = np.random.Generator(np.random.PCG64([seed, frame, 78]))
-    return random.standard_normal((LATENTS, VALUES)).astype(np.float32).astype(np.float64)
+    return normal([seed, frame, 78], LATENTS, VALUES).astype(np.float64)
 
 
 def recording(case: Case, rate: int = RATE) -> npt.NDArray[np.int16]:
@@ -137,8 +136,7 @@ def recording(case: Case, rate: int = RATE) -> npt.NDArray[np.int16]:
 
 def patches() -> Floats:
     """What the codec is given: [FRAMES, LATENTS, VALUES]."""
-    random = np.random.Generator(np.random.PCG64(3))
-    return random.standard_normal((FRAMES, LATENTS, VALUES)).astype(np.float32)
+    return normal(3, FRAMES, LATENTS, VALUES)
 
 
 def halves(name: str, shape: tuple[int, int]) -> Floats:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case
-from tests.parity.material import said, wav
+from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, Case
+from tests.parity.material import TEXT, said, wav
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest, Turn

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, TEXT, Case
-from tests.parity.material import said
+from tests.parity.higgs_audio_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_FRAMES, Case
+from tests.parity.material import TEXT, said
 from tests.parity.subject import SOUND, Subject, asked
 from ttscommon.wire.fields import Array, Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest, Turn

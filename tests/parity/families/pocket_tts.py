@@ -8,28 +8,16 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tests.parity.material import arrays, said, wav
-from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, recording
+from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, Case, recording
 from tests.parity.pocket_cases import noise as drawn
-from tests.parity.subject import SOUND, Subject, asked
+from tests.parity.subject import SOUND, Subject, asked, golden_normals
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise
 from ttsfamilies.pocket_tts import synthetic as pocket_tts
 from ttsfamilies.pocket_tts.family import load
-
-
-class GoldenNoise(Noise):
-    """Of the goldens: keyed by seed and frame."""
-
-    def normal(self, draw: int, count: int) -> Tensor:
-        assert (draw, count) == (0, VALUES)
-        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
-        return torch.from_numpy(np.stack([drawn(seed, frame) for seed, frame in rows]))
-
 
 # All of the golden but the arrays.
 told = partial(said, "pocket_tts")
@@ -52,7 +40,7 @@ class PocketSubject(Subject[Case]):
     environment = "pocket_tts"
     published_heads: ClassVar = {"backbone": (16, 16, 64)}
     loads = staticmethod(load)
-    noise = GoldenNoise
+    noise = golden_normals(drawn)
     atol = 2e-2
 
     def write(self, folder: Path, checkpoint: str) -> None:

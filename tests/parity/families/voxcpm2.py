@@ -5,26 +5,22 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import torch
 from msgspec.structs import replace
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from torch import Tensor
 
 from tests.parity.material import arrays, wav
-from tests.parity.subject import SOUND, Subject, asked
+from tests.parity.subject import SOUND, Subject, asked, golden_normals
 from tests.parity.voxcpm_cases import (
     ADAPTED,
     ALPHA,
     CASES,
     CHECKPOINTS,
-    LATENTS,
     RANK,
     RATE,
     SEED,
     SPEED_FRAMES,
     TEXT,
-    VALUES,
     Case,
     halves,
     recording,
@@ -34,19 +30,8 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays, Derived
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise
 from ttsfamilies.voxcpm2 import synthetic as voxcpm2
 from ttsfamilies.voxcpm2.family import load
-
-
-class GoldenNoise(Noise):
-    """Of the goldens: keyed by seed and frame."""
-
-    def normal(self, draw: int, count: int) -> Tensor:
-        assert (draw, count) == (0, LATENTS * VALUES)
-        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
-        found = np.stack([drawn(seed, frame).reshape(-1) for seed, frame in rows])
-        return torch.from_numpy(found)
 
 
 def write_adapter(folder: Path, checkpoint: Path) -> None:
@@ -73,7 +58,7 @@ class VoxcpmSubject(Subject[Case]):
     environment = "voxcpm2"
     published_heads: ClassVar = {"base": (16, 2, 128), "residual": (16, 2, 128)}
     loads = staticmethod(load)
-    noise = GoldenNoise
+    noise = golden_normals(drawn)
     atol = 1e-3
 
     def write(self, folder: Path, checkpoint: str) -> None:

@@ -38,13 +38,12 @@ from tests.parity.higgs_audio_cases import (  # noqa: E402
     HEARD,
     IDS,
     SPEED_FRAMES,
-    TEXT,
     THIRD,
     Case,
     Said,
     codes,
 )
-from tests.parity.material import gumbel  # noqa: E402
+from tests.parity.material import TEXT, gumbel  # noqa: E402
 
 BEGIN, END = IDS - 2, IDS - 1
 SOUND, DELAY = "<|AUDIO_OUT|>", "<|reserved_special_token_6|>"
