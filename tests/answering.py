@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
 from gateway.protocols.native import STREAM_PATH
-from tests.pipeline.test_checkpoints import models
+from tests.stacks import listed, logged, patient
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttsfamilies.glm_voice import synthetic as glm_voice
 from ttsfamilies.glm_voice.facts import FAMILY as GLM
@@ -24,22 +24,6 @@ from ttsfamilies.step_audio2 import synthetic as step_audio2
 VOICES: Final[Mapping[str, str]] = {"glm": "glm-4-voice", "step": "anna"}
 """Of each family the one that it speaks with."""
 LIMIT_S: Final = 240
-
-
-def patient(
-    store: Path, models: Sequence[Checkpoint], gateway: Mapping[str, str], **environ: Any
-) -> StackConfig:
-    """A stack of models beside the default voice that waits for a machine that is slow."""
-    waits = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    waits |= {"ANTIPHON_ADMISSION": "off", **gateway}
-    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
-    return StackConfig(
-        port=0,
-        store=store,
-        models=tuple(models),
-        environ={"gateway": waits, "vocoder": small, **environ},
-        start_timeout_s=300.0,
-    )
 
 
 def answering(folder: Path) -> StackConfig:
@@ -59,19 +43,10 @@ async def serving(
     """A patient stack of one checkpoint, when it serves it."""
     kept = {"ANTIPHON_KEEP_LOGS_S": "600"}
     config = patient(store, [Checkpoint.parse(f"{name}={folder}")], kept, **environ)
-    lines: list[str] = []
-    async with LocalStack(config, lambda child, line: lines.append(f"{child}: {line}")) as running:
+    async with logged(config) as running:
         async with httpx.AsyncClient(base_url=running.url) as client:
             await listed(client, name)
         yield running
-    print("\n".join(lines))
-
-
-async def listed(client: httpx.AsyncClient, *names: str) -> None:
-    """Wait until these models are served beside the default voice."""
-    async with asyncio.timeout(60):
-        while await models(client) != {"vesper", *names}:
-            await asyncio.sleep(0.05)  # gateways look once a second
 
 
 async def ready(stack: LocalStack) -> None:

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
 from tests.connections import Connect, connecting
+from tests.stacks import logged
 from ttscommon.bus import Bus
 from ttscommon.process.settings import BusSettings
 
@@ -180,10 +181,5 @@ async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         path.write_text(json.dumps(curve))
         engine = {stage: {"ANTIPHON_FAKE_CURVE": str(path)}}
         fields["environ"] = {**fields.get("environ", {}), **engine}
-    lines: list[str] = []
-    async with LocalStack(
-        StackConfig(**fields), lambda name, line: lines.append(f"{name}: {line}")
-    ) as running:
+    async with logged(StackConfig(**fields)) as running:
         yield running
-    # pytest shows a fixture's output only beside a failure.
-    print("\n".join(lines))

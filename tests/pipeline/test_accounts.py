@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from antiphon.stack import StackConfig
-from tests.guarded import GuardedStack
+from tests.stacks import GuardedStack
 from tests.waits import TIMEOUT_S
 
 TEXT = "The tide comes in over the sand, and the boats turn slowly on their chains. " * 6

@@ -1,15 +1,17 @@
 """Adapters in a whole stack: many voices in one deployment, whichever talker dies."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint
 from tests.adapters import files, write
-from tests.pipeline.test_checkpoints import TEXT, models, near, posted, spoken
+from tests.pipeline.test_checkpoints import TEXT, near, posted, spoken
+from tests.stacks import listed, logged, patient
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 SIZES = {
@@ -31,38 +33,23 @@ def config(tmp_path: Path) -> StackConfig:
         "ANTIPHON_VOICE_ADAPTERS": "vivian=narrator",
         "ANTIPHON_RUNAWAY_GUARD": "false",  # weights drawn from a seed loop rightly
     }
-    return StackConfig(
-        port=0,
-        store=tmp_path / "store",
-        talkers=2,
-        models=(Checkpoint.parse(f"tiny={tmp_path / 'tiny'}"),),
-        environ={
-            "gateway": {
-                "ANTIPHON_ADMISSION": "off",
-                "ANTIPHON_MAX_ADAPTERS": "2",
-                "ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120",
-                "ANTIPHON_STALL_TIMEOUT_S": "120",
-            },
-            "talker": talkers,
-        },
-        start_timeout_s=300.0,
-    )
+    models = [Checkpoint.parse(f"tiny={tmp_path / 'tiny'}")]
+    gateway = {"ANTIPHON_MAX_ADAPTERS": "2"}
+    return replace(patient(tmp_path / "store", models, gateway, talker=talkers), talkers=2)
 
 
 @pytest.mark.slow
 async def test_adapters_are_spoken_with_whichever_talker_dies(config: StackConfig) -> None:
     async with (
-        LocalStack(config, lambda name, line: print(f"{name}: {line}")) as stack,
+        logged(config) as stack,
         httpx.AsyncClient(base_url=stack.url, timeout=180) as client,
     ):
-        async with asyncio.timeout(20):
-            while "tiny" not in await models(client):
-                await asyncio.sleep(0.05)  # gateways look once a second
+        await listed(client, "tiny")
         found = (await client.get("/v1/models")).json()["data"]
-        listed = {model["id"]: model for model in found}
-        (known,) = listed["tiny"]["adapters"]
+        adapters = {model["id"]: model.get("adapters") for model in found}
+        (known,) = adapters["tiny"]
         assert (known["name"], known["digest"], known["rank"]) == ("narrator", FOLDER.digest, 8)
-        assert "adapters" not in listed["vesper"]
+        assert adapters["vesper"] is None
         parts = {
             "adapter_config": ("adapter_config.json", UPLOADED.config),
             "adapter_model": ("adapter_model.safetensors", UPLOADED.weights),

@@ -13,10 +13,11 @@ import torch
 
 from antiphon.client import Audio, Finished, SpeechOptions, speak
 from antiphon.say import whole
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
 from antiphon.stack.checkpoints import Checkpoint
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.stacks import listed, logged, patient
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
@@ -42,23 +43,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 async def served(checkpoints: dict[str, Path], tmp_path: Path) -> AsyncIterator[LocalStack]:
-    config = StackConfig(
-        port=0,
-        store=tmp_path / "store",
-        models=tuple(Checkpoint.parse(f"{name}={path}") for name, path in checkpoints.items()),
-        environ={
-            "gateway": {  # a machine that runs other tests as well starts a talker slowly
-                "ANTIPHON_ADMISSION": "off",
-                "ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120",
-                "ANTIPHON_STALL_TIMEOUT_S": "120",
-            }
-        },
-        start_timeout_s=300.0,
-    )
-    lines: list[str] = []
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+    models = [Checkpoint.parse(f"{name}={path}") for name, path in checkpoints.items()]
+    async with logged(patient(tmp_path / "store", models, {})) as running:
         yield running
-    print("\n".join(lines))
 
 
 def offline(checkpoint: Path) -> Any:
@@ -80,10 +67,6 @@ async def posted(client: httpx.AsyncClient, **body: Any) -> Any:
     response = await client.post("/v1/audio/speech", json=whole_body)
     assert response.status_code == 200, response.text
     return np.frombuffer(response.content, "<i2")
-
-
-async def models(client: httpx.AsyncClient) -> set[str]:
-    return {model["id"] for model in (await client.get("/v1/models")).json()["data"]}
 
 
 def near(one: Any, other: Any) -> bool:
@@ -122,9 +105,7 @@ async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
         VOCODER,
     }
     async with httpx.AsyncClient(base_url=served.url, timeout=180) as client:
-        async with asyncio.timeout(10):
-            while await models(client) != {"vesper", "clone", "tiny"}:
-                await asyncio.sleep(0.05)  # gateways look once a second
+        await listed(client, "clone", "tiny")
         alone = await posted(client)
         assert near(alone, await asyncio.to_thread(offline, checkpoints["tiny"]))
         undisturbed = await spoken(served)

@@ -17,12 +17,13 @@ import torch
 
 from antiphon.client import Audio, Finished, SpeechOptions, Started, Word, Words, speak
 from antiphon.say import whole
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import LocalStack
 from antiphon.stack.checkpoints import Checkpoint
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.answering import answered
-from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
+from tests.pipeline.test_checkpoints import SEED, TEXT, near, posted, spoken
+from tests.stacks import listed, logged, patient
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
@@ -134,30 +135,17 @@ async def served(
     tmp_path_factory: pytest.TempPathFactory,
     caught: asyncio.Event,
 ) -> AsyncIterator[LocalStack]:
-    """All families beside the default voice; small steps have a short warm-up."""
-    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
-    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
-    config = StackConfig(
-        port=0,
-        store=tmp_path_factory.mktemp("store"),
-        models=tuple(checkpoints.values()),
-        environ={"gateway": patient, "vocoder": small},
-        start_timeout_s=300.0,
-    )
-    lines: list[str] = []
+    """All families beside the default voice."""
 
-    def note(name: str, line: str) -> None:
-        lines.append(f"{name}: {line}")
+    def hear(line: str) -> None:
         if "runaway.caught" in line:
             caught.set()
 
-    async with LocalStack(config, note) as running:
-        async with asyncio.timeout(10), httpx.AsyncClient(base_url=running.url) as client:
-            while await models(client) != {"vesper", *checkpoints}:
-                await asyncio.sleep(0.05)  # gateways look once a second
+    store, kept = tmp_path_factory.mktemp("store"), {"ANTIPHON_KEEP_LOGS_S": "600"}
+    async with logged(patient(store, list(checkpoints.values()), kept), hear) as running:
+        async with httpx.AsyncClient(base_url=running.url) as client:
+            await listed(client, *checkpoints)
         yield running
-    print("\n".join(lines))
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,6 +1,5 @@
 """A family that somebody else publishes is served like ours: found by its entry point alone."""
 
-import asyncio
 import json
 import os
 import tomllib
@@ -11,9 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
-from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from tests.pipeline.test_checkpoints import models, spoken
+from tests.pipeline.test_checkpoints import spoken
+from tests.stacks import listed, logged
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "chime"
 TEXT: Final = "Bells ring out over the river, and nobody minds: it is almost dark by now."
@@ -62,12 +62,10 @@ async def test_it_is_served_through_both_stages_with_its_talker_and_vocoder_kill
 ) -> None:
     config = StackConfig(port=0, store=tmp_path / "store", models=(chime,), start_timeout_s=300.0)
     async with (
-        LocalStack(config, lambda name, line: print(f"{name}: {line}")) as stack,
+        logged(config) as stack,
         httpx.AsyncClient(base_url=stack.url, timeout=60) as client,
     ):
-        async with asyncio.timeout(60):
-            while "chime" not in await models(client):
-                await asyncio.sleep(0.05)  # gateways look once a second
+        await listed(client, "chime")
         said = {"model": "chime", "voice": "bell", "text": TEXT}
         whole = await spoken(stack, **said)
         assert len(whole) == len(struck(TEXT))

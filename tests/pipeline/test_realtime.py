@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from antiphon.stack import LocalStack
 from tests.answering import LIMIT_S, VOICES, answering, ready
 from tests.realtime import Client, opened, sound, transcript
+from tests.stacks import logged
 from tests.waits import TIMEOUT_S
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
@@ -31,11 +32,9 @@ families = pytest.mark.parametrize("family", sorted(VOICES))
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
     config = answering(tmp_path_factory.mktemp("answering"))
-    lines: list[str] = []
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+    async with logged(config) as running:
         await ready(running)
         yield running
-    print("\n".join(lines))
 
 
 async def speak(client: Client, seconds: float) -> None:

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.stacks import logged
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import prepare
@@ -27,11 +28,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
     """One for all of them: that it recovers is what they are about."""
-    lines: list[str] = []
     config = StackConfig(port=0, engine="fake", store=tmp_path_factory.mktemp("store"))
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+    async with logged(config) as running:
         yield running
-    print("\n".join(lines))
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 
 from tests.in_process import services
 from tests.in_process import url as address
-from tests.keys import hashed, keys_file
+from tests.stacks import hashed, keys_file
 from tests.waits import until
 from ttscommon.process.settings import BusSettings
 

@@ -21,9 +21,7 @@ from prometheus_client import generate_latest
 from gateway.books import records
 from gateway.settings import GatewaySettings
 from tests.adapters import files
-from tests.keys import keys_file
-from tests.probes import probed
-from tests.stacks import JOBS, job_card
+from tests.stacks import JOBS, job_card, keys_file, probed
 from tests.unit.ttscommon.books.test_apart import SLOW, readers
 from tests.unit.ttscommon.sound.test_recordings import wav
 from tests.waits import TIMEOUT_S, until

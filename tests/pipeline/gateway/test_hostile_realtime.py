@@ -17,9 +17,8 @@ from websockets.exceptions import ConnectionClosed
 from gateway.protocols.realtime.items import MOST_ITEMS
 from gateway.requests.tenants import ByteQuota
 from gateway.settings import GatewaySettings
-from tests.keys import keys_file
-from tests.probes import probed
 from tests.realtime import Client, opened, sound, words
+from tests.stacks import keys_file, probed
 from tests.waits import until
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects

@@ -11,8 +11,8 @@ from gateway.requests.aliases import DEFAULT
 from gateway.requests.snapshot import voice_of
 from gateway.settings import GatewaySettings
 from tests.adapters import files
-from tests.keys import keys_file
 from tests.realtime import opened
+from tests.stacks import keys_file
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.wire.replicas import Model, Voice
 

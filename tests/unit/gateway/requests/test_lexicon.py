@@ -12,7 +12,7 @@ from gateway.requests.lexicon import (
     packed,
     unpacked,
 )
-from tests.growth import grows_linearly
+from tests.waits import grows_linearly
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 
 BRANDS = [

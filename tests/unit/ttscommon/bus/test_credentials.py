@@ -19,7 +19,7 @@ from nats.aio.client import Client
 
 from antiphon.stack import StackConfig
 from antiphon.stack.broker import find_server
-from tests.guarded import GuardedStack
+from tests.stacks import GuardedStack
 from tests.waits import until
 from ttscommon.bus.credentials import accounts, credentials
 from ttscommon.bus.link import Incoming, Link, LinkTuning

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.growth import grows_linearly
 from tests.random_cases import examples
 from tests.unit.ttsfamilies.kokoro.tiny import english
+from tests.waits import grows_linearly
 from ttscommon.wire.errors import NothingToSay
 from ttsfamilies.base.text.frontend import Breaths, EnglishFrontend, Spoken, Word
 from ttsfamilies.base.text.misaki import TOKENS, tokens_of

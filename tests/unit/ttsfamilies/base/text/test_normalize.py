@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.growth import grows_linearly
 from tests.random_cases import examples
+from tests.waits import grows_linearly
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.pieces import Pause, Text
 from ttsfamilies.base.text.frontend import Substitution, Utterance, Word
