@@ -97,8 +97,7 @@ class VoicePositions(NamedTuple):
     row: Array
 
 
-@dataclass(frozen=True)
-class SentencePrompt:
+class SentencePrompt(NamedTuple):
     """What is prefilled of a sentence. ids: of its text. length: positions, with the voice before
     and the beginning of speech behind them. frames: tokens that may follow.
     """
@@ -127,7 +126,6 @@ class ChatterboxPrepared(PassagesText):
         self.branches = 2 if drawing.weight and not c.gpt else 1
         self._read_ids, self._positions = read, min(MOST_POSITIONS, positions // self.branches)
         self.most_frames = request.sampling.max_new_tokens or ENDLESS
-        self.longest = MOST_POSITIONS  # of a sentence's speech
         self.passages = Passages(lambda text: len(read(text)), _SENTENCE_IDS, ends_sentence)
 
     def prompt(self, text: str) -> SentencePrompt:
@@ -136,7 +134,7 @@ class ChatterboxPrepared(PassagesText):
         limited(len(ids), self._positions // _TEXT_SHARE, "a sentence takes")
         usual = min(_MOST_TOKENS, _TOKENS_BEYOND + _TOKENS_AN_ID * len(ids))
         asked = self.request.sampling.max_new_tokens or usual
-        most = min(asked, self.longest, self._positions - length)
+        most = min(asked, self._positions - length)
         return SentencePrompt(ids, length, max(1, most))
 
 

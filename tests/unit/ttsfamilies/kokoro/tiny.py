@@ -2,11 +2,10 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
-import torch
 
+from tests.unit.ttsfamilies.codecs import loaded
 from ttscommon.wire.fields import NOTHING, Derived
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.talker.options import LEXICON
@@ -27,18 +26,19 @@ class Tiny(Kokoro):
         return super().prepare(request, derived)
 
 
+def read(folder: Path) -> tuple[KokoroProsody, Voices]:
+    """A network, and voices."""
+    net = load_net(folder)
+    return net, Voices.load(folder, net.config)
+
+
 @cache
 def parts() -> tuple[KokoroProsody, Voices]:
-    """A network, and voices."""
-    with TemporaryDirectory() as folder:
-        write_checkpoint(Path(folder), seed=3)
-        net = load_net(Path(folder))
-        return net, Voices.load(Path(folder), net.config)
+    return loaded(read, write_checkpoint, seed=3)
 
 
 def tiny() -> Tiny:
     """In the engine, on the CPU."""
-    torch.set_num_threads(1)
     return Tiny("m", *parts(), english())
 
 

@@ -2,10 +2,8 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import torch
-
+from tests.unit.ttsfamilies.codecs import loaded
 from ttsfamilies.piper.family import Piper
 from ttsfamilies.piper.net import Vits
 from ttsfamilies.piper.phones import characters
@@ -13,14 +11,15 @@ from ttsfamilies.piper.synthetic import write_voice
 from ttsfamilies.piper.voice import PiperConfig, PiperVoice, load_net
 
 
+def read(folder: Path) -> tuple[Vits, PiperConfig]:
+    """A network and what the file beside it says."""
+    voice = PiperVoice(folder)
+    return load_net(voice, "cpu"), voice.config
+
+
 @cache
 def parts() -> tuple[Vits, PiperConfig]:
-    """A network and what the file beside it says."""
-    torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        write_voice(Path(folder), seed=3)
-        voice = PiperVoice(Path(folder))
-        return load_net(voice, "cpu"), voice.config
+    return loaded(read, write_voice, seed=3)
 
 
 def tiny() -> Piper:

@@ -1,12 +1,9 @@
 """A checkpoint small enough for the engine's conformance tests."""
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import torch
+from functools import cache, partial
 
 from tests.unit.ttsfamilies.brief import brief
+from tests.unit.ttsfamilies.codecs import loaded
 from ttsfamilies.piper.phones import characters
 from ttsfamilies.tacotron2.facts import HifiganConfig
 from ttsfamilies.tacotron2.family import Tacotron2
@@ -17,12 +14,9 @@ from ttsfamilies.tacotron2.synthetic import write_checkpoint
 @cache
 def parts() -> tuple[TacotronNet, HifiganConfig]:
     """A network, and what lies beside it."""
-    with TemporaryDirectory() as folder:
-        write_checkpoint(Path(folder), seed=5, ending=-3.4)
-        return load_net(Path(folder), "cpu")
+    return loaded(partial(load_net, device="cpu"), partial(write_checkpoint, ending=-3.4), seed=5)
 
 
 def tiny(most_frames: int = 16) -> Tacotron2:
     """With a voice that tests ask for, read letter by letter. most_frames: of a passage."""
-    torch.set_num_threads(1)
     return brief(Tacotron2("m", *parts(), characters), most_frames)

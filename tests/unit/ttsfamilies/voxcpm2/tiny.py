@@ -2,11 +2,9 @@
 
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import torch
 
 from tests.unit.ttsfamilies.brief import brief
+from tests.unit.ttsfamilies.codecs import loaded
 from ttsfamilies.voxcpm2.blocks import VaeEncoder, load_encoder
 from ttsfamilies.voxcpm2.facts import load_config
 from ttsfamilies.voxcpm2.family import Voxcpm2, load
@@ -15,18 +13,19 @@ from ttsfamilies.voxcpm2.request import CharacterTokenizer
 from ttsfamilies.voxcpm2.synthetic import config, write_checkpoint
 
 
+def read(folder: Path) -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
+    """Networks and tokenizer."""
+    encoder = load_encoder(folder, load_config(folder).audio_vae_config, "cpu")
+    model = load("m", folder)
+    return model._net, encoder, model._tokenizer
+
+
 @cache
 def parts() -> tuple[VoxcpmNet, VaeEncoder, CharacterTokenizer]:
-    """Networks and tokenizer."""
-    with TemporaryDirectory() as folder:
-        told = config(hidden=(32, 32, 1, 1), local=(32, 32, 1), heads=(4, 2, 8))
-        write_checkpoint(Path(folder), told, seed=8)
-        encoder = load_encoder(Path(folder), load_config(Path(folder)).audio_vae_config, "cpu")
-        model = load("m", Path(folder))
-        return model._net, encoder, model._tokenizer
+    told = config(hidden=(32, 32, 1, 1), local=(32, 32, 1), heads=(4, 2, 8))
+    return loaded(read, write_checkpoint, told, seed=8)
 
 
 def tiny(most_patches: int | None = None) -> Voxcpm2:
     """most_patches: of a passage."""
-    torch.set_num_threads(1)
     return brief(Voxcpm2("m", *parts()), most_patches)
