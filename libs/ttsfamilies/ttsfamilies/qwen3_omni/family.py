@@ -225,9 +225,7 @@ class Qwen3Omni(FramedTalker):
         most = min(self._defaults.max_new_tokens, positions // 2)
         defaults = replace(self._defaults, max_new_tokens=most)
         self._reader = RequestReader(
-            *(self._net.config, defaults, self._tokenizer, most - 1),
-            streaming=True,
-            positions=positions,
+            self._net.config, defaults, self._tokenizer, most - 1, positions
         )
 
     def open(self, prepared: OmniPrepared) -> OmniStream:

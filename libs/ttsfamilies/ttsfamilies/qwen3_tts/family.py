@@ -144,8 +144,7 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Qwen3Tts:
 class Qwen3Tts(AdaptingModel, FramedTalker):
     """A loaded checkpoint.
 
-    cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
-    RequestReader.
+    cloning: of a Base checkpoint. pads: late text is padded instead of waited for.
     """
 
     def __init__(
@@ -157,13 +156,12 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         *,
         cloning: Cloning | None = None,
         pads: bool = False,
-        streaming: bool | None = None,
     ) -> None:
         self.make_frames_of(net)
         self.recordings = cloning
         self.spec = spec_of(name, net.config, defaults)
         self._net, self._pads = net, pads
-        self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
+        self._defaults, self._tokenizer = defaults, tokenizer
         self._reader = self._reading(defaults)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Qwen3Prepared:
@@ -177,14 +175,8 @@ class Qwen3Tts(AdaptingModel, FramedTalker):
         self._reader = self._reading(replace(self._defaults, max_new_tokens=most), positions)
 
     def _reading(self, defaults: GenerationConfig, positions: int | None = None) -> RequestReader:
-        return RequestReader(
-            self._net.config,
-            defaults,
-            self._tokenizer,
-            _most_tokens(defaults),
-            streaming=self._streaming,
-            positions=positions,
-        )
+        most = _most_tokens(defaults)
+        return RequestReader(self._net.config, defaults, self._tokenizer, most, positions)
 
     def adapted_parts(self) -> AdaptedParts:
         """The backbone, the code predictor and what stands around them."""

@@ -136,17 +136,11 @@ class RequestReader:
         defaults: GenerationConfig,
         tokenizer: TurnTokenizer,
         most_tokens: int,
-        *,
-        streaming: bool | None = None,
         positions: int | None = None,
     ) -> None:
-        """streaming: the layout of requests that do not say which, instead of the official one.
-
-        positions: what the KV cache holds, if that is known.
-        """
+        """positions: what the KV cache holds, if that is known."""
         self._config, self._defaults, self._tokenizer = config, defaults, tokenizer
-        self._most = most_tokens
-        self._streaming, self._positions = streaming, positions
+        self._most, self._positions = most_tokens, positions
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None) -> Qwen3Prepared:
         """Check `request`; `reference` is what was derived of its recording."""
@@ -186,10 +180,7 @@ class RequestReader:
         end otherwise."""
         if request.whole_text is not None:
             return not request.whole_text
-        if not request.text_final:
-            return True
-        default = self._config.tts_model_type == "base"
-        return default if self._streaming is None else self._streaming
+        return not request.text_final or self._config.tts_model_type == "base"
 
     def _language(self, asked: str) -> str:
         name = _LANGUAGES.get(asked.lower().partition("-")[0], asked.lower())

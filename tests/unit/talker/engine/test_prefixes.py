@@ -14,7 +14,7 @@ import torch
 
 from tests.turning import turn
 from tests.unit.ttsfamilies.csm.tiny import tiny as csm
-from tests.unit.ttsfamilies.qwen3_tts.tiny import CODEBOOKS, _parts
+from tests.unit.ttsfamilies.qwen3_tts.tiny import CODEBOOKS, Streamed, _parts
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, on_a_device, same
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Arrays, Derived
@@ -42,7 +42,7 @@ def _net() -> TalkerNet:
 def clones() -> Qwen3Tts:
     """Speaks with the voices of recordings."""
     torch.set_num_threads(1)
-    return Qwen3Tts("m", _net(), _parts()[1], GenerationConfig(max_new_tokens=41), streaming=True)
+    return Streamed("m", _net(), _parts()[1], GenerationConfig(max_new_tokens=41))
 
 
 def recording(voice: int, frames: int = 48) -> Arrays:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.adapters import files
 from tests.unit.talker.engine.test_prefixes import SAID, _net, recording
-from tests.unit.ttsfamilies.qwen3_tts.tiny import _parts, tiny
+from tests.unit.ttsfamilies.qwen3_tts.tiny import Streamed, _parts, tiny
 from tests.unit.ttsfamilies.test_conformance import Bench, Heard, request, same
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.nn.lora import AdapterBank
@@ -54,9 +54,7 @@ def family_of(numbers: Sequence[int]) -> Qwen3Tts:
     """With these adapters held, in this order."""
     torch.set_num_threads(1)
     net, tokenizer = _parts()
-    made = Qwen3Tts(
-        *("m", copy.deepcopy(net), tokenizer, GenerationConfig(max_new_tokens=41)), streaming=True
-    )
+    made = Streamed("m", copy.deepcopy(net), tokenizer, GenerationConfig(max_new_tokens=41))
     made.adapt(ADAPTERS, 16)
     hold(made, numbers)
     return made
@@ -133,7 +131,7 @@ def test_a_slot_that_is_used_again_holds_nothing_of_the_adapter_before() -> None
 
 def test_prompts_that_differ_in_their_adapter_share_nothing() -> None:
     keys = []
-    family = Qwen3Tts("m", copy.deepcopy(_net()), _parts()[1], GenerationConfig(), streaming=True)
+    family = Streamed("m", copy.deepcopy(_net()), _parts()[1], GenerationConfig())
     family.adapt(ADAPTERS, 16)
     hold(family, [0, 1])
     for adapter in (0, 1, None):

@@ -5,12 +5,16 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import torch
 
+from ttscommon.wire.fields import NOTHING, Derived
+from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.qwen3_tts.config import GenerationConfig, StackConfig, load_config
 from ttsfamilies.qwen3_tts.family import Qwen3Tts
 from ttsfamilies.qwen3_tts.net import TalkerNet
 from ttsfamilies.qwen3_tts.prompt import TurnTokenizer
+from ttsfamilies.qwen3_tts.request import Qwen3Prepared
 from ttsfamilies.qwen3_tts.synthetic import write_checkpoint
 
 CODEBOOKS = 4
@@ -44,9 +48,18 @@ def _parts() -> tuple[TalkerNet, TurnTokenizer]:
     return net, tokenizer
 
 
+class Streamed(Qwen3Tts):
+    """Text is told a token a step where a request does not say otherwise."""
+
+    def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Qwen3Prepared:
+        told = msgspec.structs.replace(request, whole_text=bool(request.whole_text))
+        return super().prepare(told, derived)
+
+
 def tiny(*, streaming: bool = True, pads: bool = False) -> Qwen3Tts:
     """Text a token a step, unless told otherwise; speech ends by itself or after MOST_FRAMES."""
     torch.set_num_threads(1)
     net, tokenizer = _parts()
     defaults = GenerationConfig(max_new_tokens=MOST_FRAMES + 1)
-    return Qwen3Tts("m", net, tokenizer, defaults, streaming=streaming, pads=pads)
+    kind = Streamed if streaming else Qwen3Tts
+    return kind("m", net, tokenizer, defaults, pads=pads)
