@@ -381,7 +381,13 @@ class Stream:
             return
         if self.spec.solves and not decoded.ended:
             return
-        self._marks.append((self._frames_decoded, decoded.mark))
+        mark = decoded.mark
+        if self.resume.mark and self.begin and self._frames_decoded <= self._resume_frame:
+            # The context alone does not give a state its mark: that of its end is known, no other.
+            if self._frames_decoded < self._resume_frame:
+                return
+            mark = self.resume.mark
+        self._marks.append((self._frames_decoded, mark))
         while len(self._marks) > 1 and self._settled(self._marks[1][0]):
             self._marks.popleft()
 
