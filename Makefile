@@ -101,7 +101,7 @@ $(CLIENTS)/home-assistant/.installed: NEEDS := $(PYTHON313)
 $(CLIENTS)/wyoming-openai/.installed $(CLIENTS)/home-assistant/.installed: \
   $(CLIENTS)/%/.installed: tests/clients/%.txt | $(CLIENTS)/.installed
 	mkdir -p $(@D)
-	if command -v $(NEEDS); then $(NEEDS) -m venv $(@D) \
+	if $(NEEDS) --version; then $(NEEDS) -m venv $(@D) \
 	  && $(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<; \
 	else echo "$* is left out: it needs $(NEEDS)"; fi
 	@touch $@
