@@ -50,7 +50,11 @@ class Drafts:
         return out
 
     def step(self, rows: Rows, state: SlotTensors, cached: Cached) -> Out:
-        """`rows.rounds` times 1 to `rows.width` frames for each row, until its sequence is over."""
+        """`rows.rounds` times 1 to `rows.width` frames for each row, until its sequence is over.
+
+        Where a row's first position is 1 its utterance begins: position 0 is computed as well, and
+        lies in front of the row's others in `cached`.
+        """
         known, of = self._arrays(state), rows.slots.numpy()[: rows.real]
         count = rows.width * rows.rounds
         positions = rows.positions.numpy()[: rows.real * count].reshape(rows.real, count)
@@ -60,7 +64,8 @@ class Drafts:
             *(self._backbone, self._guessing, self._heads, _slots(known), of, chain, draws),
             *(positions, self._last, cached, self._eps, drawn),
         )
-        return self._out(drawn, torch.from_numpy(np.maximum(drawn.gained, 1)))
+        kept = np.maximum(drawn.gained, 1) + (positions[:, 0] == 1)
+        return self._out(drawn, torch.from_numpy(kept))
 
     def first(self, hidden: Floats, positions: Tensor, rows: Prompts, state: SlotTensors) -> Out:
         """A frame for each prompt that ends here, from hidden states [rows, dim] at `positions`

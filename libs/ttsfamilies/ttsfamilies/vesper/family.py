@@ -129,6 +129,7 @@ class Vesper(TalkerModel):
         self._reading = (reading or net).eval()
         self._prosody = _on_a_processor(self._reading.prosody)
         self._texts = _on_a_processor(self._reading.text)
+        self._contexts = _contexts_of(self._reading)
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
@@ -150,7 +151,8 @@ class Vesper(TalkerModel):
                 *(_ENERGY_DRAW, sampling.energy_temperature, sampling.top_k, net.energy.norm.eps),
             )
         else:
-            self.spec = replace(spec, width=1, rounds=1)
+            state = {name: field for name, field in spec.state.items() if name != "begin"}
+            self.spec = replace(spec, state=state, width=1, rounds=1)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
         self._paced = lru_cache(_REMEMBERED_PACES)(self._embed_pace)
 
@@ -174,7 +176,8 @@ class Vesper(TalkerModel):
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)
         bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
-        return VesperStream(prepared, self._sampling, bos, rate_hz)
+        begins = self._drafts is not None
+        return VesperStream(prepared, self._sampling, bos, rate_hz, steps_begin=begins)
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told, attending = rows.inputs, attend["backbone"]
@@ -225,37 +228,36 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _conditioned(self, tokens: Tokens, pace: float) -> Conditioning:
-        """The first frame needs one of the encoders; the other one has until a chunk is due."""
-        net, ids = self._reading, torch.tensor([tokens.ids])
+        """The first frame needs one of the encoders; the other one has until a chunk is due, and
+        does not take its processor from it.
+        """
+        ids = torch.tensor([tokens.ids])
+        at = self._contexts(ids, self._prosody(ids)) + self._paces_of(tokens, pace)
         text = self._beside.submit(self._text, ids)
-        paced = self._paced(pace)
-        contexts = token_contexts(net, ids, self._prosody(ids))[0]
-        return Conditioning(
-            net.embed_begin(paced).numpy(),
-            (contexts + self._paces_of(tokens, pace, paced)).numpy(),
-            text.result,
-            tokens.words,
-        )
+        return Conditioning(self._paced(pace)[1], at, text.result, tokens.words)
 
-    def _embed_pace(self, pace: float) -> Tensor:
-        return self._reading.embed_pace(torch.tensor([pace]))[0]
+    def _embed_pace(self, pace: float) -> tuple[Array, Array]:
+        """What frames are told of it, [dim], and the position before them."""
+        paced = self._reading.embed_pace(torch.tensor([pace]))[0]
+        return paced.numpy(), self._reading.embed_begin(paced).numpy()
 
     @torch.inference_mode()
     def _text(self, ids: Tensor) -> Array:
         encoded: Array = self._texts(ids)[0].numpy()
         return encoded
 
-    def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:
+    def _paces_of(self, tokens: Tokens, pace: float) -> Array:
         """The embedded pace of an utterance, or of each of its tokens where words differ."""
         if all(word.rate == 1.0 for word in tokens.words):
-            return paced
+            return self._paced(pace)[0]
         slowest, fastest = self.spec.speeds
         paces = torch.full((len(tokens.ids),), pace)
         for word in tokens.words:
             # A preset's own pace may lie beyond the speeds already.
             least, most = min(pace, slowest), max(pace, fastest)
             paces[word.start : word.end] = min(max(pace * word.rate, least), most)
-        return self._reading.embed_pace(paces)
+        embedded: Array = self._reading.embed_pace(paces).numpy()
+        return embedded
 
 
 def _on_a_processor(encoder: VesperTextEncoder) -> Callable[[Tensor], Tensor]:
@@ -265,6 +267,15 @@ def _on_a_processor(encoder: VesperTextEncoder) -> Callable[[Tensor], Tensor]:
     from ttsfamilies.vesper.text_numba import CompiledEncoder
 
     return CompiledEncoder(encoder)
+
+
+def _contexts_of(net: VesperNet) -> Callable[[Tensor, Tensor], Array]:
+    """`token_contexts` of one utterance, [tokens, dim], likewise."""
+    if not halve(net):
+        return lambda ids, prosody: token_contexts(net, ids, prosody)[0].numpy()
+    from ttsfamilies.vesper.text_numba import CompiledContexts
+
+    return CompiledContexts(net)
 
 
 def spec_of(
@@ -292,6 +303,7 @@ def spec_of(
             **moving,
             **temperatures,
             "hidden": told,
+            "begin": told,
             "told": all_told,
         },
         inputs={**asked, "told": told},

@@ -98,13 +98,16 @@ class StepDraws(NamedTuple):
 
 
 class SlotArrays(NamedTuple):
-    """What a step changes of the slots' state, and what they are told: [slots, ...] each."""
+    """What a step changes of the slots' state, and what they are told: [slots, ...] each. begin:
+    what position 0 is told.
+    """
 
     code: Ints
     pointer: Ints
     held: Ints
     frame: Ints
     hidden: Floats
+    begin: Floats
     told: Floats
 
 
@@ -131,7 +134,7 @@ GUESSING: Final = tuple_of(
 )
 DRAWS: Final = tuple_of(StepDraws, floats(3), floats(3), floats(1), floats(1), ints(1))
 SLOTS: Final = tuple_of(
-    SlotArrays, *4 * (strided(ints(1)),), strided(floats(2)), strided(floats(3))
+    SlotArrays, *4 * (strided(ints(1)),), *2 * (strided(floats(2)),), strided(floats(3))
 )
 DRAWN: Final = tuple_of(Drawn, ints(2), ints(2), ints(1), flags(1), flags(1), floats(2))
 
@@ -315,17 +318,36 @@ def _draws_of(draws: StepDraws, done: Ints, width: int) -> StepDraws:
 
 
 @part
-def _places_of(cached: Cached, done: Ints, count: int, width: int) -> Cached:
-    """Likewise, of `count` tokens a row."""
-    tokens = len(done) * width
+def _places_of(cached: Cached, first: Ints, done: Ints, width: int, fresh: Ints) -> Cached:
+    """Likewise, and behind them position 0 of rows that are `fresh`. first: [rows], each row's
+    first frame among the tokens of `cached`.
+    """
+    tokens = len(done) * width + len(fresh)
     begins, ends = np.empty(tokens, np.int64), np.empty(tokens, np.int64)
     places = np.empty(tokens, np.int64)
-    for row in range(len(done)):
-        for i in range(width):
-            token, at = row * width + i, row * count + done[row] + i
-            begins[token], ends[token] = cached.begins[at], cached.ends[at]
-            places[token] = cached.places[at]
+    for token in range(tokens):
+        row, i = token // width, token % width
+        if row < len(done):
+            at = first[row] + done[row] + i
+        else:
+            at = first[fresh[token - len(done) * width]] - 1
+        begins[token], ends[token] = cached.begins[at], cached.ends[at]
+        places[token] = cached.places[at]
     return Cached(cached.keys, cached.values, cached.rows, begins, ends, places)
+
+
+@part
+def _begin(positions: Ints, first: Ints) -> Ints:
+    """The rows whose position 0 is computed as well. Fills `first`; see `_places_of`."""
+    rows, count = positions.shape
+    fresh = np.empty(rows, np.int64)
+    found = 0
+    for row in range(rows):
+        if positions[row, 0] == 1:
+            fresh[found] = row
+            found += 1
+        first[row] = row * count + found
+    return fresh[:found]
 
 
 @compiled(HEADS, SLOTS, ints(1), CHAIN, DRAWS, ints(2), INT, flags(1), DRAWN)
@@ -350,24 +372,30 @@ def step(
     drawn: Drawn,
 ) -> None:  # fmt: skip
     """As many rounds of the chain's width as `positions` [rows, places] are; each gives 1 to
-    `width` frames for each row, none for one whose sequence is over.
+    `width` frames for each row, none for one whose sequence is over. Rows that begin at position 1
+    have position 0 computed in their first round.
     """
     (rows, width), dim, count = chain.code.shape, drawn.hidden.shape[1], positions.shape[1]
     guesses, done = np.empty((rows, width - 1), np.int64), drawn.gained
-    every = np.empty((rows * width, dim), np.float32)
     moves, codes = np.empty((rows, width), np.int64), np.empty((rows, width), np.int64)
-    found = Drawn(
-        moves, codes, np.empty(rows, np.int64), drawn.ended, drawn.bad, np.empty_like(every)
-    )
-    now = np.empty(rows * width, np.int64)
+    first, places = np.empty(rows, np.int64), rows * width
+    fresh = _begin(positions, first)
+    every = np.empty((places + len(fresh), dim), np.float32)
+    hidden = np.empty_like(every)
+    found = Drawn(moves, codes, np.empty(rows, np.int64), drawn.ended, drawn.bad, hidden[:places])
+    now = np.zeros(places + len(fresh), np.int64)
+    for at in range(len(fresh)):
+        every[places + at] = slots.begin[of[fresh[at]]]
     for _ in range(count // width):
         _start(chain, slots, of, positions, done, last)
         for row in range(rows):
             now[row * width : (row + 1) * width] = positions[row, done[row] : done[row] + width]
         drawn_with = _draws_of(draws, done, width)
-        places = _places_of(cached, done, count, width)
-        _guess(guessing, slots, of, chain, drawn_with, eps, guesses, every)
-        _through(net, every, now, places, eps, found.hidden)
+        where = _places_of(cached, first, done, width, fresh)
+        tokens = places + len(fresh)
+        _guess(guessing, slots, of, chain, drawn_with, eps, guesses, every[:places])
+        _through(net, every[:tokens], now[:tokens], where, eps, hidden[:tokens])
+        fresh = fresh[:0]
         _check(heads, slots, of, chain, drawn_with, guesses, np.ones(rows, np.bool_), found)
         for row in range(rows):
             for i in range(found.gained[row]):

@@ -218,7 +218,11 @@ class VesperStream(TalkerStream):
         defaults: VesperSampling,
         bos: int,
         rate_hz: float,
+        *,
+        steps_begin: bool = False,
     ) -> None:
+        """steps_begin: a step may begin an utterance; see Plan."""
+        self._steps_begin = steps_begin
         self._request, self._pace = prepared.request, prepared.pace
         self._defaults, self._bos = defaults, bos
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
@@ -276,7 +280,7 @@ class VesperStream(TalkerStream):
             return None
         if self._cached or ahead:
             return Plan(progress.end + ahead - 1, 1, decode=True)
-        return Plan(0, progress.end)
+        return Plan(0, progress.end, begins=self._steps_begin and not progress.codes)
 
     def inputs(self, plan: Plan, branch: int = 0) -> Arrays:
         del branch
@@ -289,6 +293,9 @@ class VesperStream(TalkerStream):
             return
         self._staged = True
         write("told", progress.unit.conditioning.at)
+        if self._steps_begin and not progress.codes:
+            write("begin", progress.unit.conditioning.begin)
+            write("hidden", np.zeros_like(progress.unit.conditioning.begin))
         write("tokens", progress.tokens)
         write("code", progress.codes[-1] if progress.codes else self._bos)
         write("pointer", progress.pointers[-1])

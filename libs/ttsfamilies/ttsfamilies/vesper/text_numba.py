@@ -1,4 +1,4 @@
-"""The text encoders for processors: an utterance in one compiled loop.
+"""Reading of an utterance, for processors: its encoders and contexts in compiled loops.
 
 Reading goes on beside the engine's thread. What it calls in one piece, without the interpreter's
 lock, makes neither wait for the other; as some hundred operations of torch it did, and two encoders
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
+from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, ints, part, tuple_of
 from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
 from ttscommon.engine.kernels.integer_products_numba import (
     INTEGER_PRODUCT,
@@ -24,7 +24,9 @@ from ttscommon.engine.kernels.integer_products_numba import (
     of_layer,
     stacked,
 )
-from ttscommon.engine.nn import ConvNeXt, integers_in
+from ttscommon.engine.kernels.products_numba import Product, product_of
+from ttscommon.engine.nn import ConvNeXt, HalfLinear, integers_in
+from ttsfamilies.vesper.net import BEFORE, CONTEXT, VesperNet
 from ttsfamilies.vesper.text import VesperTextEncoder
 
 Floats = NDArray[np.float32]
@@ -99,6 +101,25 @@ class CompiledEncoder:
         x = self._table[ids]
         _encode(x, self._convolutions, self._layer, self._norm, self._rounds, self._heads)
         return torch.from_numpy(x)[None]
+
+
+class CompiledContexts:
+    """`token_contexts` of a net, with its product halved."""
+
+    def __init__(self, net: VesperNet) -> None:
+        layer = cast(HalfLinear, net.context_token)
+        self._product, self._size = cast(Product, layer.product), layer.out_features
+        self._table = numbers(net.context_symbol.weight)
+
+    def __call__(self, tokens: Tensor, prosody: Tensor) -> Floats:
+        """[1, tokens] int64 and [1, tokens, prosody] -> [tokens, dim]."""
+        ids, told = tokens[0].numpy(), prosody[0].numpy()
+        padded = np.concatenate((told, np.zeros((2, told.shape[1]), np.float32)))
+        ahead = np.concatenate((told, padded[1:-1], padded[2:]), 1)
+        out = np.empty((len(ids), self._size), np.float32)
+        product_of(ahead, self._product, out, 0, len(self._product.weight))
+        _add_symbols(ids, self._table, out)
+        return out
 
 
 def _norm(norm: nn.LayerNorm) -> _Norm:
@@ -226,3 +247,20 @@ def _encode(
         _transform(x, layer, heads, mixed, wide)
     for token in range(tokens):
         normed(x[token], norm.weight, norm.bias, _EPS)
+
+
+@compiled(ints(1), floats(2), floats(2))
+def _add_symbols(ids: Ints, table: Floats, out: Floats) -> None:
+    """What each token's neighbours say by their places is added to its row; nothing is 0."""
+    tokens, dim = out.shape
+    symbols = len(table) // CONTEXT
+    total = np.empty(dim, np.float32)
+    for token in range(tokens):
+        total[:] = _ZERO
+        for place in range(CONTEXT):
+            at = token + place - BEFORE
+            row = place * symbols + (ids[at] if 0 <= at < tokens else 0)
+            for i in range(dim):
+                total[i] += table[row, i]
+        for i in range(dim):
+            out[token, i] += total[i]

@@ -30,13 +30,16 @@ _Kind = tuple[int, int]
 class Draftable(Protocol):
     """A stream about to step. `draftable`: all that its step stands on is known.
 
-    lacking: frames that its first chunk still lacks, 0 if that was sent.
+    lacking: frames that its first chunk still lacks, 0 if that was sent. begins: what it drafts
+    in its first round stands on nothing, so that gains one frame.
     """
 
     @property
     def draftable(self) -> bool: ...
     @property
     def lacking(self) -> int: ...
+    @property
+    def begins(self) -> bool: ...
     def widen(self, width: int, limit: int, rounds: int) -> None: ...
 
 
@@ -89,8 +92,9 @@ class DraftLengths:
         """Have a step draft frames if that pays: `positions` in all, `limit` of them a stream's.
         rounds: most of such steps, one behind the other.
 
-        No step with prompts in it: a listener waits for its first sound. Where one waits for its
-        own, there are no more rounds than gain what it lacks, and alone it tries no more frames.
+        No step with prompts in it, but those that a step may begin with: a listener waits for its
+        first sound. Where one waits for its own, there are no more rounds than gain what it lacks,
+        and alone it tries no more frames.
         """
         most = max(len(self.choices), rounds)
         if most == 1 or not chosen or not all(stream.draftable for stream in chosen):
@@ -100,7 +104,8 @@ class DraftLengths:
         width = min(self.choose(len(chosen), rounds), positions // len(chosen))
         if len(chosen) == 1:
             width = min(width, self._enough(lacking))
-        enough = math.ceil(lacking / self._gain(width)) if lacking else rounds
+        begins = any(stream.begins for stream in chosen)
+        enough = math.ceil(lacking / self._gain(width)) + begins if lacking else rounds
         rounds = max(1, min(rounds, enough, positions // (width * len(chosen))))
         for stream in chosen if width * rounds > 1 else ():
             stream.widen(width, limit, rounds)

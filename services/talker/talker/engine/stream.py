@@ -189,7 +189,12 @@ class Stream:
         plan = self.planned
         if plan is None or self.ahead or self.branches > 1:
             return False
-        return plan.decode and not plan.certain
+        return (plan.decode or plan.begins) and not plan.certain
+
+    @property
+    def begins(self) -> bool:
+        """See Plan."""
+        return self.planned is not None and self.planned.begins
 
     def widen(self, width: int, limit: int, rounds: int) -> None:
         """Have the planned step try to gain `width` frames in each of so many rounds, of `limit`

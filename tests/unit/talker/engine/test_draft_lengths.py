@@ -67,8 +67,8 @@ def test_times_that_changed_are_found_out() -> None:
 
 
 class Stream:
-    def __init__(self, *, draftable: bool = True, lacking: int = 0) -> None:
-        self.draftable, self.lacking = draftable, lacking
+    def __init__(self, *, draftable: bool = True, lacking: int = 0, begins: bool = False) -> None:
+        self.draftable, self.lacking, self.begins = draftable, lacking, begins
         self.width = self.rounds = 1
 
     def widen(self, width: int, limit: int, rounds: int) -> None:
@@ -107,14 +107,22 @@ def test_rounds_have_no_more_positions_than_a_step_may(positions: int, rounds: i
     assert [(stream.width, stream.rounds) for stream in streams] == [(4, rounds)] * 2
 
 
-@pytest.mark.parametrize(("lacking", "rounds"), [(0, 8), (1, 1), (3, 2), (5, 3), (40, 8)])
-def test_a_first_sound_waits_for_no_more_rounds_than_it_lacks(lacking: int, rounds: int) -> None:
+@pytest.mark.parametrize(
+    ("lacking", "begins", "rounds"),
+    [
+        *((0, False, 8), (1, False, 1), (3, False, 2), (5, False, 3), (40, False, 8)),
+        *((0, True, 8), (1, True, 1), (3, True, 3), (5, True, 4), (40, True, 8)),
+    ],
+)
+def test_a_first_sound_waits_for_no_more_rounds_than_it_lacks(
+    lacking: int, begins: bool, rounds: int
+) -> None:
     widths = DraftLengths(2)
     for count in (1, 2, 4, 8):
         for width, gained in ((1, 1.0), (2, 2.0)):
             for _ in range(20):
                 widths.add(2, width, 2 * gained, 0.01, count)
-    streams = [Stream(lacking=lacking), Stream()]
+    streams = [Stream(lacking=lacking, begins=begins), Stream()]
     widths.widen(streams, 512, 100, 8)
     assert [(stream.width, stream.rounds) for stream in streams] == [(2, rounds)] * 2
 
@@ -139,6 +147,14 @@ def test_many_rounds_are_measured_by_themselves() -> None:
 def test_a_plan_has_whole_rounds(limit: int, count: int, rounds: int) -> None:
     wide = Plan(7, 1, decode=True).widened(4, limit, 4)
     assert (wide.count, wide.rounds) == (count, rounds)
+
+
+@pytest.mark.parametrize(("limit", "count", "rounds"), [(99, 17, 4), (13, 13, 3), (3, 3, 1)])
+def test_a_step_that_begins_has_position_0_besides(limit: int, count: int, rounds: int) -> None:
+    wide = Plan(0, 2, begins=True).widened(4, limit, 4)
+    assert (wide.count, wide.rounds, wide.width) == (count, rounds, (count - 1) // rounds)
+    assert wide.decode
+    assert wide.begins
 
 
 def test_gains_are_told_by_width_a_round_counts_as_a_step_and_prompts_do_not() -> None:

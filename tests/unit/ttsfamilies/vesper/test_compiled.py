@@ -19,10 +19,10 @@ from ttsfamilies.base.talker.base import CacheSpec
 from ttsfamilies.vesper.drafts import Drafts
 from ttsfamilies.vesper.family import Vesper, spec_of
 from ttsfamilies.vesper.frame import CHANGING, FrameChoice
-from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet
+from ttsfamilies.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from ttsfamilies.vesper.stream import VesperSampling
 from ttsfamilies.vesper.text import VesperTextEncoder
-from ttsfamilies.vesper.text_numba import CompiledEncoder
+from ttsfamilies.vesper.text_numba import CompiledContexts, CompiledEncoder
 
 ROWS, TOKENS, POSITIONS = 40, 12, 64
 FRAMES, SILENCE = 50, (9, 8, 7, 6)
@@ -61,6 +61,7 @@ def state(net: VesperNet, top_k: int, warmth: float) -> dict[str, torch.Tensor]:
         "move_temperature": torch.full((ROWS + 1,), warmth),
         "top_k": torch.full((ROWS + 1,), top_k),
         "hidden": torch.zeros(ROWS + 1, net.config.dim),
+        "begin": torch.zeros(ROWS + 1, net.config.dim),
         "told": torch.zeros(ROWS + 1, TOKENS + 1, net.config.dim),
     }
     # As those of slots lie: strided.
@@ -204,3 +205,13 @@ def test_an_utterance_is_encoded_as_torch_does(tokens: int) -> None:
     assert out.shape == expected.shape
     assert torch.allclose(out, expected, atol=TOLERANCE)
     assert torch.equal(compiled(ids), out)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 5, 61])
+@torch.inference_mode()
+def test_contexts_are_those_of_torch(tokens: int) -> None:
+    voice, g = net(), torch.Generator().manual_seed(tokens)
+    ids = torch.randint(0, voice.config.symbols, (1, tokens), generator=g)
+    prosody = torch.randn(1, tokens, voice.config.prosody_dim, generator=g)
+    (expected,) = token_contexts(voice, ids, prosody)
+    assert torch.equal(torch.from_numpy(CompiledContexts(voice)(ids, prosody)), expected)

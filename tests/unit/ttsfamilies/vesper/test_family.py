@@ -108,6 +108,45 @@ def test_rounds_of_one_launch_say_what_launches_say(
     assert launches[1] < 0.6 * launches[0]
 
 
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_step_that_begins_an_utterance_says_what_a_prompt_would(
+    model: Vesper, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Utterances begin beside others that go on, and behind pauses."""
+    monkeypatch.setattr(Fixed, "width", width)
+    text = "a bee. sees the sea. so do we"
+    asked = [structs.replace(request(" ".join([text] * n)), request_id=str(n)) for n in (1, 2, 3)]
+    found, prompts = [], []
+    for begins in (True, False):
+        opened = model.open
+
+        def open_(prepared: Any, opened: Any = opened, begins: bool = begins) -> Any:
+            stream = opened(prepared)
+            stream._steps_begin = begins
+            return stream
+
+        with monkeypatch.context() as patch:
+            patch.setattr(model, "open", open_)
+            computed: list[int] = []
+            prefill = model.prefill
+
+            def prefill_(
+                rows: Any, *rest: Any, kept: Any = computed, prefill: Any = prefill
+            ) -> Any:
+                kept.append(rows.real)
+                return prefill(rows, *rest)
+
+            patch.setattr(model, "prefill", prefill_)
+            engine = Engine(model, blocks=96, slots=3, metrics=Metrics(), draft_lengths=Fixed)
+            found.append([one.arrays for one in synthesise(engine, asked)])
+            prompts.append(len(computed))
+    for one, other in zip(*found, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+    assert prompts[0] == 0
+    assert prompts[1] > 5
+
+
 def test_where_nothing_can_be_compiled_a_step_has_a_frame_of_each_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

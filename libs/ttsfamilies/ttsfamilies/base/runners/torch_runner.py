@@ -100,8 +100,10 @@ class TorchRunner:
         if rows[0].plan.certain:
             return self._window(rows)
         plan, each = rows[0].plan, self._branches.each(rows)
-        positions = torch.tensor([at for row in each for at in range(row.plan.start, row.plan.end)])
-        slots, positions = self._slots(rows, plan.count), padded(positions, LEAST_ROWS)
+        count = plan.width * plan.rounds
+        ends = [row.plan.end for row in each]
+        positions = torch.tensor([at for end in ends for at in range(end - count, end)])
+        slots, positions = self._slots(rows, count), padded(positions, LEAST_ROWS)
         branches = self._branches.of_rows(rows, each, len(slots), LEAST_ROWS)
         shape = {"width": plan.width, "rounds": plan.rounds}
         batch = Rows(slots, positions, len(rows), **shape, branches=branches)

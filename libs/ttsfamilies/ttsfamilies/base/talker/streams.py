@@ -20,6 +20,8 @@ class Plan:
     `decode`: an ordinary step, whose inputs are in the slot's state; everything else is a prompt.
     Of its positions the first is certain, and the model drafts those behind it. `rounds`: so many
     such steps in one, one behind the other, of as many positions each.
+    `begins`: a prompt of two positions, whose inputs are in the slot's state as well: a step may
+    begin with it. Position 0 then comes on top of those that the step has.
     `certain`: of none is it drafted: the positions are frames of a segment that its prompt has told
     of already, from `start` on, and the step gains as many of them as the segment has.
     `partial`: more of the prompt follows in a later step, and no frame is sampled in this one.
@@ -36,6 +38,7 @@ class Plan:
     grain: int = 1
     work: int = 0
     rounds: int = 1
+    begins: bool = False
 
     def __post_init__(self) -> None:
         if self.start < 0 or self.count < 1:
@@ -55,13 +58,14 @@ class Plan:
     @property
     def width(self) -> int:
         """Positions of a round."""
-        return self.count // self.rounds
+        return (self.count - self.begins) // self.rounds
 
     def widened(self, width: int, limit: int, rounds: int = 1) -> Plan:
         """A decode plan with `width` positions in each round, as far as there are `limit`."""
-        left = limit - self.start
+        left = limit - self.start - self.begins
         rounds = max(1, min(rounds, left // width))
-        return Plan(self.start, max(1, min(width * rounds, left)), decode=True, rounds=rounds)
+        count = self.begins + max(1, min(width * rounds, left))
+        return Plan(self.start, count, decode=True, rounds=rounds, begins=self.begins)
 
     def cut(self, count: int) -> tuple[Plan, Plan | None]:
         """The first positions, as many as `count` have room for, in whole grains and one at the
@@ -75,7 +79,8 @@ class Plan:
         return replace(self._part(self.start, count), partial=True), rest
 
     def _part(self, start: int, count: int) -> Plan:
-        return replace(self, start=start, count=count, work=self.work * count // self.count)
+        work = self.work * count // self.count
+        return replace(self, start=start, count=count, work=work, begins=False)
 
 
 class SlotWriter(Protocol):
