@@ -84,8 +84,17 @@ def permissions(role: Role, prefix: str, models: Sequence[str]) -> Permissions:
     """The rights of a role in the deployment called `prefix`, which serves `models`."""
     if role == "system":
         return Permissions((), (_DISCONNECTS,))
-    publish, subscribe = _rights(role, _Names(prefix), models)
-    return Permissions(tuple(publish), (f"{inbox_prefix(prefix, role)}.>", *subscribe))
+    names, hears = _Names(prefix), list[str]()
+    match role:
+        case "gateway":
+            publish, hears = _gateway(names)
+        case "setup":
+            publish = _setup(names, models)
+        case "backup":
+            publish = _backup(names)
+        case _:
+            publish, hears = _worker(names, STAGES[role], models)
+    return Permissions(tuple(publish), (f"{inbox_prefix(prefix, role)}.>", *hears))
 
 
 @dataclass(frozen=True)
@@ -135,21 +144,11 @@ class _Names:
         return [self.store(name) for name in _RECORDINGS]
 
 
-def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str], list[str]]:
-    if role == "gateway":
-        return _gateway(names)
-    if role == "setup":
-        return _setup(names, models), []
-    if role == "backup":
-        return _backup(names), []
-    return _worker(names, TALKER if role == TALKER.name else VOCODER, models)
-
-
 def _gateway(names: _Names) -> tuple[list[str], list[str]]:
     queues = [names.stream(queue) for queue in _QUEUES]
     logs = [names.stream(log.stream) for log in LOGS]
     publish = [
-        *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO)),
+        *names.subjects("job.*.*.*", *_written(TEXT), _nacks(AUDIO)),
         *names.subjects(*_STEERED, *_ANNOUNCED, _PING),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
@@ -163,7 +162,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),
         *(f"$JS.ACK.{queue}.>" for queue in queues),
     ]
-    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), _PING, *_ANNOUNCED)
+    subscribe = names.subjects(*_heard(AUDIO), _nacks(TEXT), _PING, *_ANNOUNCED)
     return publish, subscribe
 
 
@@ -174,7 +173,7 @@ def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[st
     made = [one for each in (stage, *feeds) for one in names.consumers(each, models)]
     publish = [
         *names.subjects(*(f"job.{fed.queue}.*.*" for fed in feeds)),
-        *names.subjects(*_written(stage.writes), *_read(reads)),
+        *names.subjects(*_written(stage.writes), _nacks(reads)),
         names.key(LEASES, f"{stage.name}.>"),
         names.key(REPLICAS, f"{stage.name}.*"),
         *_api("STREAM.INFO", names.all),
@@ -187,7 +186,7 @@ def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[st
         *_api("CONSUMER.MSG.NEXT", consumers),
         *(f"$JS.ACK.{one}.>" for one in consumers),
     ]
-    subscribe = names.subjects(*_heard(reads), *_asked(stage.writes), "ctl.*.*")
+    subscribe = names.subjects(*_heard(reads), _nacks(stage.writes), "ctl.*.*")
     return publish, subscribe
 
 
@@ -233,14 +232,9 @@ def _written(log: Log) -> tuple[str, ...]:
     return f"{log.prefix}.*", f"live.{log.prefix}.*"
 
 
-def _asked(log: Log) -> tuple[str, ...]:
-    """What the writer of a log hears."""
-    return (f"nack.{log.prefix}.*",)
-
-
-def _read(log: Log) -> tuple[str, ...]:
-    """What a reader of a log publishes."""
-    return (f"nack.{log.prefix}.*",)
+def _nacks(log: Log) -> str:
+    """What a reader of a log publishes, and its writer hears."""
+    return f"nack.{log.prefix}.*"
 
 
 def _heard(log: Log) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """A request's logs: written at once and committed behind, read as one gapless sequence.
 
-A reader is an inbox, a repair loop and a source of what is missing; a writer is a window of
-commits and a live half. Codes and text differ from audio in the source and the live half alone.
+A reader is an inbox and a repair loop, a writer a window of commits. Codes and text differ from
+audio in what goes live, and in who has what is missing.
 """

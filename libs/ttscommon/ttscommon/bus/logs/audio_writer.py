@@ -9,7 +9,6 @@ import structlog
 
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.commits import Commits, Pending, Tail
 from ttscommon.bus.logs.credit import Credit
 from ttscommon.bus.logs.logstore import RequestLog
@@ -17,9 +16,17 @@ from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.logs.writer import RecordWriter
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
-from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
-from ttscommon.wire.repairs import HEEDED, CreditGrant, reader_says
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage
+from ttscommon.wire.messages import (
+    AudioChunk,
+    Checkpoint,
+    Chunk,
+    End,
+    Position,
+    Takeover,
+    decode_record,
+)
+from ttscommon.wire.repairs import HEEDED, WHERE, CreditGrant, reader_says
 
 log_ = structlog.get_logger(__name__)
 
@@ -157,7 +164,16 @@ class AudioWriter(RecordWriter):
                     return found
 
     async def _ask(self) -> Position | None:
-        return await repair.where(self._log, self._tuning.offer_s)
+        """Where the reader stands; None without an answer."""
+        try:
+            told = await self._log.link.request(self._log.live, WHERE, self._tuning.offer_s)
+            record = decode_record(told)
+        except BusUnavailable:
+            return None
+        except MalformedMessage as error:
+            log_.warning("offer.malformed", error=error.message)
+            return None
+        return record if isinstance(record, Position) else None
 
     def _is_worth_noting(self, chunk: AudioChunk) -> bool:
         """The first chunk of every writer is: the log has grown. Seconds apart are those that

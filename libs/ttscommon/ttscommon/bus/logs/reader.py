@@ -11,7 +11,6 @@ import structlog
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.lean import InTurn
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
 from ttscommon.bus.logs.logstore import RequestLog, StoredRecord
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
@@ -19,7 +18,7 @@ from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, LogGone, MalformedMessage
 from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
-from ttscommon.wire.repairs import Nack, Offer, committed
+from ttscommon.wire.repairs import Nack, Offer, Resend, committed
 
 log_ = structlog.get_logger(__name__)
 
@@ -171,14 +170,19 @@ class LogReader(RecordReader):
 
     async def _ask_writer(self) -> bool:
         """Whether there is one that gave all that is missing."""
-        timeline, limit_s = self._inbox.timeline, self._tuning.ask_s
+        timeline, wanted = self._inbox.timeline, Nack(self._inbox.timeline.next)
         try:
-            epoch, records = await repair.lacking(self._log, timeline.next, limit_s)
+            told = await self._log.link.request(self._log.nack, wanted.encode(), self._tuning.ask_s)
+            resent = Resend.decode(told)
+            for record in resent.parsed():
+                self._inbox.take_live(record)
         except BusUnavailable:
             return False
-        for record in records:
-            self._inbox.take_live(record)
-        return epoch > 0 and epoch >= timeline.epoch and not timeline.gap
+        except MalformedMessage as error:
+            log_.warning("resend.malformed", error=error.message)
+            return False
+        whole = resent.epoch > 0 and resent.epoch >= timeline.epoch
+        return whole and not timeline.gap
 
     async def _missing(self) -> list[StoredRecord]:
         """What the log holds beyond what is here: mostly nothing, which its last record says.

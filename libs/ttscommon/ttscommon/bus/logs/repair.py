@@ -1,4 +1,4 @@
-"""Asks for what is missing, again and again until it is there, and answers those who ask."""
+"""Asks for what is missing, again and again until it is there."""
 
 from __future__ import annotations
 
@@ -6,57 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import structlog
-
 from ttscommon.bus.link import Incoming
 from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.bus.logs.inbox import Inbox, Suspicion
-from ttscommon.bus.logs.logstore import RequestLog
-from ttscommon.wire.errors import BusUnavailable, MalformedMessage
-from ttscommon.wire.messages import LogRecord, Position, decode_record
-from ttscommon.wire.repairs import WHERE, Nack, Offer, Resend
-
-log_ = structlog.get_logger(__name__)
-
-
-async def ask(log: RequestLog, position: int, timeout_s: float) -> list[LogRecord]:
-    """What a reader of the log has from `position` on; nothing if it has no reader."""
-    try:
-        data = await log.link.request(log.live, Nack(position).encode(), timeout_s)
-    except BusUnavailable:
-        return []
-    records: list[LogRecord] = []
-    try:
-        records.extend(Offer.decode(data).parsed())
-    except MalformedMessage as error:
-        log_.warning("offer.malformed", error=error.message)
-    return records
-
-
-async def where(log: RequestLog, timeout_s: float) -> Position | None:
-    """Where the reader of an audio log stands; None without an answer."""
-    try:
-        record = decode_record(await log.link.request(log.live, WHERE, timeout_s))
-    except BusUnavailable:
-        return None
-    except MalformedMessage as error:
-        log_.warning("offer.malformed", error=error.message)
-        return None
-    return record if isinstance(record, Position) else None
-
-
-async def lacking(log: RequestLog, position: int, timeout_s: float) -> tuple[int, list[LogRecord]]:
-    """What the log's writer sends again from `position` on, and its epoch if that is all.
-
-    Raises BusUnavailable if there is no writer.
-    """
-    data = await log.link.request(log.nack, Nack(position).encode(), timeout_s)
-    try:
-        resent = Resend.decode(data)
-        return resent.epoch, resent.parsed()
-    except MalformedMessage as error:
-        log_.warning("resend.malformed", error=error.message)
-        return 0, []
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ from abc import ABC, abstractmethod
 import structlog
 
 from ttscommon.bus.link import Incoming
-from ttscommon.bus.logs import repair
 from ttscommon.bus.logs.commits import Commits, Pending
 from ttscommon.bus.logs.logstore import RequestLog
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process import tracing
 from ttscommon.wire.epochs import is_first
-from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage
 from ttscommon.wire.messages import Checkpoint, Chunk, CodecChunk, End, LogRecord, Takeover
-from ttscommon.wire.repairs import COMMITTED, Nack, Resend
+from ttscommon.wire.repairs import COMMITTED, Nack, Offer, Resend
 
 log_ = structlog.get_logger(__name__)
 
@@ -166,10 +165,8 @@ class LogWriter(RecordWriter):
         """Commit first what readers have and the log lacks: no listener may hear two versions."""
         if self.ended:
             return
-        # Nothing without a reader: sampling is deterministic, so it comes out the same anyway.
-        heard = await repair.ask(self._log, self.position, DEFAULT_TUNING.offer_s)
         timeline = Timeline(self.position)
-        for record in heard:
+        for record in await self._heard():
             for ready in timeline.feed_log(record):
                 if isinstance(ready, End):
                     await self.end(ready)
@@ -177,6 +174,21 @@ class LogWriter(RecordWriter):
                     await self.put(ready)
                     if restore:
                         self.restored.append(ready)
+
+    async def _heard(self) -> list[LogRecord]:
+        """What a reader has that the log may lack. Nothing without one: sampling is deterministic,
+        so it comes out the same anyway.
+        """
+        records: list[LogRecord] = []
+        wanted = Nack(self.position).encode()
+        try:
+            told = await self._log.link.request(self._log.live, wanted, DEFAULT_TUNING.offer_s)
+            records.extend(Offer.decode(told).parsed())
+        except BusUnavailable:
+            return []
+        except MalformedMessage as error:
+            log_.warning("offer.malformed", error=error.message)
+        return records
 
     async def _send(self, pending: Pending) -> None:
         headers = {COMMITTED: str(self._commits.position)}
