@@ -35,9 +35,6 @@ class Slots(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter([stream for stream, _ in self._held.values()])
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._held
-
     @property
     def free(self) -> int:
         return self.capacity - len(self._held)

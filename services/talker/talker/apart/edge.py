@@ -44,24 +44,20 @@ class TalkerEdge(EdgeEngine[TalkerFacts]):
         self.opened(key, "open", key, prepared.number, restored, tuple(units), final)
 
     def feed(self, key: str, units: Sequence[UnitName], *, final: bool) -> None:
-        """See Engine."""
         self.say("feed", key, tuple(units), final)
 
     def expect(self) -> None:
-        """See Engine."""
         self.say("expect")
 
     def acknowledge(self, key: str) -> None:
-        """See Engine."""
         self.say("acknowledge", key)
 
     def park(self, key: str, then: Callable[[bool], object]) -> None:
-        """See Engine."""
         self.ask("park", key, then=lambda was=False: then(was))
 
 
 class FamilyThere:
-    """The engine's family, as far as jobs need it."""
+    """The engine's Family, as far as jobs need it."""
 
     def __init__(self, engine: TalkerEdge) -> None:
         self._engine = engine
@@ -73,38 +69,31 @@ class FamilyThere:
 
     @property
     def revision(self) -> str:
-        """See Family."""
         if self._engine.facts.revision is None:
             raise NotImplementedError("this family clones no voices")
         return self._engine.facts.revision
 
     @property
     def hears(self) -> bool:
-        """See Family."""
         return self._engine.facts.hears
 
     def hear(self, recording: bytes) -> Arrays:
-        """See Family."""
         heard: Arrays = self._engine.call("hear", recording)
         return heard
 
     def derive(self, recording: bytes) -> Arrays:
-        """See Family."""
         derived: Arrays = self._engine.call("derive", recording)
         return derived
 
     def phones(self, text: str, language: str) -> PhonesFound | None:
-        """See Family."""
         found: PhonesFound | None = self._engine.call("phones", text, language)
         return found
 
     def style(self, voice: str) -> Array | None:
-        """See Family."""
         found: Array | None = self._engine.call("style", voice)
         return found
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> Prepared:
-        """See Family."""
         number = self._engine.call("prepare", request, derived.reference, tuple(derived.turns))
         return PreparedThere(self._engine, number, request)
 
@@ -117,7 +106,6 @@ class PreparedThere(Prepared):
         weakref.finalize(self, engine.say, "forget", number)
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[UnitName]:
-        """See Prepared."""
         reading, unit = self._engine.call("read", self.number, tuple(pieces), final)
         while unit is not None:
             yield unit
@@ -141,15 +129,12 @@ class AdaptersThere:
         self._engine = engine
 
     def fitted(self, lora: Lora) -> FittedThere:
-        """See Adaptable."""
         return FittedThere(self._engine, *self._engine.call("fit", lora))
 
     def put(self, slot: int, fitted: Any) -> None:
-        """See Adaptable."""
         self._engine.call("put", slot, fitted.number)
 
     def drop(self, slot: int) -> None:
-        """See Adaptable."""
         self._engine.say("drop", slot)
 
     def row_id(self, digest: str) -> int:

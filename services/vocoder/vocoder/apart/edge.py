@@ -24,7 +24,6 @@ class VocoderEdge(EdgeEngine[VocoderFacts]):
         return self._made("prefix", request, reference)
 
     def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
-        """See Engine."""
         return self._made("conditions", request, reference)
 
     def open(
@@ -38,11 +37,9 @@ class VocoderEdge(EdgeEngine[VocoderFacts]):
         self.opened(request.request_id, "open", request, resume, prefix, conditions)
 
     def feed(self, key: str, frames: Arrays) -> None:
-        """See Engine."""
         self.say("feed", key, dict(frames))
 
     def finish(self, key: str) -> None:
-        """See Engine."""
         self.say("finish", key)
 
     def _made(self, name: str, request: SpeechRequest, reference: Arrays | None) -> Arrays | None:

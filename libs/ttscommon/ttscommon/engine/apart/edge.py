@@ -102,12 +102,10 @@ class EdgeEngine(Generic[FactsT]):
         self.say("playback", key, start_s)
 
     def cancel(self, key: str, then: Callable[[], object] = lambda: None) -> None:
-        """See Runtime."""
         self._keys.discard(key)
         self.ask("cancel", key, then=then)
 
     def unpark(self, key: str) -> None:
-        """See Runtime."""
         self.say("unpark", key)
 
     def alive(self, problems: tuple[str, ...]) -> None:
