@@ -182,13 +182,11 @@ class LazyEngine(Generic[E]):
         build: Callable[[], E],
         memory: ModelMemory | None = None,
         expected_bytes: int = 0,
-        loaded: Callable[[bool], object] = lambda whether: None,
     ) -> None:
-        """loaded: hears that it was loaded, before its first stream, or unloaded."""
         self.name, self.expected_bytes = name, expected_bytes
         self.engine: E | None = None
         self.held_bytes = self.users = 0
-        self._build, self._memory, self._loaded = build, memory, loaded
+        self._build, self._memory = build, memory
         self._used_s = time.monotonic()
         self._loading: asyncio.Task[E] | None = None
         if memory is not None:
@@ -217,6 +215,9 @@ class LazyEngine(Generic[E]):
             self._used_s = time.monotonic()
             if self._memory is not None:
                 self._memory.changed()
+
+    def _loaded(self, whether: bool) -> None:
+        """It was loaded, before its first stream, or unloaded; for subclasses."""
 
     async def load(self) -> E:
         """Load it, unless it is there and alive; raises what building it raises."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Final, Generic
+from typing import Final
 
 import msgspec
 import structlog
@@ -81,8 +81,8 @@ class Sharing:
             self.ready()
 
 
-class ServedModel(Generic[E]):
-    """Loads the engine for the jobs that need it, and reports what was last known of it."""
+class ServedModel(LazyEngine[E]):
+    """Loads its engine for the jobs that need it, and reports what was last known of it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ServedModel(Generic[E]):
         self._last = None if self._remembered is None else self._remembered.read()
         self._handled: tuple[E, Handler] | None = None
         self._worker: Worker | None = None
-        self._lazy: LazyEngine[E] = LazyEngine(
+        super().__init__(
             settings.model,
             partial(
                 build,
@@ -114,7 +114,6 @@ class ServedModel(Generic[E]):
             ),
             None if sharing is None else sharing.memory,
             self._last.memory_bytes if self._last else 0,
-            self._loaded,
         )
 
     async def prepare(self) -> None:
@@ -123,13 +122,10 @@ class ServedModel(Generic[E]):
         """
         if self._last is not None:
             return
-        try:
-            await self._lazy.load()
-        except Exception as error:
-            if not self._shared:
-                raise
-            log_.exception("model.failed", model=self.names[0], error=str(error))
-            raise ModelFailed(f"the model '{self.names[0]}' cannot be loaded") from error
+        if self._shared:
+            async with self.use():
+                return
+        await self.load()
 
     def serve(
         self,
@@ -140,20 +136,20 @@ class ServedModel(Generic[E]):
     ) -> None:
         """From now on jobs may come; see run_stage."""
         self._bus, self._handler, self._feeds, self._answer = bus, handler, feeds, answer
-        if self._lazy.engine is not None:
-            self._handle_with(self._lazy.engine)
+        if self.engine is not None:
+            self._handle_with(self.engine)
 
     async def handle(self, job: Job) -> None:
         """Work on a job with the engine, loaded for it if need be."""
-        if self._lazy.engine is None:
+        if self.engine is None:
             await self._tell_next(job.request)
-        async with self._lazy.use() as engine:
+        async with self.use() as engine:
             await self._handle_with(engine)(job)
 
     async def answer(self, asked: bytes) -> bytes:
         """Answer a question about the model, likewise."""
         assert self._answer is not None
-        async with self._lazy.use() as engine:
+        async with self.use() as engine:
             return await self._answer(engine)(asked)
 
     def report(self, worker: Worker) -> Replica:
@@ -168,7 +164,7 @@ class ServedModel(Generic[E]):
             queued=worker.queued,
             draining=self._service.stopping.is_set(),
             loaded=engine is not None,
-            memory_bytes=self._lazy.held_bytes,
+            memory_bytes=self.held_bytes,
         )
 
     def instrument(self, worker: Worker) -> None:
@@ -184,24 +180,24 @@ class ServedModel(Generic[E]):
         if stage.parked_per_slot:
             metrics.parked.labels(stage.name).set_function(lambda: worker.parked)
         if self._shared:
-            metrics.model_bytes.labels(stage.name).set_function(lambda: self._lazy.held_bytes)
+            metrics.model_bytes.labels(stage.name).set_function(lambda: self.held_bytes)
             metrics.model_crashes.labels(stage.name)
             metrics.model_loads.labels(stage.name)
 
     async def close(self) -> None:
         """Stop the engine, and load none any more."""
         self._unwatch()
-        await self._lazy.close()
+        await super().close()
 
     def raise_error(self) -> None:
         """Raise what killed the engine, where the process lives by it alone."""
-        engine = self._lazy.engine
+        engine = self.engine
         if not self._shared and engine is not None and engine.error is not None:
             raise engine.error
 
     @property
     def _alive(self) -> E | None:
-        engine = self._lazy.engine
+        engine = self.engine
         return None if engine is None or (self._shared and engine.error is not None) else engine
 
     def _handle_with(self, engine: E) -> Handler:
@@ -227,13 +223,13 @@ class ServedModel(Generic[E]):
             return
         self.watch = self._service.watch(self._watched, _HEARTBEAT_LIMIT_S)
         self._trace()
-        self._last = self._described(self._lazy.engine)
+        self._last = self._described(self.engine)
         if self._remembered is not None:
             self._metrics.model_loads.labels(self._stage.name).inc()
             self._remembered.write(self._last)
 
     def _trace(self) -> None:
-        engine = self._lazy.engine
+        engine = self.engine
         if self._settings.tracing.endpoint and self._worker is not None and engine is not None:
             engine.on_step = tracing.StepSpans(self._stage.name, self._worker.span_of).observe
 
@@ -244,7 +240,7 @@ class ServedModel(Generic[E]):
         if not self._shared:
             self._service.stop()
             return
-        error = self._lazy.engine and self._lazy.engine.error
+        error = self.engine and self.engine.error
         log_.error("model.crashed", model=self.names[0], error=str(error))
         self._metrics.model_crashes.labels(self._stage.name).inc()
         self._unwatch()
@@ -271,5 +267,5 @@ class ServedModel(Generic[E]):
             # A fake engine sleeps, which no other program slows.
             slowed=1.0 if settings.engine == "fake" else engine.slowed,
             version=VERSION,
-            memory_bytes=self._lazy.held_bytes,
+            memory_bytes=self.held_bytes,
         )
