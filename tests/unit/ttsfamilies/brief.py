@@ -20,7 +20,9 @@ def brief(family: F, most: int | None) -> F:
 
         def short(*told: Any, **how: Any) -> Any:
             for passage in read(*told, **how):
-                yield passage._replace(frames=min(passage.frames, most or passage.frames))
+                field = "limit" if hasattr(passage, "limit") else "frames"  # of rows some are more
+                frames = getattr(passage, field)
+                yield passage._replace(**{field: min(frames, most or frames)})
 
         vars(found)["read"] = short
         return found

@@ -97,7 +97,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
-    "higgs-audio": partial(higgs_audio, 6),
+    "higgs-audio": partial(higgs_audio, 8),
     "fish-s2": partial(fish_s2, 6),
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,

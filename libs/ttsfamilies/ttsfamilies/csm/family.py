@@ -149,22 +149,18 @@ class Csm(CodesModel):
         encoder: MimiEncoder,
         tokenizer: TextTokenizer,
         defaults: CsmGeneration,
-        most_frames: int | None = None,
     ) -> None:
-        """most_frames: of a request's speech, where it does not ask for a number."""
         self.spec = spec_of(name, net.config)
         self.read_by(net, net.config.hidden_size, net.text.weight.dtype)
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
         self._usual = usual_drawing(defaults)
-        self._most = most_frames or self.positions
         self.recordings = NetworkRecordings(encoder, self._codes)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> CsmPrepared:
         drawing = self._usual.with_asked(request.sampling)
         before, c = turns_of(request, derived.reference, derived.turns), self._net.config
         return CsmPrepared(
-            *(request, drawing, before, self._tokenizer, c.num_codebooks),
-            *(self.positions, self._most),
+            request, drawing, before, self._tokenizer, c.num_codebooks, self.positions
         )
 
     def open(self, prepared: CsmPrepared) -> CsmStream:

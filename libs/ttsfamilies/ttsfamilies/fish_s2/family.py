@@ -204,26 +204,17 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> FishS2:
 class FishS2(CodesModel):
     """A loaded checkpoint."""
 
-    def __init__(
-        self,
-        name: str,
-        net: FishNet,
-        tokenizer: TextTokenizer,
-        voices: Voices,
-        most_frames: int | None = None,
-    ) -> None:
-        """most_frames: of a batch, where a request does not ask for a number."""
+    def __init__(self, name: str, net: FishNet, tokenizer: TextTokenizer, voices: Voices) -> None:
         c = net.config
         self.spec = spec_of(name, c, voices)
         self.read_by(net, c.slow.dim, net.text.weight.dtype)
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
-        self._most = most_frames
         self._back = torch.arange(WINDOW, 0, -1, device=net.text.weight.device)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> FishPrepared:
         return FishPrepared(
-            *(request, self._voice(request.voice), self._tokenizer, self._net.config),
-            *(self.positions, self._most),
+            *(request, self._voice(request.voice), self._tokenizer),
+            *(self._net.config, self.positions),
         )
 
     def _voice(self, name: str) -> Sequence[EncodedTurn]:

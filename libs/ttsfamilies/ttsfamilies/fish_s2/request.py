@@ -43,8 +43,6 @@ PARAMETERS: Final = (
         1000,
     ),
 )
-# Of a batch, whatever its text, unless a request names a number.
-MOST_FRAMES: Final = 2048
 # A text may take one of so many positions: the others are its speech, at an ordinary pace.
 _TEXT_SHARE: Final = 8
 _MOST_SPEAKERS: Final = 5
@@ -74,6 +72,7 @@ class FishPrepared(TurnsPrepared):
     """See TurnsPrepared. A prompt is a batch; `turns` of it is the voice."""
 
     usual = (12, 43)
+    most = 2048
 
     def __init__(
         self,
@@ -82,10 +81,9 @@ class FishPrepared(TurnsPrepared):
         tokenizer: TextTokenizer,
         config: FishConfig,
         positions: int,
-        most: int | None = None,
     ) -> None:
-        """positions: of the whole conversation. most: frames of a batch that names no number."""
-        told = voice, tokenizer, config.codebooks, positions, most or MOST_FRAMES
+        """positions: of the whole conversation."""
+        told = voice, tokenizer, config.codebooks, positions
         super().__init__(request, FishDrawing.of(request), *told)
         self.config, self.positions = config, positions
         self._bytes = int(completed(PARAMETERS, request.extra_params)["chunk_length"])

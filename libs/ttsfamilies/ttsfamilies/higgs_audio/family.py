@@ -74,19 +74,15 @@ class HiggsAudio(SteppedModel):
         net: HiggsNet,
         tokenizer: TextTokenizer,
         defaults: HiggsDefaults,
-        most_frames: int | None = None,
         encoder: HiggsEncoder | None = None,
     ) -> None:
-        """most_frames: of a request's speech, where it does not ask for a number. encoder: of
-        recordings; without one none are heard.
-        """
+        """encoder: of recordings; without one none are heard."""
         c = net.config
         self.spec = spec_of(name, c, defaults, hears=encoder is not None)
         if encoder is not None:
             self.recordings = NetworkRecordings(encoder, partial(self._codes, encoder))
         self.cache_dtype = net.text.weight.dtype
         self._net, self._tokenizer, self._defaults = net, tokenizer, defaults
-        self._most = most_frames or c.positions
         device = net.text.weight.device
         self._delays = torch.tensor(c.delay_pattern.delays, device=device)
         self._back = torch.arange(MOST_REMEMBERED, 0, -1, device=device)
@@ -96,8 +92,7 @@ class HiggsAudio(SteppedModel):
         drawing = HiggsDrawing.of(request, self._defaults)
         before = turns_of(request, derived.reference, derived.turns)
         return HiggsPrepared(
-            *(request, drawing, before, self._tokenizer, self._net.config),
-            *(self.positions, self._most),
+            request, drawing, before, self._tokenizer, self._net.config, self.positions
         )
 
     def open(self, prepared: HiggsPrepared) -> HiggsStream:

@@ -85,10 +85,8 @@ class HiggsPrepared(DialoguePrepared):
         tokenizer: TextTokenizer,
         config: HiggsConfig,
         positions: int,
-        most: int,
     ) -> None:
-        told = turns, tokenizer, config.codebooks, positions, most
-        super().__init__(request, drawing, *told)
+        super().__init__(request, drawing, turns, tokenizer, config.codebooks, positions)
         self.config = config
         speakers = {turn.speaker for turn in turns} | {request.speaker}
         self._tags = len(speakers) > 1

@@ -8,7 +8,7 @@ device's alone: a stream whose cache was taken away draws them again, with the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -120,14 +120,12 @@ def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ..
 class OrpheusPrepared(PassagesText):
     """See PassagesText."""
 
-    def __init__(
-        self, request: SpeechRequest, tokenizer: TextTokenizer, positions: int, most_tokens: int
-    ) -> None:
-        """positions: of prompt and speech. most_tokens: of speech, unless the request says less."""
+    def __init__(self, request: SpeechRequest, tokenizer: TextTokenizer, positions: int) -> None:
+        """positions: of prompt and speech."""
         self.request, self.drawing = request, OrpheusDrawing.of(request)
         self._tokenizer, self._positions = tokenizer, positions
         asked = request.sampling.max_new_tokens
-        self._most = min(most_tokens, asked or most_tokens)
+        self._most = asked or positions
         self.most_frames = max(1, asked // SLOTS) if asked else ENDLESS
         self.passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
 
@@ -199,28 +197,19 @@ def load(name: str, folder: Path, how: ModelOptions = ON_CPU) -> Orpheus:
 class Orpheus(LanguageModel):
     """A loaded checkpoint."""
 
-    def __init__(
-        self,
-        name: str,
-        net: LlamaNet,
-        tokenizer: TextTokenizer,
-        voices: Sequence[str] = VOICES,
-        most_tokens: int = MOST_POSITIONS,
-    ) -> None:
-        """most_tokens: of a request's speech, where it does not ask for fewer."""
-        self.spec = spec_of(name, net.config, voices)
+    def __init__(self, name: str, net: LlamaNet, tokenizer: TextTokenizer) -> None:
+        self.spec = spec_of(name, net.config)
         self.cache_dtype = net.embedding.weight.dtype
-        self._net, self._tokenizer, self._voices = net, tokenizer, voices
-        self._most = most_tokens
+        self._net, self._tokenizer = net, tokenizer
         device = net.embedding.weight.device
         self._codes = torch.arange(CODES, device=device)
         self._slots = torch.arange(SLOTS, device=device)
         self._never = torch.zeros(CODES + 1, dtype=torch.bool, device=device)
 
     def prepare(self, request: SpeechRequest, derived: Derived = NOTHING) -> OrpheusPrepared:
-        known_voice(request.voice, self._voices)
+        known_voice(request.voice, (voice.id for voice in self.spec.voices))
         not_cloning(request)
-        return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
+        return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions)
 
     def open(self, prepared: OrpheusPrepared) -> OrpheusStream:
         return OrpheusStream(prepared)
@@ -261,11 +250,11 @@ class Orpheus(LanguageModel):
         return draw_ids(found, noise, 0, settings, rules)
 
 
-def spec_of(name: str, c: LlamaSizes, voices: Sequence[str]) -> ModelSpec:
+def spec_of(name: str, c: LlamaSizes) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     return ModelSpec(
         **stated(FAMILY, name),
-        voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in voices),
+        voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in VOICES),
         frame=OrpheusStream.frame,
         replay=REPLAY,
         parameters=PARAMETERS,

@@ -33,7 +33,6 @@ from ttsfamilies.zonos.phones import Readings
 from ttsfamilies.zonos.recordings import ZonosRecordings, load_voices
 from ttsfamilies.zonos.request import (
     DELAY_PATTERN,
-    MOST_FRAMES,
     PARAMETERS,
     SPEEDS,
     PhoneRows,
@@ -77,15 +76,12 @@ class Zonos(SteppedModel):
         readings: Readings,
         recordings: ZonosRecordings | None = None,
         voices: Mapping[str, Array] | None = None,
-        most_frames: int = MOST_FRAMES,
     ) -> None:
-        """most_frames: of a passage, where a request does not ask for a number."""
         self._net, self._conditions, self._readings = net, conditions, readings
         self.recordings = recordings = recordings or ZonosRecordings(None, None)
         self._voices = voices or {}
         self.spec = spec_of(name, net, self._voices, readings.tags, recordings.accepts)
         self.cache_dtype = net.phones.weight.dtype
-        self._most = most_frames
         conditioners = net.config.prefix_conditioner.conditioners
         self._before = [one.name for one in conditioners].index(PHONES)
         device = net.phones.weight.device
@@ -106,7 +102,7 @@ class Zonos(SteppedModel):
             words = request.reference.text if "codes" in known else ""
             heard = known["codes"] if words else None
         return ZonosPrepared(
-            *(request, asked, told, layout, sentences, self.positions, self._most),
+            *(request, asked, told, layout, sentences, self.positions),
             *(heard, words),
         )
 

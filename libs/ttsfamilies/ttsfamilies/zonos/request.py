@@ -34,7 +34,7 @@ GUIDED: Final = "guidance"
 PHONES: Final = "phones"
 # About 20 s of speech; the model was trained on 30 s at the most.
 PASSAGE_PHONES: Final = 300
-MOST_FRAMES: Final = 86 * 30
+MOST_FRAMES: Final = 86 * 30  # of a passage, where a request does not ask for a number
 _LEAST_FRAMES: Final = 86
 _PLAIN: Final = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
 PARAMETERS: Final = (
@@ -146,13 +146,12 @@ class ZonosPrepared(Prepared):
         layout: PhoneRows,
         sentences: Sentences,
         positions: int,
-        most: int,
         heard: Array | None = None,
         words: str = "",
     ) -> None:
-        """positions: of prompt and speech. most: frames of a passage, if none are asked for."""
+        """positions: of prompt and speech."""
         self.request, self.asked, self.conditioning = request, asked, told
-        self._layout, self._positions, self._most = layout, positions, most
+        self._layout, self._positions = layout, positions
         self._reader, self._held = Reader(sentences), ""
         none = np.zeros((0, CODEBOOKS), np.int64)
         self._heard = none if heard is None else heard.astype(np.int64)
@@ -183,7 +182,7 @@ class ZonosPrepared(Prepared):
                 " send a shorter recording",
                 param="input",
             )
-        limit = min(self.request.sampling.max_new_tokens or self._most, room)
+        limit = min(self.request.sampling.max_new_tokens or MOST_FRAMES, room)
         return ZonosPrompt(ids, columns, rows[len(self._heard) :], limit)
 
 

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttscommon.engine.nn.mimi import MimiEncoder
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.csm.family import Csm, CsmNet, load_encoder, load_net
@@ -24,6 +25,6 @@ def parts() -> tuple[CsmNet, MimiEncoder, TextTokenizer]:
 
 
 def tiny(most_frames: int | None = None) -> Csm:
-    """most_frames: see Csm."""
+    """most_frames: of a text."""
     torch.set_num_threads(1)
-    return Csm("m", *parts(), CsmGeneration(), most_frames)
+    return brief(Csm("m", *parts(), CsmGeneration()), most_frames)

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.fish_s2.family import FishNet, FishS2, load_net
 from ttsfamilies.fish_s2.synthetic import write_checkpoint
@@ -21,6 +22,6 @@ def parts() -> tuple[FishNet, TextTokenizer]:
 
 
 def tiny(most_frames: int | None = None) -> FishS2:
-    """most_frames: see FishS2."""
+    """most_frames: of a batch."""
     torch.set_num_threads(1)
-    return FishS2("m", *parts(), {"slt": ()}, most_frames)
+    return brief(FishS2("m", *parts(), {"slt": ()}), most_frames)

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.higgs_audio.family import HiggsAudio
 from ttsfamilies.higgs_audio.net import HiggsDefaults, HiggsNet, load_net
@@ -21,7 +22,7 @@ def parts(kind: str = SECOND) -> tuple[HiggsNet, TextTokenizer]:
         return load_net(path, "cpu", "float32"), TextTokenizer.load(path)
 
 
-def tiny(most_frames: int | None = None, kind: str = SECOND) -> HiggsAudio:
-    """most_frames: see HiggsAudio."""
+def tiny(most_rows: int | None = None, kind: str = SECOND) -> HiggsAudio:
+    """most_rows: of a text."""
     torch.set_num_threads(1)
-    return HiggsAudio("m", *parts(kind), HiggsDefaults(), most_frames)
+    return brief(HiggsAudio("m", *parts(kind), HiggsDefaults()), most_rows)

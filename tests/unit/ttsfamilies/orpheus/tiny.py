@@ -1,11 +1,14 @@
 """A checkpoint small enough for the engine's conformance tests."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
+from ttscommon.wire.replicas import Voice
 from ttsfamilies.base.lm.net import LlamaNet
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.orpheus.family import Orpheus, load_net
@@ -23,4 +26,6 @@ def parts() -> tuple[LlamaNet, TextTokenizer]:
 def tiny() -> Orpheus:
     """With a voice that tests ask for; it speaks 12 frames at the most."""
     torch.set_num_threads(1)
-    return Orpheus("m", *parts(), voices=("slt", "tara"), most_tokens=84)
+    model = brief(Orpheus("m", *parts()), 12)
+    model.spec = replace(model.spec, voices=(Voice("slt", "Slt", "en"), *model.spec.voices))
+    return model

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from tests.unit.ttsfamilies.brief import brief
 from ttsfamilies.base.talker.options import LEXICON
 from ttsfamilies.zonos.family import Zonos
 from ttsfamilies.zonos.net import Conditions, ZonosNet, load_net
@@ -33,4 +34,4 @@ def readings() -> Readings:
 def tiny(most_frames: int = 6) -> Zonos:
     """With a voice that tests ask for; a passage has so many frames, and eight rows more."""
     torch.set_num_threads(1)
-    return Zonos("m", *parts(), readings(), voices={"slt": VOICE}, most_frames=most_frames)
+    return brief(Zonos("m", *parts(), readings(), voices={"slt": VOICE}), most_frames)

@@ -16,7 +16,7 @@ from ttscommon.wire.messages import SaidText, SpeechRequest
 from ttsfamilies.base.lm.request import Drawing, WholeText, limited, nothing_to_say, speakable, tell
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.talker.blocks import keys
-from ttsfamilies.base.talker.lmstream import LmStream
+from ttsfamilies.base.talker.lmstream import ENDLESS, LmStream
 from ttsfamilies.base.talker.streams import SlotWriter, Taken
 
 # Instead of a text id, where a frame stands.
@@ -85,9 +85,12 @@ def joined(parts: Iterable[Laid]) -> Laid:
 
 
 class TurnsPrepared(WholeText):
-    """See WholeText. usual: frames that slow speech of a token takes, and frames beyond."""
+    """See WholeText. usual: frames that slow speech of a token takes, and frames beyond. most: of
+    a text, unless the request names a number.
+    """
 
     usual: ClassVar[tuple[int, int]]
+    most: ClassVar[int] = ENDLESS
 
     def __init__(
         self,
@@ -97,12 +100,11 @@ class TurnsPrepared(WholeText):
         tokenizer: TextTokenizer,
         codebooks: int,
         positions: int,
-        most: int,
     ) -> None:
-        """positions: of prompt and speech. most: frames, unless the request names a number."""
+        """positions: of prompt and speech."""
         self.request, self.drawing = request, drawing
         self._turns, self._tokenizer = turns, tokenizer
-        self._codebooks, self._positions, self._most = codebooks, positions, most
+        self._codebooks, self._positions = codebooks, positions
 
     def prompt(self, before: Laid, own: Laid, tokens: int) -> TurnsPrompt:
         """Of what was said before, and of a text of so many tokens."""
@@ -113,7 +115,7 @@ class TurnsPrepared(WholeText):
     def most_frames(self, tokens: int) -> int:
         """What a text of so many tokens may come to, or the request's own limit."""
         a_token, beyond = self.usual
-        usual = min(self._most, beyond + a_token * tokens)
+        usual = min(self.most, beyond + a_token * tokens)
         return self.request.sampling.max_new_tokens or usual
 
     def said(self, ids: Sequence[int]) -> Laid:
