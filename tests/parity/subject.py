@@ -20,7 +20,7 @@ from tests.parity.material import gumbel
 from ttscommon.wire.fields import SILENT, Arrays, Derived
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece, Text
-from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
+from ttsfamilies.base.lm.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
 from ttsfamilies.base.runners.model import TalkerModel
 from ttsfamilies.base.sampling import Noise
 

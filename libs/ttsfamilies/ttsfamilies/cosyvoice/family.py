@@ -18,10 +18,9 @@ from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.codes import decoder_config
 from ttsfamilies.base.lm.llama import Qwen2Sizes
-from ttsfamilies.base.lm.net import BackboneNet
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import Drawing, fields_of
-from ttsfamilies.base.lm.stepped import DrawnStep, SteppedModel
+from ttsfamilies.base.lm.stepped import BackboneNet, DrawnStep, SteppedModel
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import FlowReferences, silence

@@ -24,10 +24,9 @@ from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttsfamilies.base.lm.codes import CodeDraw, DepthTransformer, Picks, decoder_config
-from ttsfamilies.base.lm.net import BackboneNet
 from ttsfamilies.base.lm.recordings import NetworkRecordings, resampled
 from ttsfamilies.base.lm.request import LayeredDrawing, fields_of
-from ttsfamilies.base.lm.stepped import CodesModel
+from ttsfamilies.base.lm.stepped import BackboneNet, CodesModel
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.lm.turns import turns_of
 from ttsfamilies.base.talker.base import NUMBER, ModelSpec, stated

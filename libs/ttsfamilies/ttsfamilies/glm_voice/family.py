@@ -16,11 +16,17 @@ from ttscommon.sound.recordings import LEAST_SAID_S, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.net import LanguageNet
+from ttsfamilies.base.lm.answers import (
+    REPLAY,
+    STATE,
+    AnswerIds,
+    AnsweringModel,
+    AnswerStream,
+    frame_of,
+)
 from ttsfamilies.base.lm.recordings import NetworkRecordings, windowed_sinc
-from ttsfamilies.base.lm.stepped import STATE, AnsweringModel
+from ttsfamilies.base.lm.stepped import LanguageNet
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, AnswerStream, frame_of
 from ttsfamilies.base.s3.references import RATE_HZ as HEARD_HZ
 from ttsfamilies.base.s3.references import WhisperAttention, WhisperBlock, WhisperMel
 from ttsfamilies.base.talker.base import CacheSpec, ModelSpec, known_voice, stated

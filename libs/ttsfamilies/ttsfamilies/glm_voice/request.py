@@ -1,4 +1,4 @@
-"""A request as GLM-4-Voice takes it: a conversation whose last turn is answered. No torch."""
+"""A request as GLM-4-Voice takes it: a conversation whose last turn is answered."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.wire.errors import NothingToSay
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.answers import AnswerIds
 from ttsfamilies.base.lm.request import Drawing, IdsPrompt, WholeText, chosen, limited, speakable
 from ttsfamilies.base.lm.tokenizer import RankedTokenizer
-from ttsfamilies.base.lm.turns import AnswerIds, EncodedTurn
+from ttsfamilies.base.lm.turns import EncodedTurn
 
 TOKENIZER: Final = "glm-4-voice-tokenizer"
 """Folder within the checkpoint of what hears, named as it is published."""

@@ -25,7 +25,6 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.replicas import Gender, Voice
 from ttsfamilies.base.lm.llama import LlamaSizes
-from ttsfamilies.base.lm.net import LlamaNet, sources
 from ttsfamilies.base.lm.request import (
     IdsPrompt,
     PassagesText,
@@ -34,7 +33,7 @@ from ttsfamilies.base.lm.request import (
     limited,
     tell,
 )
-from ttsfamilies.base.lm.stepped import DrawnStep, LanguageModel
+from ttsfamilies.base.lm.stepped import DrawnStep, LanguageModel, LlamaNet, sources
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.base.runners.computation import Rows, SlotTensors
 from ttsfamilies.base.sampling import Rules, Settings, draw_ids, without_unlikely

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ttscommon.engine.checkpoint import dump_json
-from ttsfamilies.base.lm.net import LlamaNet, sources
+from ttsfamilies.base.lm.stepped import LlamaNet, sources
 from ttsfamilies.base.synthetic import SyntheticFamily, of_parts
 from ttsfamilies.base.synthetic.tensors import drawn, save, shapes_of
 from ttsfamilies.base.synthetic.tokenizers import write_llama_tokenizer

@@ -21,13 +21,12 @@ from ttscommon.engine.nn.weights import (
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.fields import NOTHING, Arrays, Derived, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.answers import REPLAY, STATE, AnswerIds, AnsweringModel, frame_of
 from ttsfamilies.base.lm.llama import LlamaSizes
-from ttsfamilies.base.lm.net import LlamaNet
-from ttsfamilies.base.lm.net import sources as language_sources
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.recordings import windowed_sinc
-from ttsfamilies.base.lm.stepped import STATE, AnsweringModel, DrawnStep
-from ttsfamilies.base.lm.turns import REPLAY, AnswerIds, frame_of
+from ttsfamilies.base.lm.stepped import DrawnStep, LlamaNet
+from ttsfamilies.base.lm.stepped import sources as language_sources
 from ttsfamilies.base.runners.computation import Prompts, Rows, SlotTensors
 from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.s3.references import (

@@ -1,4 +1,4 @@
-"""A request as Step-Audio 2 takes it, and its prompt: a chat whose last turn is answered. No torch.
+"""A request as Step-Audio 2 takes it, and its prompt: a chat whose last turn is answered.
 
 What a human said may be sound, whose rows stand between two marks, or text, or both.
 """
@@ -17,10 +17,10 @@ from ttscommon.engine.codec_sizes import head_problems, size_problems
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttsfamilies.base.lm.answers import AnswerIds, AnswerStream
 from ttsfamilies.base.lm.llama import Qwen2Sizes
 from ttsfamilies.base.lm.qwen2_tokenizer import Qwen2Tokenizer
 from ttsfamilies.base.lm.request import PenalisedDrawing, WholeText, limited, speakable
-from ttsfamilies.base.lm.turns import AnswerIds, AnswerStream
 from ttsfamilies.base.s3 import TOKENS
 from ttsfamilies.base.talker.blocks import keys
 from ttsfamilies.base.talker.lmstream import DRAWN

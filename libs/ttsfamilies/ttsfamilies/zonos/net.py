@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, filled, named, same, unfilled
 from ttscommon.wire.fields import Array
-from ttsfamilies.base.lm.net import BackboneNet
+from ttsfamilies.base.lm.stepped import BackboneNet
 from ttsfamilies.zonos.facts import (
     CODEBOOKS,
     END,

@@ -14,7 +14,7 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Arrays, Derived, cut
 from ttscommon.wire.messages import Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Text
-from ttsfamilies.base.lm.turns import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
+from ttsfamilies.base.lm.answers import MOST_BETWEEN, NO_ID, REPLAY, AnswerIds, AnswerStream
 
 IDS = AnswerIds(1000, 16_384, (5,))
 ASKED: Any = None  # nothing is drawn

@@ -9,7 +9,7 @@ import torch
 
 from tests.unit.ttsfamilies.brief import brief
 from ttscommon.wire.replicas import Voice
-from ttsfamilies.base.lm.net import LlamaNet
+from ttsfamilies.base.lm.stepped import LlamaNet
 from ttsfamilies.base.lm.tokenizer import TextTokenizer
 from ttsfamilies.orpheus.family import Orpheus, load_net
 from ttsfamilies.orpheus.synthetic import write_checkpoint

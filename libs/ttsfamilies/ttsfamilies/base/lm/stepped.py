@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ttscommon.wire.fields import SILENT, Field
-from ttsfamilies.base.lm.net import LanguageNet
-from ttsfamilies.base.lm.turns import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN, AnswerIds
+from ttscommon.engine.nn import Decoder, DecoderConfig
+from ttscommon.engine.nn.weights import Source, decoder_sources, named
+from ttsfamilies.base.lm.codes import decoder_config
+from ttsfamilies.base.lm.llama import LlamaSizes
 from ttsfamilies.base.runners.computation import (
     Attend,
     Out,
@@ -26,8 +27,6 @@ from ttsfamilies.base.runners.computation import (
     TwoPartComputation,
 )
 from ttsfamilies.base.runners.model import TalkerModel
-from ttsfamilies.base.sampling import Noise, Settings, draw_ids
-from ttsfamilies.base.talker.base import NUMBER, REAL
 from ttsfamilies.base.talker.lmstream import DRAWN
 
 
@@ -196,15 +195,47 @@ class CodesModel(TalkerModel, TwoPartComputation):
         return {"hidden": hidden, "samples": torch.ones_like(rows.slots, dtype=torch.bool)}
 
 
-# Steps of a model that answers: an id a step, a frame where the id is sound.
+# Language models: a network of embeddings, a stack of blocks and a head, and an id a step.
 
 
-# Per slot; subclasses may have more.
-STATE: Final[Mapping[str, Field]] = {
-    **dict.fromkeys(("step", "drawn", "over", "filled", "most", "seed", "top_k"), NUMBER),
-    **dict.fromkeys(("temperature", "top_p"), REAL),
-    BETWEEN: Field((MOST_BETWEEN,), "i8"),
-}
+class BackboneNet(nn.Module):
+    """Families say what inputs are made of, and what of states."""
+
+    backbone: Decoder
+
+    def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """States [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
+        return self.backbone(x, positions, attend)
+
+
+class LanguageNet(BackboneNet):
+    """Ids to states, and those to logits of all ids. tied: by their embeddings."""
+
+    def __init__(self, ids: int, stack: DecoderConfig, *, tied: bool = False) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(ids, stack.dim)
+        self.backbone = Decoder(stack)
+        self.head = None if tied else nn.Linear(stack.dim, ids, bias=False)
+
+    def logits(self, hidden: Tensor, ids: slice = slice(None)) -> Tensor:
+        """[rows, dim] -> [rows, ids], of all of them or of some."""
+        head = self.embedding if self.head is None else self.head
+        return nn.functional.linear(hidden, head.weight[ids])
+
+
+class LlamaNet(LanguageNet):
+    """Of these sizes."""
+
+    def __init__(self, config: LlamaSizes) -> None:
+        tied = config.tie_word_embeddings
+        super().__init__(config.vocab_size, decoder_config(config), tied=tied)
+        self.config = config
+
+
+def sources(net: LlamaNet) -> dict[str, Source]:
+    """Every parameter's published tensors, as transformers calls them."""
+    found = named(net, {"embedding": "model.embed_tokens", "head": "lm_head"})
+    return found | decoder_sources(net.backbone.config, "backbone.", "model.")
 
 
 class LanguageModel(SteppedModel):
@@ -224,52 +255,3 @@ class LanguageModel(SteppedModel):
 
     def stepped(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Tensor:
         return self.hidden(state["drawn"].index_select(0, rows.slots), rows, attend)
-
-
-class AnsweringModel(LanguageModel):
-    """Subclasses have `ids` and `noise`. Their slots have STATE, and their streams are
-    AnswerStreams. Answers are bounded by their ids, and repeat themselves rightly.
-    """
-
-    pauses = True  # of a text that is no speech there are none to make
-    signs = None
-    ids: AnswerIds
-
-    def choose(
-        self, logits: Tensor, noise: Noise, old: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Ids [rows], and whether each row's logits are finite."""
-        return draw_ids(logits, noise, 0, Settings.of(old))
-
-    def _ends(self, chosen: Tensor) -> Tensor:
-        found = torch.zeros_like(chosen, dtype=torch.bool)
-        for end in self.ids.ends:
-            found = found | (chosen == end)
-        return found
-
-    def drawn(
-        self, hidden: Tensor, old: Mapping[str, Tensor], rows: Rows, state: SlotTensors
-    ) -> DrawnStep:
-        noise = self.noise(old["seed"], old["step"])
-        chosen, finite = self.choose(self._net.logits(hidden), noise, old)
-        code, stops = chosen - self.ids.first, self._ends(chosen)
-        sound = ~stops & (code >= 0) & (code < self.ids.codes)
-        other = ~stops & ~sound
-        at = torch.arange(MOST_BETWEEN, device=chosen.device) == old["filled"][:, None]
-        between = torch.where(at & other[:, None], chosen[:, None], old[BETWEEN])
-        filled = old["filled"] + other
-        ended = stops | (old["step"] + 1 >= old["most"])
-        silent = ~sound & ((other & (filled == MOST_BETWEEN)) | (ended & (filled > 0)))
-        gained = sound | silent
-        moved = {
-            "step": old["step"] + 1,
-            "drawn": chosen,
-            "filled": filled.masked_fill(gained, 0),
-            BETWEEN: between.masked_fill(gained[:, None], NO_ID),
-        }
-        frames = {
-            TOKEN: code.masked_fill(~sound, 0).to(torch.int16),
-            BETWEEN: between.to(torch.int32),
-            SILENT: silent.to(torch.uint8),
-        }
-        return DrawnStep(moved, frames, gained, ended, finite)
