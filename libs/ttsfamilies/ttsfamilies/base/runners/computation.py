@@ -5,26 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ttscommon.engine.device.launches import InputShapes
+from ttscommon.engine.nn import decoder
 from ttscommon.wire.fields import Array, Arrays
 from ttsfamilies.base.talker.base import ModelSpec
 from ttsfamilies.base.talker.streams import Results, Row, sequences
 
-
-class Attend(Protocol):
-    """The attention of one launch over one cache.
-
-    (layer, q, k, v), each [tokens, heads, head_dim], stores k and v and returns the attention of q
-    over all positions of its own sequence up to its own.
-    """
-
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
+# Of one launch over one cache: each token's own sequence, all of its positions up to the token's.
+Attend: TypeAlias = decoder.Attend
 
 
 @dataclass(frozen=True)
