@@ -64,8 +64,8 @@ WIDTH: Final = 4
 ROUNDS: Final = 8
 LAG_FRAMES: Final = 3
 """The decoder holds so many back."""
-CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)
-"""Two frames more than it holds back: one would give 50 ms of sound, of which up to 35 are silence
+CHUNKS: Final = ChunkSeconds(initial_s=0.35, busy_growth=10.0)
+"""Four frames more than it holds back: one would give 50 ms of sound, of which up to 35 are silence
 in front, which listeners are not sent, and the second chunk has to be made in what is left. With
 company it may take longer than that, though steps need little of the engine's time.
 """

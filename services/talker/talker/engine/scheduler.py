@@ -74,7 +74,7 @@ class StepLimits:
     together_slack_s: float = 1.0
     together: int = 6
     together_pace: float = 3.0
-    yielding_slack_s: float = 0.15
+    yielding_slack_s: float = 0.2
     yield_s: float = 0.01
 
     def __post_init__(self) -> None:

@@ -211,7 +211,7 @@ def test_without_company_nothing_waits(company: int) -> None:
 
 
 def test_the_other_stage_has_the_processor_behind_a_listener_s_first_codes() -> None:
-    company, some = Company(SHARED, RATE_HZ), listened(0.0, 0.14, 0.15, 1e6)
+    company, some = Company(SHARED, RATE_HZ), listened(0.0, 0.19, 0.2, 1e6)
     company.began(0.0)
     assert company.ready(some, some, 0.0099) == some[:2]
     assert company.wait_s(0.0, 0.5) == 0.01
