@@ -3,23 +3,23 @@
 import os
 from typing import Any, Final
 
+from talker.engine.engine import Engine
 from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.process.service import launch
-from ttscommon.wire.messages import SpeechRequest
-from ttsfamilies.fake.talker import FakeModel, FakePrepared
+from ttsfamilies.base.talker.base import Prepared
 
 POISON: Final = "Ignotum per ignotius."
-_prepare: Final = FakeModel.prepare
+_open: Final = Engine.open
 
 
-def prepare(model: FakeModel, request: SpeechRequest, *given: Any) -> FakePrepared:
-    """End the process at once, as a fault in native code would."""
-    if POISON in request.text:
+def open_or_die(engine: Engine, prepared: Prepared, *given: Any, **more: Any) -> None:
+    """End the process at once, as a fault in native code would, whatever the family."""
+    if POISON in prepared.request.text:
         os._exit(139)
-    return _prepare(model, request, *given)
+    _open(engine, prepared, *given, **more)
 
 
 if __name__ == "__main__":
-    FakeModel.prepare = prepare  # type: ignore[method-assign, assignment]
+    Engine.open = open_or_die  # type: ignore[method-assign, assignment]
     launch("talker", TalkerSettings, serve)
