@@ -18,6 +18,7 @@ from tests.waits import TIMEOUT_S, until
 HEAD: Final = b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\n"
 BODY: Final = HEAD + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
 
+TEXT: Final = "abc"
 QUICK: Final = {"head_timeout_s": 0.4, "body_timeout_s": 0.4}
 
 
@@ -171,17 +172,26 @@ async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
 
 @pytest.mark.parametrize("settings", [{"keys": KEYS}], indirect=True)
 async def test_what_is_spoken_is_finished_when_its_key_is_revoked(stand: Any, talk: Any) -> None:
-    gate = stand.stage.script = talk.gate()
-    body = {"input": "To the end.", "response_format": "pcm", "sample_rate": 16_000, "seed": 3}
-    posting = asyncio.create_task(
-        stand.http.post("/v1/audio/speech", json=body, headers={"authorization": "Bearer hi"})
-    )
-    await gate.begun.wait()
-    stand.gateway.context.keys.take(KeyRing({}, required=True))
-    stand.gateway.context.services.admission.keys_changed()
-    gate.go.set()
-    answer = await posting
-    assert np.array_equal(np.frombuffer(answer.content, "<i2"), talk.sound("To the end.", seed=3))
+    steps = asyncio.Queue[None]()
+
+    async def slowly(performance: Any) -> None:
+        for word in TEXT:
+            await steps.get()
+            await performance.say(word)
+        await steps.get()
+        await performance.end()
+
+    stand.stage.script = slowly
+    body = {"input": TEXT, "response_format": "pcm", "sample_rate": 16_000, "seed": 3}
+    headers, heard = {"authorization": "Bearer hi"}, b""
+    async with stand.http.stream("POST", "/v1/audio/speech", json=body, headers=headers) as answer:
+        steps.put_nowait(None)
+        async for part in answer.aiter_bytes():
+            heard += part
+            stand.gateway.context.keys.take(KeyRing({}, required=True))
+            stand.gateway.context.services.admission.keys_changed()
+            steps.put_nowait(None)
+    assert np.array_equal(np.frombuffer(heard, "<i2"), talk.sound(TEXT, seed=3))
 
 
 BEHIND: Final = {"trusted_proxies": "127.0.0.1", "max_connections_per_address": 1}
