@@ -155,11 +155,6 @@ class Gateway:
     sockets: Sockets
     job_runner: JobRunner
 
-    @property
-    def sessions(self) -> set[AnySession]:
-        """The clients that are connected."""
-        return self.sockets.sessions
-
     async def run(self) -> None:
         """Keep the catalogue fresh, the stages informed of who listens, and the logs short."""
         services = self.context.services
@@ -181,12 +176,12 @@ class Gateway:
         """Refuse new requests; return when the running ones have ended or were handed over."""
         services = self.context.services
         services.admission.draining = True
-        for session in list(self.sessions):
+        for session in list(self.sockets.sessions):
             session.drain()
         services.listeners.give_up_places()
         await self.job_runner.close()
         await self.sockets.ended(grace_s)
-        for session in list(self.sessions):
+        for session in list(self.sockets.sessions):
             session.hand_over()
         await self.sockets.ended()
         services.listeners.give_up_places()

@@ -170,7 +170,7 @@ async def settled(stand: Any) -> None:
     """Nothing is left of what was asked for."""
     async with asyncio.timeout(30):
         await stand.gateway.context.services.admission.idle.wait()
-        while stand.gateway.sessions:
+        while stand.gateway.sockets.sessions:
             await asyncio.sleep(0.05)
     assert stand.metric("tts_active_streams", stage="gateway") == 0
     assert (await stand.http.get("/health")).text == "OK"

@@ -206,7 +206,7 @@ async def test_no_request_holds_the_loop(
             assert held_s < MOST_S
             assert b" 500 " not in told
             assert (await stand.http.get("/health")).status_code == 200
-        await until(lambda: not stand.gateway.sessions)
+        await until(lambda: not stand.gateway.sockets.sessions)
 
 
 def test_a_recording_of_the_longest_length_fits_a_message(settings: Any) -> None:

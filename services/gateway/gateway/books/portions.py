@@ -12,8 +12,6 @@ import numpy as np
 import structlog
 
 from gateway.audio import Pcm, pieces
-from gateway.audio.encoders.compressed import packed
-from gateway.books.job_store import JobParts
 from gateway.books.records import BookOrder, PortionText
 from gateway.errors import (
     Draining,
@@ -131,12 +129,6 @@ async def _heard(speech: Speech) -> bytearray:
         async for piece in pieces(speech, speech.pipe()):
             data += piece.data
     return data
-
-
-async def store(parts: JobParts, name: str, pcm: Pcm, sample_rate: int) -> None:
-    """Keep a portion's sound, however long the store takes."""
-    data = await asyncio.to_thread(packed, pcm, sample_rate)
-    await patiently(lambda: parts.put(name, data), name)
 
 
 async def patiently(action: Callable[[], Awaitable[T]], name: str) -> T:

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.audio import Pcm
 from gateway.audio.chaptered import book_encoder
-from gateway.audio.encoders.compressed import unpacked
+from gateway.audio.encoders.compressed import packed, unpacked
 from gateway.books.encoding import BookEncoder, described, headed, is_file, is_raw, raw_result
 from gateway.books.hold import BookHold
 from gateway.books.job_store import JobStore, made_of
@@ -26,7 +26,6 @@ from gateway.books.portions import (
     pause_s,
     seed_of,
     spoken,
-    store,
 )
 from gateway.books.records import JobResult, PortionMade, PortionText
 from gateway.errors import SynthesisFailed
@@ -174,7 +173,8 @@ class BookRun:
     async def _keep(self, index: int, sound: PortionSound) -> None:
         record = self._hold.record
         name = record.portion_name(index, record.epoch)
-        await store(self._job_store.parts, name, sound.pcm, record.order.sample_rate)
+        data = await asyncio.to_thread(packed, sound.pcm, record.order.sample_rate)
+        await patiently(lambda: self._job_store.parts.put(name, data), name)
         made = PortionMade(len(sound.pcm), record.epoch)
         self._hold.made(index, made, len(self.portions[index].text))
         self._count("made")

@@ -25,7 +25,7 @@ async def text(wire: Wire, said: str, **fields: Any) -> None:
 
 
 async def deserted(stand: Any) -> None:
-    await until(lambda: not stand.gateway.sessions)
+    await until(lambda: not stand.gateway.sockets.sessions)
 
 
 async def test_native(stand: Any, tape: Tape, play: Play) -> None:
