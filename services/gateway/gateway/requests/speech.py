@@ -160,9 +160,9 @@ class Speech:
             if await admission.wait(applicant) and applicant.max_wait_s:
                 self.delivery.accept()  # the client asked to wait
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
+            stack.callback(self._leave_place)
             self._waiting = Waiting(self._services, source, self.delivery.accepted_s)
             self._grant.slack_s = self._slack_s
-            stack.callback(self._leave_place)
             self._reader: AudioReader = await stack.enter_async_context(
                 bus.audio_reader(self.request_id, source.start, fresh=source.fresh)
             )
@@ -189,7 +189,7 @@ class Speech:
             self._stack = stack.pop_all()
         self._phase = RequestPhase.RUNNING
 
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         harmless = asyncio.CancelledError | ClientTooSlow | HeardElsewhere
         if error is not None and not isinstance(error, harmless):
             self._fail(error)
