@@ -184,8 +184,8 @@ async def test_what_is_spoken_is_finished_when_its_key_is_revoked(stand: Any, ta
     stand.stage.script = slowly
     body = {"input": TEXT, "response_format": "pcm", "sample_rate": 16_000, "seed": 3}
     headers, heard = {"authorization": "Bearer hi"}, b""
+    steps.put_nowait(None)
     async with stand.http.stream("POST", "/v1/audio/speech", json=body, headers=headers) as answer:
-        steps.put_nowait(None)
         async for part in answer.aiter_bytes():
             heard += part
             stand.gateway.context.keys.take(KeyRing({}, required=True))
