@@ -71,7 +71,7 @@ async def the_rest(
 
 
 async def gone(stand: Any) -> None:
-    await until(lambda: not stand.gateway.sessions)
+    await until(lambda: not stand.gateway.sockets.sessions)
 
 
 async def test_silence_in_front_is_left_out_before_a_loss_and_behind_it(

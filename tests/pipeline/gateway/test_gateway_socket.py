@@ -187,7 +187,7 @@ async def test_a_client_that_does_not_read_is_cut_off_alone(stand: Any, talk: An
         await talk.say(deaf, "a flood")
         gateway = stand.gateway
         async with asyncio.timeout(10):
-            while len(gateway.sessions) == 2:
+            while len(gateway.sockets.sessions) == 2:
                 await talk.say(well, "short")
                 assert (await talk.until(well, "audio.done"))[-1]["outcome"] == "ok"
         assert stand.metric("tts_active_streams", stage="gateway") == 0
@@ -201,7 +201,7 @@ async def test_a_session_that_ended_is_no_garbage_for_the_collector(stand: Any, 
         async with stand.session() as socket:
             await talk.say(socket, TEXT)
             await talk.until(socket, "audio.done")
-            (session,) = stand.gateway.sessions
+            (session,) = stand.gateway.sockets.sessions
             left, ended = weakref.ref(session), session.ended
             del session
         async with asyncio.timeout(10):

@@ -45,7 +45,7 @@ async def speaks(stand: Any, key: dict[str, str]) -> None:
 
 def session_of(stand: Any, client: Client) -> Any:
     name = client.events[0]["session"]["id"]
-    return next(one for one in stand.gateway.sessions if one.config["id"] == name)
+    return next(one for one in stand.gateway.sockets.sessions if one.config["id"] == name)
 
 
 async def swallow(client: Client) -> None:
@@ -111,4 +111,4 @@ async def test_large_appends_of_clients_that_do_not_read_hold_up_nobody(stand: A
                 await speaks(stand, B)
     finally:
         await stop(*attacking)
-    await until(lambda: not stand.gateway.sessions)
+    await until(lambda: not stand.gateway.sockets.sessions)

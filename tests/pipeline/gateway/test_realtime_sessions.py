@@ -69,7 +69,7 @@ async def test_a_lost_session_goes_on_at_the_sample_that_its_client_has(stand: A
 
 async def gone(stand: Any) -> None:
     """Until the gateway has noticed."""
-    await until(lambda: not stand.gateway.sessions)
+    await until(lambda: not stand.gateway.sockets.sessions)
 
 
 async def stored(stand: Any, name: str, *, running: bool = False) -> None:
