@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import nats.errors
 import nats.js.errors
 import structlog
 
-from ttscommon.bus.deliveries import NAK, JobFeed, Restore
+from ttscommon.bus.deliveries import NAK
 from ttscommon.bus.faults import (
     WRONG_LAST_SEQUENCE,
     Unreachable,
@@ -191,15 +191,6 @@ class JobQueue:
     async def hand_on(self, receipt: str, timeout_s: float) -> None:
         """Have a job given to another worker on behalf of its holder; raises BusUnavailable."""
         await self._link.ask(receipt, NAK, timeout_s)
-
-    def feed(
-        self,
-        stage: Stage,
-        model: str,
-        load: Callable[[], float] = lambda: 0.0,
-        restore: Restore | None = None,
-    ) -> JobFeed:
-        return JobFeed(self._link, stage, model, load, restore)
 
     async def _submit(
         self, stage: Stage, request: SpeechRequest, *, expected: int, attempt: str = ""

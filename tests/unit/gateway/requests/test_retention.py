@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.requests.retention import Retention, RetentionTuning
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, JobFeed
 from ttscommon.bus.faults import Unreachable
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
@@ -94,7 +94,7 @@ async def test_a_request_that_has_a_job_keeps_its_logs_until_that_is_done(bus: B
         await looked.wait()
     assert await kept(bus, "a") == {"TEXT", "CODES", "AUDIO", "tombstone"}
     async with asyncio.timeout(10):
-        assert await (await bus.queue.feed(TALKER, "m").next()).acknowledge(5.0)
+        assert await (await JobFeed(bus.link, TALKER, "m").next()).acknowledge(5.0)
     await until_kept(bus, "a", set())
     running.cancel()
 

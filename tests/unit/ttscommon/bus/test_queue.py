@@ -10,7 +10,7 @@ import pytest
 
 from tests.connections import Connect
 from tests.waits import until
-from ttscommon.bus import Bus, Delivery
+from ttscommon.bus import Bus, Delivery, JobFeed
 from ttscommon.bus.deliveries import pull_priority
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.errors import Overloaded
@@ -33,7 +33,7 @@ async def messages(bus: Bus) -> int:
 
 async def claim(bus: Bus) -> tuple[Delivery, int]:
     """Take the next job; returns it and its epoch."""
-    feed = bus.queue.feed(TALKER, "m")
+    feed = JobFeed(bus.link, TALKER, "m")
     async with asyncio.timeout(10):
         delivery = await feed.next()
     request = decode(delivery.data)
@@ -139,7 +139,7 @@ async def test_a_full_queue_refuses_at_once(connect: Connect) -> None:
 
 async def first_of(bus: Bus, *loads: float) -> float:
     """Submit a job when workers of these loads have pulled, in this order; whose pull brings it."""
-    feeds = {load: bus.queue.feed(TALKER, "m", partial(float, load)) for load in loads}
+    feeds = {load: JobFeed(bus.link, TALKER, "m", partial(float, load)) for load in loads}
     tasks: dict[asyncio.Task[Delivery], float] = {}
     for count, (load, feed) in enumerate(feeds.items(), 1):
         tasks[asyncio.create_task(feed.next())] = load
@@ -168,7 +168,7 @@ def test_loads_become_the_brokers_ten_priorities() -> None:
 
 
 async def test_a_pull_that_is_not_waited_for_any_more_takes_no_job(bus: Bus) -> None:
-    feed = bus.queue.feed(TALKER, "m")
+    feed = JobFeed(bus.link, TALKER, "m")
     pulling = asyncio.create_task(feed.next())
     await pulled(bus, 1)
     pulling.cancel()
@@ -204,7 +204,7 @@ async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back(
     bus: Bus, monkeypatch: pytest.MonkeyPatch, cancelled_first: bool
 ) -> None:
     monkeypatch.setattr(bus.link, "reply", said := AsyncMock())
-    feed = bus.queue.feed(TALKER, "m")
+    feed = JobFeed(bus.link, TALKER, "m")
     pulling = asyncio.create_task(feed.next())
     await pulled(bus, 1)
     if cancelled_first:

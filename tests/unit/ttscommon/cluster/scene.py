@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tests.waits import TIMEOUT_S, until
-from ttscommon.bus import Bus, Delivery, Incoming
+from ttscommon.bus import Bus, Delivery, Incoming, JobFeed
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.worker import Job, Worker, WorkerTuning
 from ttscommon.process.metrics import Metrics
@@ -101,7 +101,7 @@ async def work(client: Bus, seen: Seen, request_id: str = "r") -> Job:
 async def claim(bus: Bus, stage: Stage = VOCODER) -> Delivery:
     """Take the next job as a worker does that dies before it writes its lease."""
     async with asyncio.timeout(TIMEOUT_S):
-        return await bus.queue.feed(stage, "m").next()
+        return await JobFeed(bus.link, stage, "m").next()
 
 
 async def claimed(bus: Bus) -> Delivery:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from ttscommon.bus import Bus, Delivery, Incoming
+from ttscommon.bus import Bus, Delivery, Incoming, JobFeed
 from ttscommon.cluster.jobs import Claims, Job
 from ttscommon.cluster.leases import Lease
 from ttscommon.process.tasks import stop
@@ -57,7 +57,7 @@ class Intake:
     async def pull(self, model: str) -> None:
         """Pull one job after another, as slots become free; never ends."""
         restore = partial(self._bus.setup.restore_consumer, self._stage, model)
-        feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load, restore)
+        feed = JobFeed(self._bus.link, self._stage, model, lambda: self._claims.load, restore)
         try:
             while True:
                 if self._hangs():

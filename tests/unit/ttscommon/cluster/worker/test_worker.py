@@ -21,7 +21,7 @@ from tests.unit.ttscommon.cluster.scene import (
     working,
 )
 from tests.waits import TIMEOUT_S, until
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, JobFeed
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import Job, WorkerTuning
 from ttscommon.cluster.worker.tuning import SuspensionTuning
@@ -197,7 +197,7 @@ async def test_a_stale_holder_does_not_tear_a_job_from_its_successor(bus: Bus, o
     backlog = await other.queue.backlog(VOCODER, "m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await other.queue.feed(VOCODER, "m").next()
+            await JobFeed(other.link, VOCODER, "m").next()
     assert backlog.waiting == 0
     assert await lease_of(other) == healthy
 
